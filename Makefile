@@ -1,0 +1,46 @@
+# `make help` lists the targets. Everything is set up from this repository's own files.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench lock proto clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make .venv with the exact versions of requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) scripts/check_python.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## executors write a table, the driver commits once, executors read it back
+	$(BIN)/python examples/spark_walk.py
+
+test: setup ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: setup ## ruff and mypy over src, tests and bench
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup ## medians and ratios against pylance; rewrites docs/benchmarks.md
+	$(BIN)/python -m bench
+
+lock: ## resolve pyproject.toml into requirements.lock anew (needs uv)
+	uv pip compile pyproject.toml --extra spark --group dev --universal --python-version 3.11 \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock --upgrade
+
+proto: ## compile the .proto files (protoc 31.1: its code runs on protobuf 6.31 to 7)
+	$(PYTHON) -m venv build/protoc
+	build/protoc/bin/pip install --quiet grpcio-tools==1.76.0
+	cd src && ../build/protoc/bin/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. lancewood/proto/*.proto
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .java build dist .mypy_cache .ruff_cache .hypothesis .demo
