@@ -1,0 +1,100 @@
+"""Roaring bitmaps from outside: checked in full before the C code behind them sees a byte.
+
+The portable serialisation of 32-bit bitmaps. Deletion files and the coverage of indices use it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap
+
+from lancewood.errors import FormatError
+
+_COOKIE_WITHOUT_RUNS = 12346
+_COOKIE_WITH_RUNS = 12347
+_FEWEST_WITH_POSITIONS = 4  # with run containers, fewer containers than this have no positions
+_MOST_IN_ARRAY = 4096
+_BITSET_SIZE = 8192
+
+
+def decode_bitmap(data: bytes, what: str) -> BitMap:
+    """The bitmap in the bytes; raises FormatError, which names ``what`` they are."""
+    try:
+        _check_bitmap(memoryview(data), what)
+        return BitMap.deserialize(data)
+    except (struct.error, IndexError, ValueError) as cause:
+        raise _broken(what, f"{cause} in {len(data)} bytes") from cause
+
+
+def _check_bitmap(data: memoryview, what: str) -> None:
+    (cookie,) = struct.unpack_from("<I", data, 0)
+    if cookie == _COOKIE_WITHOUT_RUNS:
+        (count,) = struct.unpack_from("<I", data, 4)
+        position, is_run = 8, np.zeros(min(count, 1 << 16), dtype=np.uint8)
+    elif cookie & 0xFFFF == _COOKIE_WITH_RUNS:
+        count = (cookie >> 16) + 1
+        position = 4 + (count + 7) // 8
+        is_run = np.unpackbits(_numbers(data, 4, (count + 7) // 8, "u1", what), bitorder="little")
+    else:
+        raise _broken(what, f"it starts with {cookie:#x}, which is no roaring bitmap")
+    if count > 1 << 16:
+        raise _broken(what, f"it claims {count} containers")
+    header = _numbers(data, position, 2 * count, "<u2", what)
+    keys, sizes = header[::2], header[1::2].astype(np.int64) + 1
+    if not _ascends(keys):
+        raise _broken(what, "its containers are out of order")
+    position += 4 * count
+    positions = None
+    if cookie == _COOKIE_WITHOUT_RUNS or count >= _FEWEST_WITH_POSITIONS:
+        positions = _numbers(data, position, count, "<u4", what).tolist()
+        position += 4 * count
+    for each, size in enumerate(sizes.tolist()):
+        if positions is not None and positions[each] != position:
+            raise _broken(what, f"container {each} is at {position}, not at {positions[each]}")
+        check = _check_run if is_run[each] else _check_plain
+        position = check(data, position, size, what)
+    if position != len(data):
+        raise _broken(what, f"{len(data) - position} bytes follow its end")
+
+
+def _check_plain(data: memoryview, position: int, size: int, what: str) -> int:
+    """Checks an array or bitset container of ``size`` values; the position after it."""
+    if size <= _MOST_IN_ARRAY:
+        if not _ascends(_numbers(data, position, size, "<u2", what)):
+            raise _broken(what, f"the array at {position} is out of order")
+        return position + 2 * size
+    bits = np.unpackbits(_numbers(data, position, _BITSET_SIZE, "u1", what))
+    if int(bits.sum(dtype=np.int64)) != size:
+        raise _broken(what, f"the bitset at {position} does not hold {size} values")
+    return position + _BITSET_SIZE
+
+
+def _check_run(data: memoryview, position: int, size: int, what: str) -> int:
+    """Checks a run container of ``size`` values; the position after it."""
+    count = int(_numbers(data, position, 1, "<u2", what)[0])
+    runs = _numbers(data, position + 2, 2 * count, "<u2", what).astype(np.int64)
+    firsts, lasts = runs[::2], runs[::2] + runs[1::2]
+    apart = bool((firsts[1:] > lasts[:-1] + 1).all())
+    if not apart or int((lasts - firsts + 1).sum()) != size or lasts.max(initial=0) > 0xFFFF:
+        raise _broken(what, f"the runs at {position} do not make up {size} values")
+    return position + 2 + 4 * count
+
+
+def _numbers(data: memoryview, position: int, count: int, kind: str, what: str) -> NDArray[Any]:
+    """``count`` numbers of the data; FormatError where it ends before them."""
+    end = position + count * np.dtype(kind).itemsize
+    if end > len(data):
+        raise _broken(what, f"it ends at {len(data)}, but has something up to {end}")
+    return np.frombuffer(data[position:end], dtype=kind)
+
+
+def _ascends(values: NDArray[Any]) -> bool:
+    return bool((values[1:] > values[:-1]).all())
+
+
+def _broken(what: str, why: str) -> FormatError:
+    return FormatError(f"{what} is broken: {why}", what=what)

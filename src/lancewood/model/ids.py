@@ -1,0 +1,32 @@
+"""The integers of the format, told apart by type.
+
+A row id, a row address and a row offset are three different things, and mixing them up loses rows.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+Version = NewType("Version", int)
+FragmentId = NewType("FragmentId", int)
+FieldId = NewType("FieldId", int)
+BaseId = NewType("BaseId", int)
+RowId = NewType("RowId", int)
+"""The stable identity of a row (or, on a table without stable row ids, its address)."""
+RowAddress = NewType("RowAddress", int)
+"""Where a row is: ``fragment_id << 32 | row_offset``."""
+RowOffset = NewType("RowOffset", int)
+"""The physical position of a row in its fragment, deleted rows counted."""
+
+DETACHED_BIT = 1 << 63
+MAX_U64 = (1 << 64) - 1
+
+
+def row_address(fragment: FragmentId, offset: RowOffset) -> RowAddress:
+    """The address of the row at ``offset`` of ``fragment``."""
+    return RowAddress(fragment << 32 | offset)
+
+
+def is_detached(version: Version) -> bool:
+    """Whether the number names a detached version, which is never the newest one."""
+    return version & DETACHED_BIT != 0

@@ -1,0 +1,83 @@
+"""Indices as a writer sees them that does not open them: metadata to be carried along.
+
+What we do not understand stays in the message and is written back unchanged.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from lancewood.errors import FormatError
+from lancewood.model.bitmap import decode_bitmap
+from lancewood.model.ids import BaseId, FieldId, Version
+from lancewood.proto import table_pb2, transaction_pb2
+
+FRAGMENT_REUSE = "__lance_frag_reuse"
+MEM_WAL = "__lance_mem_wal"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One segment of a secondary index."""
+
+    message: table_pb2.IndexMetadata
+
+    @property
+    def uuid(self) -> uuid.UUID:
+        raw = self.message.uuid.uuid
+        if len(raw) != 16:
+            raise FormatError(f"index {self.name!r} has a uuid of {len(raw)} bytes, not 16")
+        return uuid.UUID(bytes=raw)
+
+    @property
+    def name(self) -> str:
+        return self.message.name
+
+    @property
+    def fields(self) -> tuple[FieldId, ...]:
+        return tuple(FieldId(each) for each in self.message.fields)
+
+    @property
+    def dataset_version(self) -> Version:
+        return Version(self.message.dataset_version)
+
+    @property
+    def kind(self) -> str:
+        """The name of its details message, for example ``BTreeIndexDetails``."""
+        return self.message.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
+
+    @property
+    def base_id(self) -> BaseId | None:
+        return BaseId(self.message.base_id) if self.message.HasField("base_id") else None
+
+    @property
+    def fragments(self) -> BitMap:
+        """The ids of the fragments it covers; some may no longer exist."""
+        if not self.message.fragment_bitmap:
+            return BitMap()
+        return decode_bitmap(
+            self.message.fragment_bitmap, f"the fragment bitmap of index {self.name!r}"
+        )
+
+    def covering(self, fragments: BitMap) -> Index:
+        """The same index with another coverage."""
+        copy = table_pb2.IndexMetadata()
+        copy.CopyFrom(self.message)
+        copy.fragment_bitmap = fragments.serialize()
+        return Index(copy)
+
+    def touches(self, fields: frozenset[FieldId]) -> bool:
+        """Whether one of the fields is indexed or covered by it."""
+        return not fields.isdisjoint(self.message.fields) or not fields.isdisjoint(
+            self.message.covering_fields
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenIndex:
+    """An index whose content was rewritten together with the fragments it covers."""
+
+    message: transaction_pb2.Transaction.Rewrite.RewrittenIndex

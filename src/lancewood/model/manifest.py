@@ -1,0 +1,259 @@
+"""One version of a table, with its fragments undecoded until someone asks for them.
+
+A manifest of 100,000 fragments is opened, appended to and written back without decoding one of
+them. ``ManifestHead`` is all of it but the fragments: the part that rules may look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import pairwise
+from typing import overload
+
+from google.protobuf.message import DecodeError, Message
+
+from lancewood.errors import FormatError, NotFoundError
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId, Version
+from lancewood.model.index import Index
+from lancewood.proto import schema_pb2, table_pb2
+
+FLAG_DELETION_FILES = 1
+FLAG_STABLE_ROW_IDS = 2
+FLAG_V2_FILES = 4
+FLAG_CONFIG = 8
+FLAG_BASE_PATHS = 16
+FLAG_NO_TRANSACTION_FILE = 32
+FLAG_COVERING_INDEX = 128
+FLAG_MIXED_FILE_VERSIONS = 256
+FLAG_TAGGED_FRAGMENT_REUSE = 1024
+FLAG_SPILLED_LINEAGE = 2048
+FLAG_MANAGED_BLOBS = 16384
+FLAG_FIELD_IDS_NOT_REUSED = 32768
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ManifestHead:
+    """Everything a manifest says except its fragments."""
+
+    def __init__(
+        self,
+        message: table_pb2.Manifest,
+        *,
+        index_section: bytes | None = None,
+        transaction_section: bytes | None = None,
+        name: str = "",
+        size: int = 0,
+    ) -> None:
+        self.message = message
+        self.index_section = index_section
+        self.transaction_section = transaction_section
+        self.name = name
+        """The file it was read from, for messages."""
+        self.size = size
+        """The size of that file in bytes."""
+
+    @property
+    def version(self) -> Version:
+        return Version(self.message.version)
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was committed, to the microsecond; 1970 where the writer did not say."""
+        stamp = self.message.timestamp
+        try:
+            return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
+        except OverflowError as cause:
+            raise FormatError(f"{self.name}: timestamp {stamp.seconds} is out of range") from cause
+
+    @property
+    def timestamp_ns(self) -> int:
+        """The same moment as nanoseconds since 1970."""
+        return self.message.timestamp.seconds * 1_000_000_000 + self.message.timestamp.nanos
+
+    @property
+    def branch(self) -> str | None:
+        """The branch it belongs to; None on main."""
+        return self.message.branch if self.message.HasField("branch") else None
+
+    @property
+    def fields(self) -> tuple[schema_pb2.Field, ...]:
+        return tuple(self.message.fields)
+
+    @property
+    def schema_metadata(self) -> Mapping[str, bytes]:
+        return dict(self.message.schema_metadata)
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        return dict(self.message.config)
+
+    @property
+    def table_metadata(self) -> Mapping[str, str]:
+        return dict(self.message.table_metadata)
+
+    @property
+    def base_paths(self) -> tuple[table_pb2.BasePath, ...]:
+        return tuple(self.message.base_paths)
+
+    @property
+    def reader_flags(self) -> int:
+        return self.message.reader_feature_flags
+
+    @property
+    def writer_flags(self) -> int:
+        return self.message.writer_feature_flags
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        return bool(self.reader_flags & FLAG_STABLE_ROW_IDS)
+
+    @property
+    def next_row_id(self) -> int:
+        return self.message.next_row_id
+
+    @property
+    def max_fragment_id(self) -> FragmentId | None:
+        """The highest fragment id ever handed out; None where there was none."""
+        if not self.message.HasField("max_fragment_id"):
+            return None
+        return FragmentId(self.message.max_fragment_id)
+
+    @property
+    def file_version(self) -> str:
+        """The data file version that every file has, unless versions are mixed."""
+        return self.message.data_format.version
+
+    @property
+    def transaction_file(self) -> str | None:
+        return self.message.transaction_file or None
+
+    @cached_property
+    def indices(self) -> tuple[Index, ...]:
+        """The table's indices, in the order of the manifest."""
+        if self.index_section is None:
+            return ()
+        try:
+            section = table_pb2.IndexSection.FromString(self.index_section)
+        except DecodeError as cause:
+            raise FormatError(f"{self.name}: the index section cannot be decoded") from cause
+        return tuple(Index(each) for each in section.indices)
+
+
+class Manifest(ManifestHead):
+    """One version of a table."""
+
+    @property
+    def fragment_count(self) -> int:
+        return len(self.message.fragments)
+
+    @cached_property
+    def fragments(self) -> Sequence[Fragment]:
+        """All fragments, decoded together, once."""
+        decoded = table_pb2.FragmentList()
+        self._decode_fragments(decoded)
+        return _Fragments(decoded)
+
+    @cached_property
+    def row_count(self) -> int | None:
+        """Live rows; None where a writer did not record the rows of a fragment."""
+        counts = table_pb2.FragmentCounts()
+        self._decode_fragments(counts)
+        rows = [each.physical_rows for each in counts.fragments]
+        if 0 in rows:
+            return None
+        deletions = [each.deletion_file for each in counts.fragments if each.deletion_file]
+        return sum(rows) - sum(
+            table_pb2.DeletionFile.FromString(each).num_deleted_rows for each in deletions
+        )
+
+    def fragment(self, fragment_id: FragmentId) -> Fragment:
+        """One fragment, without decoding the others; raises NotFoundError."""
+        position = self.position_of(fragment_id)
+        if position is None:
+            raise NotFoundError(
+                f"fragment {fragment_id} not found in version {self.version}", fragment=fragment_id
+            )
+        return Fragment(decode_fragment(self.message.fragments[position], self.name))
+
+    def position_of(self, fragment_id: FragmentId) -> int | None:
+        """Where the fragment stands in the list: by halving, since writers keep it sorted."""
+        raw = self.message.fragments
+        low, high = 0, len(raw)
+        while low < high:
+            middle = (low + high) // 2
+            if peek_fragment_id(raw[middle], self.name) < fragment_id:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(raw) and peek_fragment_id(raw[low], self.name) == fragment_id:
+            return low
+        return self._positions.get(fragment_id) if not self._is_sorted else None
+
+    @cached_property
+    def _positions(self) -> dict[int, int]:
+        return {each.id: position for position, each in enumerate(self.fragments)}
+
+    @cached_property
+    def _is_sorted(self) -> bool:
+        ids = [each.id for each in self.fragments]
+        return all(a < b for a, b in pairwise(ids))
+
+    def _decode_fragments(self, into: Message) -> None:
+        """Decode the same wire bytes as another message, in one go."""
+        try:
+            into.ParseFromString(self.message.SerializeToString())
+        except DecodeError as cause:
+            raise FormatError(f"{self.name}: the list of fragments cannot be decoded") from cause
+
+    def map_fragments(self, change: Callable[[Fragment], Fragment]) -> Iterator[bytes]:
+        """The bytes of every fragment after ``change``; unchanged ones as they are."""
+        for raw, fragment in zip(self.message.fragments, self.fragments, strict=True):
+            changed = change(fragment)
+            yield raw if changed is fragment else changed.message.SerializeToString()
+
+
+class _Fragments(Sequence[Fragment]):
+    """Decoded fragments, each made into a view when someone looks at it."""
+
+    def __init__(self, decoded: table_pb2.FragmentList) -> None:
+        self._messages = decoded.fragments
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[Fragment]:
+        return map(Fragment, self._messages)
+
+    @overload
+    def __getitem__(self, at: int) -> Fragment: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Fragment]: ...
+    def __getitem__(self, at: int | slice) -> Fragment | Sequence[Fragment]:
+        if isinstance(at, slice):
+            return tuple(map(Fragment, self._messages[at]))
+        return Fragment(self._messages[at])
+
+
+def decode_fragment(raw: bytes, name: str) -> table_pb2.DataFragment:
+    """One fragment from its bytes; raises FormatError naming the file."""
+    try:
+        return table_pb2.DataFragment.FromString(raw)
+    except DecodeError as cause:
+        raise FormatError(f"{name}: a fragment cannot be decoded") from cause
+
+
+def peek_fragment_id(raw: bytes, name: str) -> int:
+    """The id of an undecoded fragment; field 1 comes first and is absent when it is 0."""
+    if not raw or raw[0] != 0x08:
+        return decode_fragment(raw, name).id
+    value = shift = 0
+    for byte in raw[1:11]:
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+        shift += 7
+    raise FormatError(f"{name}: a fragment id has more than 64 bits")

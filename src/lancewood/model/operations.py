@@ -1,0 +1,241 @@
+"""What a commit can do: one small class per operation of the format.
+
+Plain values. They say what happened, not whether it fits (``rules.conflicts``) nor what follows
+from it (``rules.apply``), and know no bytes (``format.transaction``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.model.index import Index, RewrittenIndex
+from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
+
+FieldMessages: TypeAlias = tuple[schema_pb2.Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapUpdate:
+    """Changes to one map of strings; a value of None deletes the key."""
+
+    entries: Mapping[str, str | None] = field(default_factory=dict)
+    replace: bool = False
+    """Clear the map first."""
+
+    def applied_to(self, old: Mapping[str, str]) -> dict[str, str]:
+        """The map after the changes."""
+        new = {} if self.replace else dict(old)
+        for key, value in self.entries.items():
+            if value is None:
+                new.pop(key, None)
+            else:
+                new[key] = value
+        return new
+
+    def __bool__(self) -> bool:
+        return self.replace or bool(self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """New fragments, nothing else."""
+
+    fragments: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Rows marked as deleted, or whole fragments removed."""
+
+    updated_fragments: tuple[Fragment, ...]
+    deleted_fragment_ids: tuple[FragmentId, ...]
+    predicate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """A new schema and new fragments instead of all the old ones; also how a table begins."""
+
+    fragments: tuple[Fragment, ...]
+    fields: FieldMessages
+    schema_metadata: Mapping[str, bytes] = field(default_factory=dict)
+    config_upserts: Mapping[str, str] = field(default_factory=dict)
+    initial_bases: tuple[table_pb2.BasePath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """Indices added and removed."""
+
+    new_indices: tuple[Index, ...]
+    removed_indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteGroup:
+    """Fragments whose rows moved into other fragments."""
+
+    old_fragments: tuple[Fragment, ...]
+    new_fragments: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Compaction: the same rows in other fragments."""
+
+    groups: tuple[RewriteGroup, ...]
+    rewritten_indices: tuple[RewrittenIndex, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A new schema and the final list of fragments: columns were added or replaced."""
+
+    fragments: tuple[Fragment, ...]
+    fields: FieldMessages
+    schema_metadata: Mapping[str, bytes] = field(default_factory=dict)
+    preserves_nullability: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """An older version becomes the newest one again."""
+
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveFragments:
+    """Fragment ids set aside for a rewrite."""
+
+    num_fragments: int
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Rows moved to new fragments with new values, or columns rewritten in place."""
+
+    removed_fragment_ids: tuple[FragmentId, ...]
+    updated_fragments: tuple[Fragment, ...]
+    new_fragments: tuple[Fragment, ...]
+    fields_modified: tuple[FieldId, ...] = ()
+    fields_for_preserving_frag_bitmap: tuple[FieldId, ...] = ()
+    rewrites_columns: bool = False
+    inserted_rows: transaction_pb2.KeyExistenceFilter | None = None
+    compacted_sstables: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A new schema over the same files: columns dropped, renamed or reordered."""
+
+    fields: FieldMessages
+    preserves_nullability: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateConfig:
+    """Changes to the four maps of a table."""
+
+    config: MapUpdate = field(default_factory=MapUpdate)
+    table_metadata: MapUpdate = field(default_factory=MapUpdate)
+    schema_metadata: MapUpdate = field(default_factory=MapUpdate)
+    field_metadata: Mapping[FieldId, MapUpdate] = field(default_factory=dict)
+
+    @property
+    def touches_schema(self) -> bool:
+        """Whether schema or field metadata change."""
+        return bool(self.schema_metadata) or any(self.field_metadata.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One fragment's new file."""
+
+    fragment_id: FragmentId
+    new_file: DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class DataReplacement:
+    """Whole columns of some fragments replaced by new files."""
+
+    replacements: tuple[Replacement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMemWalState:
+    """State of pylance's write-ahead log; read, never written."""
+
+    compacted_sstables: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """The first commit of a clone or a branch."""
+
+    is_shallow: bool
+    ref_version: Version
+    ref_path: str
+    ref_name: str | None = None
+    branch_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBases:
+    """New homes for files. An id of 0 asks for the next free one."""
+
+    new_bases: tuple[table_pb2.BasePath, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataOverlay:
+    """Cells laid over existing files; read, never written."""
+
+    fragment_ids: tuple[FragmentId, ...]
+    fields: tuple[FieldId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOperation:
+    """An operation from a newer writer, or none at all. It conflicts with everything."""
+
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTransaction:
+    """A version whose transaction cannot be found. It conflicts with everything."""
+
+    why: str
+
+
+Operation: TypeAlias = (
+    Append
+    | Delete
+    | Overwrite
+    | CreateIndex
+    | Rewrite
+    | Merge
+    | Restore
+    | ReserveFragments
+    | Update
+    | Project
+    | UpdateConfig
+    | DataReplacement
+    | UpdateMemWalState
+    | Clone
+    | UpdateBases
+    | DataOverlay
+    | UnknownOperation
+    | MissingTransaction
+)
+
+
+def operation_name(operation: Operation) -> str:
+    """The operation's name as the specification spells it."""
+    return type(operation).__name__

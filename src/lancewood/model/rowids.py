@@ -1,0 +1,338 @@
+"""Row ids and row versions of one fragment: long lists of numbers, kept as runs.
+
+``RowIdSequence`` holds one stable row id per physical row, ``RowVersions`` one version per physical
+row; both count deleted rows. They are immutable, and their work grows with the number of runs, not
+of rows: only ``to_numpy`` and iteration spell every value out.
+
+This module does not know how segments are written down (``model.segments`` does), nor fragments,
+deletion files, ``next_row_id`` or external sequence files, and it does not check that ids are
+unique: an id may legally appear again at a deleted position.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, repeat
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import AbstractBitMap
+
+from lancewood.errors import InvalidInputError
+from lancewood.model.ids import MAX_U64
+from lancewood.model.segments import (
+    MAX_ROWS,
+    CheckLength,
+    Counts,
+    Values,
+    check_total,
+    decode_segment,
+    decode_span,
+    encode_segments,
+    expand,
+    last_values,
+    parse_sequence,
+)
+from lancewood.proto import rowids_pb2
+
+Offsets = AbstractBitMap | NDArray[Any] | Sequence[int]
+
+
+class _Runs:
+    """Numbers as runs: each run has a first value, and the next ones grow by ``_step``.
+
+    Two runs that continue each other are joined at birth, so equal lists have equal runs.
+    """
+
+    __slots__ = ("_encoded", "_firsts", "_index", "_offsets")
+    _step: ClassVar[int]
+
+    def __init__(self, firsts: Values, counts: Counts, encoded: bytes | None = None) -> None:
+        firsts, counts = firsts[counts > 0], counts[counts > 0]
+        ends = np.cumsum(counts, dtype=np.int64)
+        joined = firsts[1:] - last_values(firsts, counts, self._step)[:-1] == self._step
+        if self._step:
+            joined &= firsts[1:] != 0  # 0 follows the largest number only by wrapping around
+        heads = np.concatenate(([len(firsts) > 0], ~joined))[: len(firsts)]
+        self._firsts: Values = firsts[heads]
+        self._offsets: Counts = np.append((ends - counts)[heads], ends[-1:].sum())
+        self._firsts.setflags(write=False)
+        self._offsets.setflags(write=False)
+        self._encoded = encoded
+        self._index: tuple[Values, Values, Counts] | None = None
+
+    @classmethod
+    def from_values(cls, values: NDArray[Any] | Sequence[int]) -> Self:
+        """The given values in the given order. Raises InvalidInputError for what is not a u64."""
+        found = _as_u64(values)
+        return cls(found, np.ones(len(found), dtype=np.int64))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """All parts, one after the other. One part alone comes back as it is."""
+        if len(parts) == 1:
+            return parts[0]
+        empty = cls(_NO_VALUES, _NO_COUNTS)
+        firsts = np.concatenate([each._firsts for each in (empty, *parts)])
+        return cls(firsts, np.concatenate([each._counts for each in (empty, *parts)]))
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def __iter__(self) -> Iterator[int]:
+        for first, count in zip(self._firsts.tolist(), self._counts.tolist(), strict=True):
+            yield from range(first, first + count) if self._step else repeat(first, count)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, _Runs):
+            return NotImplemented
+        same_offsets = np.array_equal(self._offsets, other._offsets)
+        return same_offsets and np.array_equal(self._firsts, other._firsts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} values in {len(self._firsts)} runs)"
+
+    def to_numpy(self) -> Values:
+        """Every value spelled out: 8 bytes a row."""
+        return expand(self._firsts, self._counts, self._step)
+
+    def value_at(self, offset: int) -> int:
+        """The value of the row at ``offset``; raises InvalidInputError outside the sequence."""
+        return int(self._values_at(self._check_offsets([offset]))[0])
+
+    def max_value(self) -> int | None:
+        """The largest value; None for an empty sequence."""
+        lasts = last_values(self._firsts, self._counts, self._step)
+        return int(lasts.max()) if len(lasts) else None
+
+    def slice(self, start: int, stop: int) -> Self:
+        """The rows from ``start`` up to, not including, ``stop``; bounds are not clipped."""
+        if not 0 <= start <= stop <= len(self):
+            raise InvalidInputError(f"rows {start} to {stop} asked of {len(self)}")
+        if stop - start == len(self):
+            return self
+        if start == stop:
+            return type(self)(_NO_VALUES, _NO_COUNTS)
+        inside = self._offsets[(self._offsets > start) & (self._offsets < stop)]
+        cuts = np.concatenate(([start], inside, [stop]))
+        return self._between(cuts[:-1], cuts[1:])
+
+    def take(self, offsets: NDArray[Any] | Sequence[int]) -> Self:
+        """The rows at the given offsets, in the given order, repeated where asked twice."""
+        return self.from_values(self._values_at(self._check_offsets(offsets)))
+
+    def without(self, offsets: Offsets) -> Self:
+        """All rows but those at the given offsets: what is left when deleted rows are dropped."""
+        dropped = self._check_offsets(offsets)
+        if not len(dropped):
+            return self
+        cuts, chosen = self._cut_at(dropped)
+        return self._between(cuts[:-1][~chosen], cuts[1:][~chosen])
+
+    @property
+    def _counts(self) -> Counts:
+        return np.diff(self._offsets)
+
+    def _values_at(self, offsets: Counts) -> Values:
+        run = np.searchsorted(self._offsets, offsets, side="right") - 1
+        if not self._step:
+            return self._firsts[run]
+        return self._firsts[run] + (offsets - self._offsets[run]).astype(np.uint64)
+
+    def _between(self, begins: Counts, ends: Counts) -> Self:
+        """The rows of intervals that each lie within one run."""
+        return type(self)(self._values_at(begins), ends - begins)
+
+    def _cut_at(self, offsets: Counts) -> tuple[Counts, NDArray[np.bool_]]:
+        """Bounds of all runs with the offsets cut free, and which of the pieces are the offsets."""
+        cuts = np.unique(np.concatenate((self._offsets, offsets, offsets + 1)))
+        return cuts, np.isin(cuts[:-1], offsets)
+
+    def _check_offsets(self, offsets: Offsets) -> Counts:
+        if isinstance(offsets, AbstractBitMap):
+            found = np.frombuffer(offsets.to_array(), dtype=np.uint32)
+        else:
+            found = np.asarray(offsets)
+        if found.size and (found.ndim != 1 or found.dtype.kind not in "iu"):
+            raise InvalidInputError(f"row offsets must be a list of integers, not {offsets!r}")
+        if found.size and (found.min() < 0 or found.max() >= len(self)):
+            wrong = found.min() if found.min() < 0 else found.max()
+            raise InvalidInputError(f"row offset {wrong} asked of {len(self)} rows")
+        return found.astype(np.int64)
+
+
+class RowIdSequence(_Runs):
+    """The stable row ids of one fragment, in row order."""
+
+    __slots__ = ()
+    _step = 1
+
+    @classmethod
+    def decode(cls, data: bytes, check_length: CheckLength | None = None) -> RowIdSequence:
+        """The sequence in a ``RowIdSequence`` message; as long as it is not changed, ``encode``
+        gives the same bytes back.
+
+        Raises FormatError for bytes that break the format, before anything is allocated for the
+        length they claim. Does not check that ids are unique.
+        """
+        what = "row id sequence"
+        message = rowids_pb2.RowIdSequence()
+        parse_sequence(message, data, what)
+        parts = [decode_segment(each, what) for each in message.segments]
+        check_total(what, sum(count for _, _, count in parts), check_length)
+        firsts = np.concatenate([_NO_VALUES, *(each[0] for each in parts)])
+        counts = np.concatenate([_NO_COUNTS, *(each[1] for each in parts)])
+        return cls(firsts, counts, bytes(data))
+
+    @classmethod
+    def from_range(cls, start: int, count: int) -> RowIdSequence:
+        """``count`` ids from ``start`` on, the shape of freshly handed out ids."""
+        if not 0 <= count <= MAX_ROWS or not 0 <= start <= MAX_U64 - count:
+            raise InvalidInputError(f"{count} row ids from {start} on do not fit a fragment")
+        return cls(np.array([start], dtype=np.uint64), np.array([count], dtype=np.int64))
+
+    def encode(self) -> bytes:
+        """The bytes of a ``RowIdSequence`` message."""
+        if self._encoded is None:
+            segments = encode_segments(self._firsts, self._counts)
+            message = rowids_pb2.RowIdSequence(segments=segments)
+            self._encoded = message.SerializeToString(deterministic=True)
+        return self._encoded
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(offset, first id, count) of each stretch of ids that ascend by one."""
+        columns = (self._offsets[:-1].tolist(), self._firsts.tolist(), self._counts.tolist())
+        return zip(*columns, strict=True)
+
+    def find(self, ids: NDArray[Any] | Sequence[int]) -> Counts:
+        """The offset of each id, -1 for an id that is not here.
+
+        An id that occurs more than once is found at its last offset.
+        """
+        asked = _as_u64(ids)
+        if self._index is None:
+            self._index = _lookup(self._firsts, self._counts)
+        lows, lasts, offsets = self._index
+        if not len(lows):
+            return np.full(len(asked), -1, dtype=np.int64)
+        at = np.searchsorted(lows, asked, side="right") - 1
+        found = (at >= 0) & (asked <= lasts[at])
+        return np.where(found, offsets[at] + (asked - lows[at]).astype(np.int64), -1)
+
+
+class RowVersions(_Runs):
+    """One version number per physical row: the one that created it, or last changed it."""
+
+    __slots__ = ()
+    _step = 0
+
+    @classmethod
+    def decode(cls, data: bytes, check_length: CheckLength | None = None) -> RowVersions:
+        """The versions in a ``RowDatasetVersionSequence`` message; as long as they are not
+        changed, ``encode`` gives the same bytes back.
+
+        Of a span only the number of values counts, never where it starts. Raises FormatError for
+        bytes that break the format, before anything is allocated for the length they claim.
+        """
+        what = "row version sequence"
+        message = rowids_pb2.RowDatasetVersionSequence()
+        parse_sequence(message, data, what)
+        counts = [decode_span(each.span, what) for each in message.runs]
+        check_total(what, sum(counts), check_length)
+        versions = np.array([each.version for each in message.runs], dtype=np.uint64)
+        return cls(versions, np.array(counts, dtype=np.int64), bytes(data))
+
+    @classmethod
+    def uniform(cls, version: int, count: int) -> RowVersions:
+        """The same version for ``count`` rows, the shape of freshly written rows."""
+        if not 0 <= count <= MAX_ROWS:
+            raise InvalidInputError(f"{count} rows do not fit a fragment")
+        return cls(_as_u64([version]), np.array([count], dtype=np.int64))
+
+    def encode(self) -> bytes:
+        """The bytes of a ``RowDatasetVersionSequence`` message: one run per stretch of rows."""
+        if self._encoded is None:
+            message = rowids_pb2.RowDatasetVersionSequence()
+            spans = pairwise(self._offsets.tolist())
+            for version, (start, end) in zip(self._firsts.tolist(), spans, strict=True):
+                run = message.runs.add(version=version)
+                run.span.range.start, run.span.range.end = start, end
+            self._encoded = message.SerializeToString(deterministic=True)
+        return self._encoded
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """(count, version) of each stretch of rows with the same version."""
+        return zip(self._counts.tolist(), self._firsts.tolist(), strict=True)
+
+    def restamp(self, above: int, to: int) -> RowVersions:
+        """The same rows, where every version larger than ``above`` has become ``to``."""
+        late = self._firsts > _as_u64([above])
+        if not late.any():
+            return self
+        return RowVersions(np.where(late, _as_u64([to]), self._firsts), self._counts)
+
+    def with_value_at(self, offsets: Offsets, version: int) -> RowVersions:
+        """The same rows, where those at the given offsets have got ``version``."""
+        changed = self._check_offsets(offsets)
+        if not len(changed):
+            return self
+        cuts, chosen = self._cut_at(changed)
+        versions = np.where(chosen, _as_u64([version]), self._values_at(cuts[:-1]))
+        return RowVersions(versions, np.diff(cuts))
+
+
+_NO_VALUES: Values = np.empty(0, dtype=np.uint64)
+_NO_COUNTS: Counts = np.empty(0, dtype=np.int64)
+
+
+def _as_u64(values: NDArray[Any] | Sequence[int]) -> Values:
+    if not isinstance(values, np.ndarray):
+        try:
+            items = [operator.index(each) for each in values]
+        except TypeError as cause:
+            raise InvalidInputError(f"row ids and versions are integers: {cause}") from cause
+        if items and (min(items) < 0 or max(items) > MAX_U64):
+            raise InvalidInputError("row ids and versions are unsigned numbers of 64 bits")
+        return np.array(items, dtype=np.uint64)
+    if values.size and (values.ndim != 1 or values.dtype.kind not in "iu"):
+        found = f"{values.ndim} dimensions of {values.dtype}"
+        raise InvalidInputError(f"row ids and versions are one list of integers, not {found}")
+    if values.dtype.kind == "i" and values.size and values.min() < 0:
+        raise InvalidInputError(f"{values.min()} is negative, so no row id and no version")
+    return values.astype(np.uint64)
+
+
+def _lookup(firsts: Values, counts: Counts) -> tuple[Values, Values, Counts]:
+    """Disjoint intervals of ids, sorted: first id, last id, and the offset of the first id.
+
+    Where runs overlap, the later run wins. Intervals between any two neighbouring bounds belong to
+    one run; which, is a maximum over the runs that cover it, found by doubling: a run marks two
+    blocks of the largest power of two that fits it, and blocks hand their mark to their halves.
+    """
+    lasts = last_values(firsts, counts, 1)
+    begins = np.cumsum(counts) - counts
+    order = np.argsort(firsts, kind="stable")
+    if bool((firsts[order][1:] > lasts[order][:-1]).all()):
+        return firsts[order], lasts[order], begins[order]
+    edges = np.unique(np.concatenate((firsts, lasts[lasts != MAX_U64] + np.uint64(1))))
+    left = np.searchsorted(edges, firsts)
+    right = np.searchsorted(edges, lasts, side="right")
+    levels = np.frexp((right - left).astype(np.float64))[1] - 1
+    owner = np.full(len(edges), -1, dtype=np.int64)
+    for level in range(int(levels.max()), -1, -1):
+        block = 1 << level
+        at_level = np.flatnonzero(levels == level)
+        halves = owner.copy()
+        halves[block:] = np.maximum(owner[block:], owner[:-block])
+        owner = halves
+        np.maximum.at(owner, left[at_level], at_level)
+        np.maximum.at(owner, right[at_level] - block, at_level)
+    covered = owner >= 0
+    until = np.append(edges[1:] - np.uint64(1), np.uint64(MAX_U64))
+    run = owner[covered]
+    inside = (edges[covered] - firsts[run]).astype(np.int64)
+    return edges[covered], until[covered], begins[run] + inside

@@ -1,0 +1,94 @@
+"""The schema of a table: a tree of fields with ids that outlive names.
+
+Knows the tree and nothing about Arrow or bytes: ``format.schema`` turns it into either.
+A column is found by id in data files, by name only when a person asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from lancewood.errors import NotFoundError
+from lancewood.model.ids import FieldId
+from lancewood.proto import schema_pb2
+
+TOMBSTONE = FieldId(-2)
+"""The id that replaces a field in a data file whose column was rewritten elsewhere."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One node of the tree. ``children`` are in schema order."""
+
+    id: FieldId
+    name: str
+    logical_type: str
+    nullable: bool = True
+    metadata: Mapping[str, bytes] = field(default_factory=dict)
+    children: tuple[Field, ...] = ()
+    message: schema_pb2.Field | None = field(default=None, compare=False, repr=False)
+    """The message it was read from, so that what we do not know is written back."""
+
+    def walk(self) -> Iterator[Field]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def is_packed(self) -> bool:
+        """A struct stored as one physical column."""
+        return self.logical_type == "struct" and any(
+            self.metadata.get(key, b"").lower() == b"true"
+            for key in ("lance-encoding:packed", "packed")
+        )
+
+    @property
+    def is_blob_v2(self) -> bool:
+        """A struct of the blob v2 layout, stored as one physical column."""
+        return self.metadata.get("ARROW:extension:name") == b"lance.blob.v2"
+
+    @property
+    def is_column_leaf(self) -> bool:
+        """Whether file versions 2.1 and later give the node a physical column of its own."""
+        return not self.children or self.is_packed or self.is_blob_v2
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The top-level fields and the schema's own metadata."""
+
+    fields: tuple[Field, ...]
+    metadata: Mapping[str, bytes] = field(default_factory=dict)
+
+    def walk(self) -> Iterator[Field]:
+        """Every field of the tree, depth first, parents before children."""
+        for top in self.fields:
+            yield from top.walk()
+
+    @cached_property
+    def by_id(self) -> Mapping[FieldId, Field]:
+        """Every field of the tree by its id."""
+        return {each.id: each for each in self.walk()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the top-level columns."""
+        return tuple(each.name for each in self.fields)
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest id in the tree, -1 for an empty schema."""
+        return max((each.id for each in self.walk()), default=-1)
+
+    def column(self, name: str) -> Field:
+        """The top-level field of that name; raises NotFoundError."""
+        for each in self.fields:
+            if each.name == name:
+                return each
+        raise NotFoundError(
+            f"column {name!r} not found: the table has {', '.join(self.names) or 'no columns'}",
+            column=name,
+        )

@@ -1,0 +1,82 @@
+"""A transaction: what one commit did, on which version, under which identity.
+
+A list of operations becomes consecutive versions; ``steps`` cuts it into one transaction each.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lancewood.errors import InvalidInputError
+from lancewood.model.ids import Version
+from lancewood.model.operations import Operation, operation_name
+
+MESSAGE_PROPERTY = "__lance_commit_message"
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One operation, or a list of them that becomes consecutive versions."""
+
+    read_version: Version
+    uuid: str
+    operations: tuple[Operation, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def new(
+        cls,
+        read_version: Version,
+        *operations: Operation,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Transaction:
+        """A transaction with a fresh identity."""
+        if not operations:
+            raise InvalidInputError("a transaction needs at least one operation, none was given")
+        facts = dict(properties or {})
+        if message is not None:
+            facts[MESSAGE_PROPERTY] = message
+        return cls(read_version, str(uuids.uuid4()), operations, facts)
+
+    @property
+    def operation(self) -> Operation:
+        """The only operation; raises InvalidInputError for a list."""
+        if len(self.operations) != 1:
+            names = ", ".join(operation_name(each) for each in self.operations)
+            raise InvalidInputError(f"this transaction is a list of operations: {names}")
+        return self.operations[0]
+
+    @property
+    def message(self) -> str | None:
+        """The commit message that its author gave."""
+        return self.properties.get(MESSAGE_PROPERTY)
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """The properties without the commit message."""
+        return {key: value for key, value in self.properties.items() if key != MESSAGE_PROPERTY}
+
+    def steps(self) -> tuple[Transaction, ...]:
+        """One transaction per version to be written.
+
+        The first keeps the uuid, the others get uuids that follow from it, so that a crash in
+        the middle of a list can be recognised afterwards.
+        """
+        if len(self.operations) == 1:
+            return (self,)
+        name = uuids.UUID(self.uuid)
+        return tuple(
+            replace(
+                self,
+                uuid=self.uuid if number == 0 else str(uuids.uuid5(name, str(number))),
+                operations=(operation,),
+            )
+            for number, operation in enumerate(self.operations)
+        )
+
+    def rebased(self, read_version: Version) -> Transaction:
+        """The same transaction, built on another version."""
+        return replace(self, read_version=read_version)
