@@ -1,0 +1,212 @@
+"""The schema of a table ↔ an Arrow schema, with metadata, both ways.
+
+Knows which Arrow types the format can hold and which column names it allows. Does not touch data:
+casting and aligning columns is the work of ``data``.
+
+Extension types whose names begin with ``lance.`` stay their storage type plus metadata, so that the
+answer does not depend on whether pylance was imported; others become the registered Arrow type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.format.logical_type import (
+    EXTENSION_METADATA,
+    EXTENSION_NAME,
+    JSON,
+    decode_leaf_type,
+    encode_leaf_type,
+    list_size_of_structs,
+)
+from lancewood.format.schema import MAX_DEPTH
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import Field, Schema
+
+RESERVED_NAMES = frozenset(
+    {"_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+
+
+def schema_from_arrow(arrow: pa.Schema, *, first_id: int = 0) -> Schema:
+    """A new schema with ids handed out depth first from ``first_id``.
+
+    Raises UnsupportedError that names the column and its type, InvalidInputError for names that
+    ``check_names`` refuses. The order of a dictionary and the name and nullability of a fixed-size
+    list's item have no place in the format and are lost; views become plain strings and binaries.
+    """
+    ids = (FieldId(each) for each in range(first_id, 1 << 31))
+    fields = tuple(_from_arrow(each, each.name, 1, ids) for each in arrow)
+    schema = Schema(fields, _text_keys(arrow.metadata or {}))
+    check_names(schema)
+    return schema
+
+
+def to_arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema that a scan of all columns returns."""
+    return pa.schema([to_arrow_field(each) for each in schema.fields], dict(schema.metadata))
+
+
+def to_arrow_field(field: Field) -> pa.Field:
+    """One column, or one node of the tree, as an Arrow field; raises FormatError."""
+    metadata = dict(field.metadata)
+    if field.logical_type == JSON:
+        metadata.pop(EXTENSION_NAME, None)
+        metadata.pop(EXTENSION_METADATA, None)
+    kind = _to_arrow_type(field)
+    nullable = field.nullable or pa.types.is_null(kind)  # Arrow knows no other null column
+    arrow = pa.field(field.name, kind, nullable, metadata or None)
+    name = metadata.get(EXTENSION_NAME, b"")
+    if not name or name.startswith(b"lance."):
+        return arrow
+    # Passing through the C interface turns storage and metadata into the registered type.
+    return pa.schema(pa.schema([arrow])).field(0)
+
+
+def check_names(schema: Schema) -> None:
+    """Raise InvalidInputError for a column name that a table cannot have."""
+    _check_level(schema.fields, "")
+    for top in schema.fields:
+        if "." in top.name:
+            raise InvalidInputError(
+                f"column name {top.name!r} is not allowed: it contains '.'", column=top.name
+            )
+        if top.name in RESERVED_NAMES:
+            raise InvalidInputError(
+                f"column name {top.name!r} is not allowed: it is reserved", column=top.name
+            )
+
+
+def _check_level(fields: Iterable[Field], path: str) -> None:
+    seen: set[str] = set()
+    for each in fields:
+        if not each.name:
+            raise InvalidInputError(f"a column of {path or 'the schema'} has no name")
+        if each.name in seen:
+            raise InvalidInputError(f"column {path + each.name!r} occurs twice", column=each.name)
+        seen.add(each.name)
+        _check_level(each.children, f"{path}{each.name}.")
+
+
+def _to_arrow_type(field: Field) -> pa.DataType:
+    kind = field.logical_type
+    size = list_size_of_structs(kind)
+    if kind == "struct":
+        return pa.struct([to_arrow_field(each) for each in field.children])
+    if size is not None:
+        return pa.list_(to_arrow_field(_only_child(field)), size)
+    if kind in ("list", "list.struct"):
+        return pa.list_(to_arrow_field(_only_child(field)))
+    if kind in ("large_list", "large_list.struct"):
+        return pa.large_list(to_arrow_field(_only_child(field)))
+    if kind == "map":
+        entries = _only_child(field)
+        if len(entries.children) != 2:
+            raise FormatError(f"map {field.name!r} needs both key and value", column=field.name)
+        key, value = entries.children
+        return pa.map_(to_arrow_field(key), to_arrow_field(value))
+    return decode_leaf_type(kind)
+
+
+def _only_child(field: Field) -> Field:
+    if len(field.children) != 1:
+        raise FormatError(
+            f"field {field.name!r}: {field.logical_type!r} needs one child, "
+            f"found {len(field.children)}",
+            field_id=field.id,
+        )
+    return field.children[0]
+
+
+def _from_arrow(arrow: pa.Field, path: str, depth: int, ids: Iterator[FieldId]) -> Field:
+    if depth > MAX_DEPTH:
+        raise UnsupportedError(f"column {path!r} is more than {MAX_DEPTH} levels deep", column=path)
+    kind, metadata = arrow.type, _text_keys(arrow.metadata or {})
+    if isinstance(kind, pa.BaseExtensionType):
+        metadata = _text_keys(_exported_metadata(arrow))
+        kind = kind.storage_type
+    own_id = next(ids)
+    below: list[pa.Field] = []
+    if metadata.get(EXTENSION_NAME) == b"arrow.json":
+        metadata |= {EXTENSION_NAME: b"lance.json", EXTENSION_METADATA: b""}
+        text: str | None = JSON
+    elif pa.types.is_struct(kind):
+        text, below = "struct", list(kind)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        below = [kind.value_field]
+        text = "large_list" if pa.types.is_large_list(kind) else "list"
+        text += ".struct" if pa.types.is_struct(_storage(kind.value_type)) else ""
+    elif pa.types.is_map(kind) and not kind.keys_sorted:
+        entries = pa.struct([kind.key_field, kind.item_field])
+        text, below = "map", [pa.field("entries", entries, nullable=False)]
+    elif pa.types.is_fixed_size_list(kind) and pa.types.is_struct(_storage(kind.value_type)):
+        text, below = f"fixed_size_list:struct:{kind.list_size}", [kind.value_field]
+    else:
+        text = encode_leaf_type(kind)
+    if text is None or (text == "struct" and not below):
+        raise UnsupportedError(
+            f"column {path!r} has type {arrow.type}, which Lance tables cannot hold; "
+            "cast it to another type",
+            column=path,
+            type=str(arrow.type),
+        )
+    children = [_from_arrow(each, f"{path}.{each.name}", depth + 1, ids) for each in below]
+    return Field(own_id, arrow.name, text, arrow.nullable, metadata, tuple(children))
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _text_keys(metadata: dict[bytes, bytes]) -> dict[str, bytes]:
+    try:
+        return {key.decode(): value for key, value in metadata.items()}
+    except UnicodeDecodeError as cause:
+        raise InvalidInputError(f"a metadata key is not UTF-8: {cause.object!r}") from cause
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The head of the C data interface's ``struct ArrowSchema``."""
+
+    _fields_ = [
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+    ]
+
+
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _exported_metadata(arrow: pa.Field) -> dict[bytes, bytes]:
+    """The metadata of an extension field as other libraries see it, with its extension name.
+
+    pyarrow tells the serialised form of its own extension types nowhere else.
+    """
+    capsule = arrow.__arrow_c_schema__()
+    exported = _ArrowSchema.from_address(_capsule_pointer(capsule, b"arrow_schema"))
+    at = exported.metadata
+    if not at:
+        return {}
+
+    def integer() -> int:
+        nonlocal at
+        (value,) = struct.unpack("=i", ctypes.string_at(at, 4))
+        at += 4
+        return int(value)
+
+    def text() -> bytes:
+        nonlocal at
+        length = integer()
+        value = ctypes.string_at(at, length)
+        at += length
+        return value
+
+    return {text(): text() for _ in range(integer())}

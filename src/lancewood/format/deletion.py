@@ -1,0 +1,117 @@
+"""Deletion files: which physical rows of one fragment are deleted, as bytes and back.
+
+Two kinds: an Arrow IPC file with one column of offsets, and a 32-bit roaring bitmap in its portable
+serialisation. Either lists *all* deleted offsets of the fragment. This module knows bytes only: it
+does not know where the files lie, which fragment refers to which, or how two sets are merged.
+
+Spec: "Deletion" in the table format. The specification speaks of an Int32Array; pylance accepts
+nothing but a non-null uint32 column named ``row_id``, so that is what is written, while every
+integer type is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import AbstractBitMap, BitMap
+
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.model.bitmap import decode_bitmap
+from lancewood.model.ids import FragmentId, Version
+from lancewood.proto import table_pb2
+
+Kind = table_pb2.DeletionFile.Kind
+ARROW_ARRAY = table_pb2.DeletionFile.ARROW_ARRAY
+BITMAP = table_pb2.DeletionFile.BITMAP
+
+FEWEST_FOR_BITMAP = 5_000
+"""From this many deleted rows on, a bitmap is written."""
+
+_MAX_OFFSET = (1 << 32) - 1
+
+
+def deletion_file_name(
+    fragment_id: FragmentId, read_version: Version, id: int, is_bitmap: bool
+) -> str:
+    """The name of a deletion file below ``_deletions``, for example ``3-12-9348.arrow``."""
+    return f"{fragment_id}-{read_version}-{id}.{'bin' if is_bitmap else 'arrow'}"
+
+
+def encode_deletions(offsets: AbstractBitMap, kind: Kind | None = None) -> tuple[Kind, bytes]:
+    """The kind of file and its bytes: Arrow below 5,000 offsets, else a bitmap, or as told.
+
+    Raises InvalidInputError for no offsets at all: a fragment without deleted rows has no deletion
+    file. Does not know how many rows the fragment has.
+    """
+    if not offsets:
+        raise InvalidInputError("no deleted rows to write; leave the deletion file out instead")
+    if kind is None:
+        kind = ARROW_ARRAY if len(offsets) < FEWEST_FOR_BITMAP else BITMAP
+    return kind, offsets.serialize() if kind == BITMAP else _encode_arrow(offsets)
+
+
+def decode_deletions(
+    data: bytes, is_bitmap: bool, *, path: str, physical_rows: int, expected: int | None
+) -> BitMap:
+    """The deleted offsets, without regard to their order in the file.
+
+    ``physical_rows`` 0 and ``expected`` None or 0 mean that the manifest does not know, and leave
+    that check out. Raises FormatError, which names ``path``, for bytes that are neither kind, for
+    an offset beyond the fragment and for a number of offsets that is not the expected one.
+    """
+    found = decode_bitmap(data, f"deletion file {path}") if is_bitmap else _decode_arrow(data, path)
+    if found and physical_rows and found.max() >= physical_rows:
+        raise FormatError(
+            f"deletion file {path} deletes row {found.max()} of {physical_rows} rows", path=path
+        )
+    if expected and len(found) != expected:
+        raise FormatError(
+            f"deletion file {path} deletes {len(found)} rows, but the manifest says {expected}",
+            path=path,
+        )
+    return found
+
+
+def _broken(path: str, why: str) -> FormatError:
+    return FormatError(f"deletion file {path} is broken: {why}", path=path)
+
+
+def _encode_arrow(offsets: AbstractBitMap) -> bytes:
+    import pyarrow as pa
+
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    column = pa.array(np.frombuffer(offsets.to_array(), dtype=np.uint32))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([column], schema=schema))
+    return bytes(sink.getvalue())
+
+
+def _decode_arrow(data: bytes, path: str) -> BitMap:
+    import pyarrow as pa
+
+    found = BitMap()
+    try:
+        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+            # The schema comes first: a batch of any other shape is not even looked at.
+            types = reader.schema.types
+            if len(types) != 1 or not pa.types.is_integer(types[0]):
+                raise _broken(path, f"it has columns of {[str(each) for each in types]}")
+            for each in range(reader.num_record_batches):
+                column = reader.get_batch(each).column(0)
+                column.validate(full=True)
+                if column.null_count:
+                    raise _broken(path, f"{column.null_count} of its offsets are null")
+                found |= _to_bitmap(column.to_numpy(), path)
+    except (pa.ArrowException, OSError, ValueError) as cause:
+        raise _broken(path, str(cause)) from cause
+    return found
+
+
+def _to_bitmap(offsets: NDArray[Any], path: str) -> BitMap:
+    if len(offsets) and (offsets.min() < 0 or offsets.max() > _MAX_OFFSET):
+        wrong = offsets.min() if offsets.min() < 0 else offsets.max()
+        raise _broken(path, f"{wrong} is no row offset")
+    return BitMap(np.ascontiguousarray(offsets, dtype=np.uint32))

@@ -1,0 +1,140 @@
+"""Names and places: where the files of a table are, and what they are called.
+
+Pure. Names from a manifest are checked here, before anyone opens or deletes what they point at.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from lancewood.errors import FormatError
+from lancewood.model.ids import DETACHED_BIT, MAX_U64, BaseId, Version, is_detached
+from lancewood.proto import table_pb2
+
+DATA_DIR = "data"
+VERSIONS_DIR = "_versions"
+TRANSACTIONS_DIR = "_transactions"
+DELETIONS_DIR = "_deletions"
+INDICES_DIR = "_indices"
+REFS_DIR = "_refs"
+TREE_DIR = "tree"
+OWNED_DIRS = (
+    VERSIONS_DIR,
+    TRANSACTIONS_DIR,
+    DELETIONS_DIR,
+    INDICES_DIR,
+    REFS_DIR,
+    TREE_DIR,
+    DATA_DIR,
+)
+"""Every directory that the format owns; the versions come first so that a drop hides the table."""
+HINT_KEY = f"{VERSIONS_DIR}/latest_version_hint.json"
+
+_SUFFIX = ".manifest"
+_V2_DIGITS = 20
+
+
+class NamingScheme(Enum):
+    """How manifest files are named; one table never mixes them."""
+
+    V1 = "V1"
+    V2 = "V2"
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestName:
+    """What the name of a manifest file says."""
+
+    version: Version
+    scheme: NamingScheme
+
+    @property
+    def detached(self) -> bool:
+        return is_detached(self.version)
+
+
+def manifest_name(version: Version, scheme: NamingScheme) -> str:
+    """The bare name of a version's manifest file."""
+    if is_detached(version):
+        return f"d{version}{_SUFFIX}"
+    if scheme is NamingScheme.V1:
+        return f"{version}{_SUFFIX}"
+    return f"{MAX_U64 - version:0{_V2_DIGITS}d}{_SUFFIX}"
+
+
+def manifest_key(version: Version, scheme: NamingScheme) -> str:
+    """The key of a version's manifest file."""
+    return f"{VERSIONS_DIR}/{manifest_name(version, scheme)}"
+
+
+def parse_manifest_name(name: str) -> ManifestName | None:
+    """What a name in ``_versions`` says; None for everything that is not a manifest."""
+    if not name.endswith(_SUFFIX):
+        return None
+    stem = name[: -len(_SUFFIX)]
+    if stem.startswith("d"):
+        number = _number(stem[1:])
+        if number is None or not DETACHED_BIT <= number <= MAX_U64:
+            return None
+        return ManifestName(Version(number), NamingScheme.V2)
+    number = _number(stem)
+    if number is None or number > MAX_U64:
+        return None
+    if len(stem) == _V2_DIGITS:
+        version = Version(MAX_U64 - number)
+        return None if is_detached(version) else ManifestName(version, NamingScheme.V2)
+    return ManifestName(Version(number), NamingScheme.V1)
+
+
+def _number(digits: str) -> int | None:
+    if not (0 < len(digits) <= _V2_DIGITS and digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits)
+
+
+def detached_version() -> Version:
+    """A fresh random version number with the detached bit set."""
+    return Version(DETACHED_BIT | secrets.randbits(63))
+
+
+def transaction_name(read_version: Version, uuid: str) -> str:
+    """The bare name of a transaction file."""
+    return f"{read_version}-{uuid}.txn"
+
+
+def transaction_key(name: str) -> str:
+    """The key of a transaction file that a manifest names."""
+    return f"{TRANSACTIONS_DIR}/{check_file_name(name, 'a transaction file')}"
+
+
+def check_file_name(name: str, what: str) -> str:
+    """The name itself if it is a bare file name; raises FormatError otherwise.
+
+    A manifest must never lead a reader, let alone a cleaner, outside the directory it means.
+    """
+    if not name or "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
+        raise FormatError(f"{what} is named {name!r}: expected a bare file name")
+    return name
+
+
+def find_base(bases: Iterable[table_pb2.BasePath], base_id: BaseId) -> table_pb2.BasePath:
+    """The base path with that id; raises FormatError if the manifest declares none."""
+    known = list(bases)
+    for each in known:
+        if each.id == base_id:
+            return each
+    ids = ", ".join(str(each.id) for each in known) or "none"
+    raise FormatError(
+        f"a file refers to base path {base_id}, but the manifest declares {ids}", base_id=base_id
+    )
+
+
+def key_in_base(base: table_pb2.BasePath | None, directory: str, name: str) -> str:
+    """The key of a file below its base: in the standard directory of a dataset root,
+    directly below the path of any other base."""
+    if base is not None and not base.is_dataset_root:
+        return name
+    return f"{directory}/{name}"

@@ -1,0 +1,136 @@
+"""A manifest's next state: a patch spliced into the bytes of the one before.
+
+Fragments that the patch does not name are carried over as bytes. Knows no files and no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancewood.errors import FormatError
+from lancewood.format.manifest_file import encode_manifest_file
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import Version
+from lancewood.model.manifest import Manifest, peek_fragment_id
+from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.proto import table_pb2
+
+INLINE_TRANSACTION_LIMIT = 64 * 1024
+"""A larger transaction stays in its own file only: inline it would double the manifest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What every new version carries, whatever it changed."""
+
+    version: Version
+    timestamp_ns: int
+    transaction_file: str
+    transaction: bytes
+    library: str
+    library_version: str
+
+
+def empty_manifest(file_version: str, *, flags: int = 0, branch: str | None = None) -> Manifest:
+    """Version 0: the state that the first Overwrite of a table is applied to."""
+    message = table_pb2.Manifest(reader_feature_flags=flags, writer_feature_flags=flags)
+    message.data_format.file_format = "lance"
+    message.data_format.version = file_version
+    if branch is not None:
+        message.branch = branch
+    return Manifest(message, name="a new table")
+
+
+def splice(source: Manifest, patch: ManifestPatch, stamp: Stamp) -> tuple[Manifest, bytes]:
+    """The next manifest and the bytes of its file."""
+    message = table_pb2.Manifest()
+    message.CopyFrom(source.message)
+    _change_fragments(message, source, patch)
+    _change_head(message, patch.head)
+    message.reader_feature_flags, message.writer_feature_flags = patch.flags
+    message.version = stamp.version
+    message.timestamp.seconds, message.timestamp.nanos = divmod(stamp.timestamp_ns, 1_000_000_000)
+    message.transaction_file = stamp.transaction_file
+    message.writer_version.Clear()
+    message.writer_version.library = stamp.library
+    message.writer_version.version = stamp.library_version
+    message.ClearField("tag")
+    message.ClearField("version_aux_data")
+    index_section = _index_section(source, patch.head)
+    inline = stamp.transaction if len(stamp.transaction) <= INLINE_TRANSACTION_LIMIT else None
+    data = encode_manifest_file(message, index_section=index_section, transaction_section=inline)
+    manifest = Manifest(
+        message,
+        index_section=index_section,
+        transaction_section=inline,
+        name=f"version {stamp.version}",
+        size=len(data),
+    )
+    return manifest, data
+
+
+def _change_fragments(message: table_pb2.Manifest, source: Manifest, patch: ManifestPatch) -> None:
+    if not patch.keep:
+        del message.fragments[:]
+    elif patch.live_fields is not None:
+        live = patch.live_fields
+        message.fragments[:] = list(source.map_fragments(lambda each: _without_dead(each, live)))
+    if patch.replace or patch.remove:
+        positions = {}
+        for fragment_id in (*patch.replace, *patch.remove):
+            position = source.position_of(fragment_id)
+            if position is None:
+                raise FormatError(
+                    f"fragment {fragment_id} is not part of version {source.version}",
+                    fragment=fragment_id,
+                )
+            positions[position] = fragment_id
+        for position, fragment_id in sorted(positions.items(), reverse=True):
+            if fragment_id in patch.remove:
+                del message.fragments[position]
+            else:
+                changed = patch.replace[fragment_id]
+                message.fragments[position] = changed.message.SerializeToString()
+    in_order = True
+    for each in patch.add:
+        if message.fragments:
+            last = peek_fragment_id(message.fragments[-1], source.name)
+            in_order = in_order and last < each.id
+        message.fragments.append(each.message.SerializeToString())
+    if not in_order:
+        message.fragments.sort(key=lambda raw: peek_fragment_id(raw, source.name))
+
+
+def _without_dead(fragment: Fragment, live: frozenset[int]) -> Fragment:
+    files = [each for each in fragment.files if not live.isdisjoint(each.fields)]
+    return fragment if len(files) == len(fragment.files) else fragment.with_files(files)
+
+
+def _change_head(message: table_pb2.Manifest, changes: HeadChanges) -> None:
+    if changes.fields is not None:
+        del message.fields[:]
+        message.fields.extend(changes.fields)
+    for name in ("schema_metadata", "config", "table_metadata"):
+        value = getattr(changes, name)
+        if value is not None:
+            message.ClearField(name)
+            getattr(message, name).update(value)
+    if changes.base_paths is not None:
+        del message.base_paths[:]
+        message.base_paths.extend(changes.base_paths)
+    if changes.file_version is not None:
+        message.data_format.version = changes.file_version
+    for name in ("max_fragment_id", "max_allocated_field_id", "next_row_id"):
+        mark = getattr(changes, name)
+        if mark is not None:
+            setattr(message, name, max(mark, getattr(message, name)))
+
+
+def _index_section(source: Manifest, changes: HeadChanges) -> bytes | None:
+    if changes.indices is None:
+        return source.index_section
+    if not changes.indices:
+        return None
+    section = table_pb2.IndexSection()
+    section.indices.extend(each.message for each in changes.indices)
+    return section.SerializeToString()

@@ -1,0 +1,219 @@
+"""The schema of a table: flat list of messages ↔ tree of fields.
+
+Knows ids, parents and the shape that each logical type asks of its children. Does not know Arrow
+(that is ``format.arrow``) and does not check names: what stands in a manifest is read as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from google.protobuf.message import DecodeError
+
+from lancewood.errors import FormatError, UnsupportedError
+from lancewood.format.logical_type import (
+    EXTENSION_NAME,
+    decode_leaf_type,
+    is_parent,
+    list_size_of_structs,
+)
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import Field, Schema
+from lancewood.proto import schema_pb2, transaction_pb2
+
+MAX_DEPTH = 128
+"""Deeper trees are refused: no table has them, and they exhaust the stack of every reader."""
+
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
+
+_TOP = -1
+_VARIABLE = frozenset({"string", "large_string", "binary", "large_binary", "json"})
+
+
+def decode_schema(fields: Iterable[schema_pb2.Field], metadata: Mapping[str, bytes]) -> Schema:
+    """The tree that a manifest's field list draws.
+
+    A field is at the top level when its parent id is -1 or names no field. Raises FormatError for
+    a repeated or negative id, a child that does not follow its parent, a logical type outside the
+    grammar, children that do not fit their parent's type, and absurd depth.
+    """
+    messages = list(fields)
+    ids = {each.id for each in messages}
+    depths: dict[int, int] = {}
+    children: dict[int, list[int]] = {}
+    tops: list[int] = []
+    for each in messages:
+        if each.id < 0 or each.id in depths:
+            reason = "is negative" if each.id < 0 else "occurs twice"
+            raise FormatError(f"field {each.name!r}: id {each.id} {reason}", field_id=each.id)
+        if each.parent_id in depths:
+            children.setdefault(each.parent_id, []).append(each.id)
+            depths[each.id] = depths[each.parent_id] + 1
+        elif each.parent_id in ids:
+            raise FormatError(
+                f"field {each.name!r} (id {each.id}) comes before its parent {each.parent_id}",
+                field_id=each.id,
+            )
+        else:
+            tops.append(each.id)
+            depths[each.id] = 1
+        if depths[each.id] > MAX_DEPTH:
+            raise FormatError(
+                f"field {each.name!r}: the schema is more than {MAX_DEPTH} levels deep",
+                field_id=each.id,
+            )
+    built: dict[int, Field] = {}
+    for each in reversed(messages):  # children come after their parent, so they are ready
+        below = tuple(built[child] for child in children.get(each.id, ()))
+        built[each.id] = _decode_field(each, below)
+    return Schema(tuple(built[top] for top in tops), dict(metadata))
+
+
+def encode_schema(schema: Schema) -> list[schema_pb2.Field]:
+    """The field list of a schema, depth first, with parent -1 at the top level.
+
+    What an older or newer writer left in a field's message, and we do not know, stays in it.
+    """
+    messages: list[schema_pb2.Field] = []
+
+    def add(field: Field, parent: int) -> None:
+        messages.append(_encode_field(field, parent))
+        for child in field.children:
+            add(child, field.id)
+
+    for top in schema.fields:
+        add(top, _TOP)
+    return messages
+
+
+def decode_file_schema(descriptor: bytes) -> Schema:
+    """The schema that a data file carries about itself (its global buffer 0).
+
+    The ids in it are the writer's own and mean nothing; names and types do. Raises FormatError,
+    and UnsupportedError for a file with a blob v2 column, whose tree is not written down.
+    """
+    try:
+        fields = transaction_pb2.Transaction.Project.FromString(_first_member(descriptor)).schema
+    except (DecodeError, IndexError) as cause:
+        raise FormatError("the file's own schema cannot be decoded") from cause
+    for each in fields:
+        if each.logical_type == "struct" and each.metadata.get("lance-encoding:blob") == b"true":
+            raise UnsupportedError(
+                f"column {each.name!r} is a blob (v2), which shares its file with others; read the "
+                "table through pylance",
+                column=each.name,
+            )
+    return decode_schema(fields, {})
+
+
+def _first_member(message: bytes) -> bytes:
+    """The bytes of member 1, which stands first, of a serialised message; b"" without one."""
+    if not message or message[0] != 0x0A:
+        return b""
+    length, shift, at = 0, 0, 1
+    while True:
+        byte = message[at]
+        at += 1
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if at + length > len(message):
+        raise DecodeError("truncated")
+    return message[at : at + length]
+
+
+def _decode_field(message: schema_pb2.Field, children: tuple[Field, ...]) -> Field:
+    metadata = dict(message.metadata)
+    if message.extension_name and EXTENSION_NAME not in metadata:
+        metadata[EXTENSION_NAME] = message.extension_name.encode()
+    field = Field(
+        id=FieldId(message.id),
+        name=message.name,
+        logical_type=message.logical_type,
+        nullable=message.nullable,
+        metadata=metadata,
+        children=children,
+        message=message,
+    )
+    _check_shape(field)
+    return field
+
+
+def _check_shape(field: Field) -> None:
+    found = [each.logical_type for each in field.children]
+    kind = field.logical_type
+    if kind == "struct":
+        return
+    if not is_parent(kind):
+        decode_leaf_type(kind)
+        fits, asked = not found, "no children"
+    elif kind == "map":
+        fits, asked = found == ["struct"], "one struct of key and value"
+        fits = fits and len(field.children[0].children) == 2
+    elif kind.endswith(".struct") or list_size_of_structs(kind) is not None:
+        fits, asked = found == ["struct"], "one struct child"
+    else:
+        fits, asked = len(found) == 1, "one child"
+    if not fits:
+        raise FormatError(
+            f"field {field.name!r} (id {field.id}): {kind!r} has {asked}, "
+            f"found {', '.join(found) or 'none'}",
+            field_id=field.id,
+        )
+
+
+def _encode_field(field: Field, parent: int) -> schema_pb2.Field:
+    message = schema_pb2.Field()
+    if field.message is not None:
+        message.CopyFrom(field.message)
+    before = dict(message.metadata)
+    message.type = _kind(field.logical_type)
+    message.name = field.name
+    message.id = field.id
+    message.parent_id = parent
+    message.logical_type = field.logical_type
+    message.nullable = field.nullable
+    message.encoding = _encoding(field.logical_type)
+    message.extension_name = field.metadata.get(EXTENSION_NAME, b"").decode(errors="replace")
+    message.metadata.clear()
+    message.metadata.update(field.metadata)
+    if field.logical_type.startswith("dict:"):
+        message.dictionary.SetInParent()
+    else:
+        message.ClearField("dictionary")
+    if PRIMARY_KEY in before or PRIMARY_KEY in field.metadata:
+        message.unenforced_primary_key = _is_true(field.metadata.get(PRIMARY_KEY, b""))
+    if PRIMARY_KEY_POSITION in before or PRIMARY_KEY_POSITION in field.metadata:
+        position = _position(field.metadata.get(PRIMARY_KEY_POSITION, b""))
+        message.unenforced_primary_key_position = position
+    if CLUSTERING_KEY_POSITION in before or CLUSTERING_KEY_POSITION in field.metadata:
+        position = _position(field.metadata.get(CLUSTERING_KEY_POSITION, b""))
+        message.unenforced_clustering_key_position = position
+    return message
+
+
+def _kind(logical_type: str) -> schema_pb2.Field.Kind:
+    if logical_type == "struct":
+        return schema_pb2.Field.PARENT
+    return schema_pb2.Field.REPEATED if is_parent(logical_type) else schema_pb2.Field.LEAF
+
+
+def _encoding(logical_type: str) -> schema_pb2.Field.Encoding:
+    if logical_type in ("struct", "null"):
+        return schema_pb2.Field.NONE
+    if logical_type in _VARIABLE:
+        return schema_pb2.Field.VAR_BINARY
+    if logical_type.startswith("dict:"):
+        return schema_pb2.Field.DICTIONARY
+    return schema_pb2.Field.PLAIN
+
+
+def _is_true(value: bytes) -> bool:
+    return value.lower() in (b"true", b"1", b"yes")
+
+
+def _position(value: bytes) -> int:
+    return int(value) if value.isdigit() and int(value) < 1 << 32 else 0
