@@ -1,0 +1,129 @@
+"""Feature flags: may I read this manifest, may I write after it, which flags does the next need.
+
+Flags are derived from content at every commit. What only a look at every fragment could tell
+(does any still have a deletion file?) is carried over: a flag too many is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lancewood.errors import FormatError, UnsupportedError
+from lancewood.model.fragment import Fragment
+from lancewood.model.index import MEM_WAL
+from lancewood.model.manifest import (
+    FLAG_BASE_PATHS,
+    FLAG_CONFIG,
+    FLAG_COVERING_INDEX,
+    FLAG_DELETION_FILES,
+    FLAG_FIELD_IDS_NOT_REUSED,
+    FLAG_MANAGED_BLOBS,
+    FLAG_MIXED_FILE_VERSIONS,
+    FLAG_NO_TRANSACTION_FILE,
+    FLAG_SPILLED_LINEAGE,
+    FLAG_STABLE_ROW_IDS,
+    FLAG_TAGGED_FRAGMENT_REUSE,
+    FLAG_V2_FILES,
+    ManifestHead,
+)
+from lancewood.model.patch import HeadChanges
+
+_BASIC = (
+    FLAG_DELETION_FILES
+    | FLAG_STABLE_ROW_IDS
+    | FLAG_V2_FILES
+    | FLAG_CONFIG
+    | FLAG_BASE_PATHS
+    | FLAG_NO_TRANSACTION_FILE
+    | FLAG_MIXED_FILE_VERSIONS
+)
+READABLE = _BASIC | FLAG_COVERING_INDEX | FLAG_TAGGED_FRAGMENT_REUSE
+"""Covering columns and reuse of fragments concern indices, which a scan does not use."""
+WRITABLE = _BASIC | FLAG_FIELD_IDS_NOT_REUSED
+PAIRED = (FLAG_MIXED_FILE_VERSIONS, FLAG_TAGGED_FRAGMENT_REUSE, FLAG_MANAGED_BLOBS)
+"""Flags that stand in both words or in neither."""
+
+FILE_VERSIONS = ("2.0", "2.1", "2.2", "2.3")
+
+_NAMES = {
+    64: "data overlay files",
+    FLAG_COVERING_INDEX: "covering index metadata",
+    512: "fragment reuse with stable row ids",
+    FLAG_TAGGED_FRAGMENT_REUSE: "tagged fragment reuse index",
+    FLAG_SPILLED_LINEAGE: "spilled row lineage",
+    FLAG_MANAGED_BLOBS: "managed blobs",
+    FLAG_FIELD_IDS_NOT_REUSED: "field ids that are not reused",
+}
+
+
+def check_readable(head: ManifestHead) -> None:
+    """Raises UnsupportedError for what we cannot read, FormatError for flags that contradict."""
+    reader, writer = head.reader_flags, head.writer_flags
+    for flag in PAIRED:
+        if bool(reader & flag) != bool(writer & flag):
+            raise FormatError(
+                f"{head.name}: feature flag {flag} ({_NAMES.get(flag, 'mixed file versions')}) "
+                "is set in one of the two words only"
+            )
+    if reader & FLAG_FIELD_IDS_NOT_REUSED:
+        raise FormatError(f"{head.name}: writer flag 32768 stands among the reader flags")
+    has_mark = head.message.HasField("max_allocated_field_id")
+    if bool(writer & FLAG_FIELD_IDS_NOT_REUSED) != has_mark:
+        raise FormatError(f"{head.name}: flag 32768 and max_allocated_field_id do not agree")
+    _refuse(head, reader & ~READABLE, "reading")
+    if head.file_version == "0.1":
+        raise UnsupportedError(
+            f"{head.name}: data file version 0.1 (legacy) is not supported; "
+            "rewrite the table with a recent pylance first"
+        )
+    if head.file_version and head.file_version not in FILE_VERSIONS:
+        raise UnsupportedError(
+            f"{head.name}: data file version {head.file_version!r} is not known; "
+            f"Lancewood knows {', '.join(FILE_VERSIONS)}"
+        )
+
+
+def check_writable(head: ManifestHead) -> None:
+    """Raises UnsupportedError if the table asks writers for something we do not do."""
+    _refuse(head, (head.writer_flags & ~WRITABLE) | (head.reader_flags & ~WRITABLE), "writing")
+    if any(each.name == MEM_WAL for each in head.indices):
+        raise UnsupportedError(
+            f"{head.name}: the table has a write-ahead log ({MEM_WAL}) with rows that are not "
+            "merged yet; writing beside it would lose them. Let pylance merge the log first"
+        )
+
+
+def _refuse(head: ManifestHead, unknown: int, doing: str) -> None:
+    if unknown:
+        bits = [1 << n for n in range(unknown.bit_length()) if unknown >> n & 1]
+        names = ", ".join(f"{bit} ({_NAMES[bit]})" if bit in _NAMES else str(bit) for bit in bits)
+        raise UnsupportedError(
+            f"{head.name}: {doing} needs feature flag {names}, which this Lancewood does not know; "
+            "use a newer one, or the writer that set it",
+            flags=unknown,
+        )
+
+
+def next_flags(
+    source: ManifestHead, changes: HeadChanges, fragments: Iterable[Fragment], *, keep: bool
+) -> tuple[int, int]:
+    """The flags after ``changes`` to ``source`` and these new or changed fragments."""
+    both = source.reader_flags & FLAG_STABLE_ROW_IDS
+    if keep:
+        both |= source.reader_flags & (FLAG_DELETION_FILES | FLAG_MIXED_FILE_VERSIONS)
+    file_version = changes.file_version or source.file_version
+    for fragment in fragments:
+        if fragment.deletion_file is not None:
+            both |= FLAG_DELETION_FILES
+        if any("{}.{}".format(*file.version) != file_version for file in fragment.files):
+            both |= FLAG_MIXED_FILE_VERSIONS
+    bases = source.base_paths if changes.base_paths is None else changes.base_paths
+    if bases:
+        both |= FLAG_BASE_PATHS
+    indices = source.indices if changes.indices is None else changes.indices
+    if any(each.message.covering_fields for each in indices):
+        both |= FLAG_COVERING_INDEX
+    writer = both | source.writer_flags & FLAG_FIELD_IDS_NOT_REUSED
+    if source.config if changes.config is None else changes.config:
+        writer |= FLAG_CONFIG
+    return both, writer
