@@ -1,0 +1,1 @@
+"""WHERE bytes live: a handful of verbs over keys, not one word about Lance."""

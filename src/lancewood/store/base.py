@@ -1,0 +1,179 @@
+"""The narrow door to bytes: the ``Store`` protocol, its answers, and which keys are allowed.
+
+Knows keys, bytes and compare-and-swap. Does not know what the bytes mean, nor any one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Protocol
+
+from lancewood.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object, without its bytes. ``modified`` is in UTC; ``etag`` changes on each write."""
+
+    key: str
+    size: int
+    modified: datetime
+    etag: str
+
+
+class PutOutcome(Enum):
+    """The answer of ``put_new``. Losing the race is a value that the caller must look at."""
+
+    CREATED = "created"
+    EXISTS = "exists"
+
+
+class ReplaceOutcome(Enum):
+    """The answer of ``replace``. Losing the race is a value that the caller must look at."""
+
+    REPLACED = "replaced"
+    CHANGED = "changed"
+
+
+class Store(Protocol):
+    """Objects under one root, by key: a relative path with ``/`` between its segments.
+
+    A verb raises ``InvalidInputError`` for a key that ``check_key`` refuses, ``NotFoundError`` for
+    a missing object, ``StorageError`` for anything else. A ``StorageError`` from a write says
+    nothing about whether the write happened, unless its facts hold ``landed=False``. Stores are
+    synchronous and picklable, and do not retry.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The root, normalised, without a slash at its end."""
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether ``names`` yields names in lexical order."""
+
+    def get(self, key: str) -> bytes:
+        """The whole object."""
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        """``length`` bytes from ``start`` on; fewer, or none, where the object ends before."""
+
+    def head(self, key: str) -> ObjectInfo:
+        """What is known of an object without reading it. Before a ``replace``, call it before
+        ``get``: then the etag is never younger than the bytes."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """All objects below a directory, in any order; none if there is no such directory."""
+
+    def names(self, directory: str) -> Iterator[str]:
+        """The bare names of the objects directly in a directory, without those deeper down."""
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write an object, over an old one if there is one: whole or not at all, and durable."""
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        """Write an object if there is none: whole or not at all, durable, never over another."""
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        """Write over exactly the object that has this etag; a missing one counts as changed.
+
+        Guards against other ``replace`` calls. A ``put`` to the same key at the same moment is not
+        held off, so change such keys with ``replace`` only.
+        """
+
+    def copy(self, source: str, target: str) -> None:
+        """Write the bytes of one object under another key, over an old one if there is one."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects; a missing one is fine. All keys are checked before the first goes."""
+
+    def prune(self, directory: str) -> None:
+        """Remove a directory that holds no objects, with the empty ones below it.
+
+        Does nothing where directories do not exist by themselves, nor to one that is not empty.
+        """
+
+    def sync(self, keys: Sequence[str]) -> None:
+        """Make durable what someone else wrote at ``location`` of these keys, with the directories
+        that name it. Does nothing where writes are durable by nature, or need not be."""
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        """A courtesy queue for writers on this machine: wait a moment until the others are done.
+
+        Correctness never rests on it: whoever waited too long, or cannot queue, goes on.
+        """
+
+    def at(self, prefix: str) -> Store:
+        """The same store, rooted deeper."""
+
+    def location(self, key: str) -> str | None:
+        """A path or URI that another library can open, or ``None`` where only this process can."""
+
+
+_IN_THE_MAKING = r"\.tmp[0-9a-f]{16}"
+_REFUSED = re.compile(
+    rf"""
+    (?P<empty> \A\Z )
+    | (?P<absolute> \A/ )
+    | (?P<hole> // | /\Z )
+    | (?P<dots> (?:\A|/) \.\.? (?:/|\Z) )
+    | (?P<backslash> \\ )
+    | (?P<nul> \0 )
+    | (?P<reserved> (?:\A|/) {_IN_THE_MAKING} \Z )
+    | (?P<text> [\ud800-\udc7f\udd00-\udfff] )
+    """,
+    re.VERBOSE,
+)
+_REASONS = {
+    "empty": "it is empty",
+    "absolute": "it begins with '/'",
+    "hole": "it has an empty segment",
+    "dots": "it has a segment '.' or '..'",
+    "backslash": "it contains a backslash",
+    "nul": "it contains a NUL character",
+    "reserved": "its name is reserved for files in the making",
+    "text": "it contains half a surrogate pair",
+}
+_is_in_the_making = re.compile(_IN_THE_MAKING + r"\Z").match
+
+
+def check_key(key: str) -> None:
+    """Raise ``InvalidInputError`` for a key that no store takes; it could leave the root."""
+    found = _REFUSED.search(key)
+    if found:
+        reason = _REASONS[str(found.lastgroup)]
+        raise InvalidInputError(f"key {key!r} is not allowed: {reason}", key=key)
+
+
+def check_directory(directory: str) -> str:
+    """A directory's name without a slash at its end; ``''`` is the root. Raises like ``check_key``.
+
+    >>> check_directory("tree/x/")
+    'tree/x'
+    """
+    if directory.endswith("/"):
+        directory = directory[:-1] or "/"
+    if directory:
+        check_key(directory)
+    return directory
+
+
+def check_range(key: str, start: int, length: int) -> None:
+    """Raise ``InvalidInputError`` for a range that no object can have."""
+    if start < 0 or length < 0:
+        raise InvalidInputError(
+            f"{length} bytes from {start} of {key!r} are not a range: neither may be negative",
+            key=key,
+            start=start,
+            length=length,
+        )
+
+
+def is_in_the_making(name: str) -> bool:
+    """Whether a bare name is that of a file that a store has not finished; never an object."""
+    return name.startswith(".tmp") and _is_in_the_making(name) is not None

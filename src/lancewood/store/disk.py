@@ -1,0 +1,368 @@
+"""The local disk: whole files only, durable before they are visible, and compare-and-swap.
+
+Knows which step follows which; ``wholefile`` knows the system calls. Does not know what the files
+mean. Symbolic links below the root are not followed, so that no name leads out of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
+from typing import NoReturn
+
+from lancewood.errors import InvalidInputError, NotFoundError, StorageError
+from lancewood.store.base import (
+    ObjectInfo,
+    PutOutcome,
+    ReplaceOutcome,
+    check_directory,
+    check_key,
+    check_range,
+    is_in_the_making,
+)
+from lancewood.store.lockfile import held, queued
+from lancewood.store.wholefile import (
+    etag_of,
+    is_taken,
+    move_if_absent,
+    move_over,
+    read_file,
+    stage,
+    stage_copy,
+    stat_file,
+    sync_directory,
+    sync_file,
+)
+
+
+class DiskStore:
+    """Files under ``root``, which the first write makes; it may itself be a symbolic link.
+
+    ``fsync=None`` follows the environment variable ``LANCEWOOD_FSYNC`` (0, false, no or off turns
+    it off). With it a write returns when bytes and name are on the disk, without it when they are
+    in the kernel. Reading and listing change nothing. Directories that became empty stay.
+    """
+
+    lists_in_order = False
+
+    def __init__(self, root: str | os.PathLike[str], fsync: bool | None = None) -> None:
+        path = os.fspath(root)
+        if not path or "\0" in path:
+            raise InvalidInputError(f"path {path!r} is not allowed: it is empty or contains NUL")
+        on = _fsync_by_default() if fsync is None else fsync
+        self.__setstate__((os.path.abspath(path).strip("/"), "", on))
+
+    def __repr__(self) -> str:
+        return f"DiskStore({self.uri!r}, fsync={self.fsync})"
+
+    def __getstate__(self) -> tuple[str, str, bool]:
+        return self._top.strip("/"), self._prefix, self.fsync
+
+    def __setstate__(self, state: tuple[str, str, bool]) -> None:
+        root, self._prefix, self.fsync = state
+        self._top = f"/{root}" if root else ""
+        self._known: set[str] = set()
+        """Directories that are no symbolic links, as keys from the top."""
+        self._settled: set[str] = set()
+        """Directories whose own names are durable, as paths."""
+
+    @property
+    def uri(self) -> str:
+        return f"{self._top}/{self._prefix}".rstrip("/") or "/"
+
+    def get(self, key: str) -> bytes:
+        path = self._path(key)
+        try:
+            return read_file(path)
+        except OSError as error:
+            self._fail_to_read(key, error)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        check_range(key, start, length)
+        path = self._path(key)
+        try:
+            return read_file(path, start, length)
+        except OSError as error:
+            self._fail_to_read(key, error)
+
+    def head(self, key: str) -> ObjectInfo:
+        path = self._path(key)
+        try:
+            return _info(key, stat_file(path))
+        except OSError as error:
+            self._fail_to_read(key, error)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        prefix = check_directory(prefix)
+        return self._walk(self._directory(prefix), f"{prefix}/" if prefix else "")
+
+    def names(self, directory: str) -> Iterator[str]:
+        return _names(self._directory(check_directory(directory)))
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        try:
+            self._put(path, data)
+        except OSError as error:
+            self._fail("write", key, error)
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        path = self._path(key)
+        try:
+            # Whoever has lost already need not wait for the disk.
+            if self.fsync and is_taken(path):
+                return PutOutcome.EXISTS
+            staged = self._stage(path, data)
+        except OSError as error:
+            self._fail("create", key, error, landed=False)
+        try:
+            if not move_if_absent(staged, path):
+                is_taken(path)
+                return PutOutcome.EXISTS
+            if self.fsync:
+                self._settle(os.path.dirname(path))
+            return PutOutcome.CREATED
+        except OSError as error:
+            self._fail("create", key, error)
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        path = self._path(key)
+        try:
+            if _etag_at(path) != expected_etag:
+                return ReplaceOutcome.CHANGED
+            with held(f"{path}.lock"):
+                if _etag_at(path) != expected_etag:
+                    return ReplaceOutcome.CHANGED
+                self._put(path, data)
+                return ReplaceOutcome.REPLACED
+        except OSError as error:
+            self._fail("replace", key, error)
+
+    def copy(self, source: str, target: str) -> None:
+        origin, path = self._path(source), self._path(target)
+        directory = os.path.dirname(path)
+        try:
+            stat_file(origin)
+        except OSError as error:
+            self._fail_to_read(source, error)
+        try:
+            self._make_directory(directory)
+            move_over(stage_copy(origin, directory, sync=self.fsync), path)
+            if self.fsync:
+                self._settle(directory)
+        except OSError as error:
+            self._fail(f"copy {source!r} to", target, error)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        doomed = [(key, self._path(key)) for key in keys]
+        emptied: dict[str, str] = {}
+        for key, path in doomed:
+            try:
+                os.unlink(path)
+                emptied[os.path.dirname(path)] = key
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            except OSError as error:
+                self._fail("delete", key, error)
+        if self.fsync:
+            for directory, key in emptied.items():
+                try:
+                    sync_directory(directory)
+                except FileNotFoundError:
+                    pass  # someone removed it meanwhile, with all names in it
+                except OSError as error:
+                    self._fail("delete", key, error)
+
+    def prune(self, directory: str) -> None:
+        top = self._directory(check_directory(directory))
+        for path, _, _ in os.walk(top, topdown=False):
+            with suppress(OSError):
+                os.rmdir(path)
+        self._known.clear()
+        self._settled.clear()
+
+    def sync(self, keys: Sequence[str]) -> None:
+        paths = [self._path(key) for key in keys]
+        if not self.fsync or not paths:
+            return
+        if len(paths) == 1:
+            self._sync_file(keys[0], paths[0])
+        else:
+            with ThreadPoolExecutor(min(8, len(paths))) as pool:
+                for _ in pool.map(self._sync_file, keys, paths):
+                    pass
+        for directory in dict.fromkeys(map(os.path.dirname, paths)):
+            try:
+                self._settle(directory)
+            except OSError as error:
+                self._fail("sync the directory of", keys[0], error)
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        return queued(self._directory(check_directory(directory)))
+
+    def at(self, prefix: str) -> DiskStore:
+        prefix = check_directory(prefix)
+        deeper = DiskStore(self._top or "/", self.fsync)
+        deeper._prefix = f"{self._prefix}{prefix}/" if prefix else self._prefix
+        deeper._known, deeper._settled = self._known, self._settled
+        return deeper
+
+    def location(self, key: str) -> str:
+        """The path of the file, which need not exist; its directories are checked, it is not."""
+        return self._path(key)
+
+    def _path(self, key: str) -> str:
+        check_key(key)
+        full = self._prefix + key
+        directory = full.rpartition("/")[0]
+        if directory and directory not in self._known:
+            self._check_directories(directory)
+        return f"{self._top}/{full}"
+
+    def _directory(self, directory: str) -> str:
+        full = (self._prefix + directory).rstrip("/")
+        if full and full not in self._known:
+            self._check_directories(full)
+        return f"{self._top}/{full}".rstrip("/") or "/"
+
+    def _check_directories(self, directory: str) -> None:
+        """Raise if one on the way is a symbolic link; remember those that are not."""
+        way = ""
+        for segment in directory.split("/"):
+            way = f"{way}/{segment}" if way else segment
+            if way not in self._known:
+                try:
+                    mode = os.lstat(f"{self._top}/{way}").st_mode
+                except OSError:
+                    return
+                if stat.S_ISLNK(mode):
+                    raise _link_refused(f"{self._top}/{way}")
+                if stat.S_ISDIR(mode):
+                    self._known.add(way)
+
+    def _walk(self, path: str, below: str) -> Iterator[ObjectInfo]:
+        pending = [(path, below)]
+        while pending:
+            path, below = pending.pop()
+            with _scanned(path) as entries:
+                for each in entries:
+                    if each.is_dir(follow_symlinks=False):
+                        pending.append((each.path, f"{below}{each.name}/"))
+                    elif _is_object(each):
+                        with suppress(FileNotFoundError):
+                            yield _info(below + each.name, each.stat(follow_symlinks=False))
+
+    def _put(self, path: str, data: bytes) -> None:
+        move_over(self._stage(path, data), path)
+        if self.fsync:
+            self._settle(os.path.dirname(path))
+
+    def _stage(self, path: str, data: bytes) -> str:
+        directory = os.path.dirname(path)
+        try:
+            return stage(directory, data, sync=self.fsync)
+        except FileNotFoundError:
+            self._make_directory(directory)
+            return stage(directory, data, sync=self.fsync)
+
+    def _make_directory(self, directory: str) -> None:
+        """Make a directory and the parents it lacks, each name durable in the one above."""
+        try:
+            os.mkdir(directory)
+        except FileExistsError:
+            return
+        except FileNotFoundError:
+            self._make_directory(os.path.dirname(directory))
+            with suppress(FileExistsError):
+                os.mkdir(directory)
+        if self.fsync:
+            sync_directory(os.path.dirname(directory))
+            self._settled.add(directory)
+
+    def _settle(self, directory: str) -> None:
+        """Make the names in a directory durable; the first time also its own name, and those of
+        its parents up to the root, since whoever made them may have left that out."""
+        sync_directory(directory)
+        while directory not in self._settled and directory.startswith(self._top or "/"):
+            parent = os.path.dirname(directory)
+            # Above the root we may have no right to look; what we made there is durable.
+            with suppress(PermissionError):
+                sync_directory(parent)
+            self._settled.add(directory)
+            directory = parent
+
+    def _sync_file(self, key: str, path: str) -> None:
+        try:
+            sync_file(path)
+        except OSError as error:
+            self._fail_to_read(key, error)
+
+    def _fail_to_read(self, key: str, error: OSError) -> NoReturn:
+        facts = {"key": key, "uri": self.uri}
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise NotFoundError(f"{key!r} not found in {self.uri}", **facts) from error
+        if isinstance(error, IsADirectoryError):
+            text = f"{key!r} not found in {self.uri}: a directory has that name"
+            raise NotFoundError(text, **facts) from error
+        self._fail("read", key, error)
+
+    def _fail(self, verb: str, key: str, error: OSError, **facts: object) -> NoReturn:
+        if error.errno == errno.ELOOP:
+            raise _link_refused(f"{self.uri}/{key}") from error
+        text = f"cannot {verb} {key!r} in {self.uri}: {error.strerror}"
+        raise StorageError(text, key=key, uri=self.uri, **facts) from error
+
+
+def _fsync_by_default() -> bool:
+    return os.environ.get("LANCEWOOD_FSYNC", "").strip().lower() not in ("0", "false", "no", "off")
+
+
+def _info(key: str, found: os.stat_result) -> ObjectInfo:
+    modified = datetime.fromtimestamp(found.st_mtime, UTC)
+    return ObjectInfo(key, found.st_size, modified, etag_of(found))
+
+
+def _etag_at(path: str) -> str | None:
+    try:
+        return etag_of(stat_file(path))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+
+
+@contextmanager
+def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
+    """The entries of a directory as they come; none if there is no such directory."""
+    found: AbstractContextManager[Iterable[os.DirEntry[str]]]
+    try:
+        try:
+            found = os.scandir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            found = nullcontext(())
+        with found as entries:
+            yield entries
+    except OSError as error:
+        raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
+
+
+def _names(path: str) -> Iterator[str]:
+    with _scanned(path) as entries:
+        return iter([each.name for each in entries if _is_object(each)])
+
+
+def _is_object(entry: os.DirEntry[str]) -> bool:
+    """A finished file. The kernel tells the kind along with the name, so this asks no more."""
+    name = entry.name
+    return entry.is_file(follow_symlinks=False) and (name[0] != "." or not is_in_the_making(name))
+
+
+def _link_refused(path: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{path} is a symbolic link, and those are not followed below the root of a store; "
+        "put the files there, or open what the link points at",
+        path=path,
+    )

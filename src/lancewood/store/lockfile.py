@@ -1,0 +1,184 @@
+"""Locks among the processes of one machine, for the disk store.
+
+``held`` is mutual exclusion by a lock file that names its owner; a compare-and-swap rests on it.
+``queued`` is a courtesy on a directory that may be left unheld. Neither knows what is guarded.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from lancewood.errors import StorageError
+from lancewood.store.wholefile import move_if_absent, stage
+
+PATIENCE = 10.0
+"""Seconds to wait for the owner of a lock file; its work takes a millisecond."""
+COURTESY = 2.0
+"""Seconds to stand in a queue before going on without it."""
+
+
+@contextmanager
+def held(lock: str, patience: float = PATIENCE) -> Iterator[None]:
+    """Own the lock file while the block runs.
+
+    A lock whose owner is proven dead on this machine is taken over; any other is waited for, and
+    after ``patience`` seconds comes ``StorageError``. A lock that cannot be judged is not removed.
+    """
+    me = _identity(os.getpid())
+    deadline = time.monotonic() + patience
+    pause = 0.0005
+    # It appears with its owner inside, so that no one ever meets a lock without one.
+    while not move_if_absent(stage(os.path.dirname(lock), me, sync=False), lock):
+        if _take_over(lock):
+            continue
+        if time.monotonic() > deadline:
+            raise StorageError(
+                f"lock {lock} is still held after {patience:g} s by {_owner(lock)}; "
+                "if that process is gone for good, delete the lock file",
+                lock=lock,
+            )
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 2, 0.02)
+    try:
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(lock)
+
+
+@cache
+def _identity(pid: int) -> bytes:
+    """Who is asking: process and its start, process namespace and boot, so that no number that
+    was used again, in another container or after a reboot, is taken for the same process."""
+    return f"{pid} {_start_of(pid)} {_namespace()} {socket.gethostname()}\n".encode()
+
+
+def _namespace() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return "unknown"
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process of this namespace started, in ticks; None if there is none, or a dead one."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        fields = stat[stat.rindex(b")") + 2 :].split()
+        if fields[0] in (b"Z", b"X") and len(os.listdir(f"/proc/{pid}/task")) <= 1:
+            return None
+        return fields[19].decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _is_dead(owner: bytes) -> bool:
+    """Whether the owner that a lock names is proven gone; in doubt it is not."""
+    try:
+        pid, start, namespace, _ = owner.decode().split()
+        here = _namespace()
+        return here != "unknown" and namespace == here and _start_of(int(pid)) != start
+    except (OSError, ValueError):
+        return False
+
+
+def _take_over(lock: str) -> bool:
+    """Remove the lock of a dead owner. Nobody but a dead owner's heir removes another's lock, and
+    the flock on that very file lets in one heir at a time, so that a fresh lock is never hit."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        if not _is_dead(os.read(descriptor, 1024)):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(lock, follow_symlinks=False)):
+            os.unlink(lock)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _owner(lock: str) -> str:
+    try:
+        pid, _, _, host = Path(lock).read_text(encoding="utf-8").split()
+        return f"process {pid} on {host}"
+    except (OSError, ValueError):
+        return "an unknown owner"
+
+
+@contextmanager
+def queued(directory: str, courtesy: float = COURTESY) -> Iterator[None]:
+    """Stand in the queue of a directory, then run the block: an flock on the directory itself.
+
+    Never raises for itself: without a directory, without flock, or when the wait runs out, the
+    block runs all the same. Not reentrant: a second turn inside the first waits in vain.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    if not _lock_within(descriptor, courtesy):
+        yield
+        return
+    try:
+        yield
+    finally:
+        _let_go(descriptor)
+
+
+def _lock_within(descriptor: int, courtesy: float) -> bool:
+    """Lock, or answer False after ``courtesy`` seconds and let the descriptor close itself."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        pass
+    except OSError:
+        os.close(descriptor)
+        return False
+    # A wait inside the kernel is in order of arrival but has no end; a thread of its own gives it
+    # one: it hands the lock over, or drops it when nobody waits any more.
+    settled = threading.Lock()
+    answered = threading.Event()
+    state = {"got": False, "left": False}
+
+    def wait() -> None:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with settled:
+            state["got"] = True
+            if state["left"]:
+                _let_go(descriptor)
+        answered.set()
+
+    threading.Thread(target=wait, name="lancewood-turn", daemon=True).start()
+    try:
+        answered.wait(courtesy)
+    finally:
+        with settled:
+            state["left"] = not state["got"]
+    return state["got"]
+
+
+def _let_go(descriptor: int) -> None:
+    # Unlocked by name, because a child that was forked meanwhile shares the lock.
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)

@@ -1,0 +1,1 @@
+"""What tests of Lancewood, and of stores made elsewhere, build on: contract, faults, schedules."""

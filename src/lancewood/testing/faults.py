@@ -1,0 +1,189 @@
+"""A store that fails, loses an answer or dies at its n-th call.
+
+Knows the verbs of a store and nothing of what is written. Does not retry, sleep or choose: the
+test says where it hurts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Literal, Self, TypeVar
+
+from lancewood.errors import StorageError
+from lancewood.store.base import ObjectInfo, PutOutcome, ReplaceOutcome, Store, check_directory
+
+T = TypeVar("T")
+Mode = Literal["before", "after", "kill", "kill-after"]
+
+
+class Killed(BaseException):
+    """The process died here. No ``except Exception`` may catch it, as none could."""
+
+
+class WatchedStore:
+    """A store around another: every verb goes through ``_call``, which a subclass gives a meaning.
+
+    Lists are read whole when they are asked for, so that one call is one step. ``turn``, ``at``
+    and ``location`` are no steps. Keys are told from where the watching began, ``at`` or not.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+        self._prefix = ""
+
+    def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
+        return action()
+
+    @property
+    def uri(self) -> str:
+        return self._inner.uri
+
+    @property
+    def lists_in_order(self) -> bool:
+        return self._inner.lists_in_order
+
+    def get(self, key: str) -> bytes:
+        return self._call("get", self._prefix + key, lambda: self._inner.get(key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        full = self._prefix + key
+        return self._call("get_range", full, lambda: self._inner.get_range(key, start, length))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._call("head", self._prefix + key, lambda: self._inner.head(key))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return iter(self._call("list", self._prefix + prefix, lambda: [*self._inner.list(prefix)]))
+
+    def names(self, directory: str) -> Iterator[str]:
+        full = self._prefix + directory
+        return iter(self._call("names", full, lambda: [*self._inner.names(directory)]))
+
+    def put(self, key: str, data: bytes) -> None:
+        self._call("put", self._prefix + key, lambda: self._inner.put(key, data))
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        return self._call("put_new", self._prefix + key, lambda: self._inner.put_new(key, data))
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        full = self._prefix + key
+        return self._call("replace", full, lambda: self._inner.replace(key, data, expected_etag))
+
+    def copy(self, source: str, target: str) -> None:
+        """Told by the key that is written."""
+        self._call("copy", self._prefix + target, lambda: self._inner.copy(source, target))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """One call for all keys, told with a space between them."""
+        doomed = [*keys]
+        told = " ".join(self._prefix + key for key in doomed)
+        self._call("delete", told, lambda: self._inner.delete(doomed))
+
+    def prune(self, directory: str) -> None:
+        full = self._prefix + directory
+        self._call("prune", full, lambda: self._inner.prune(directory))
+
+    def sync(self, keys: Sequence[str]) -> None:
+        """One call for all keys, told with a space between them."""
+        told = " ".join(self._prefix + key for key in keys)
+        self._call("sync", told, lambda: self._inner.sync(keys))
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        return self._inner.turn(directory)
+
+    def at(self, prefix: str) -> Self:
+        prefix = check_directory(prefix)
+        deeper = type(self).__new__(type(self))
+        deeper.__dict__.update(self.__dict__)
+        deeper._inner = self._inner.at(prefix)
+        deeper._prefix = f"{self._prefix}{prefix}/" if prefix else self._prefix
+        return deeper
+
+    def location(self, key: str) -> str | None:
+        return self._inner.location(key)
+
+
+class _Script:
+    """What happens when, shared by a faulty store and all that ``at`` made of it."""
+
+    def __init__(self, at: int, mode: Mode) -> None:
+        self.at = at
+        self.mode = mode
+        self.dead = False
+        self.calls: list[tuple[str, str]] = []
+        self.lock = threading.Lock()
+
+    def __getstate__(self) -> tuple[int, Mode, bool, list[tuple[str, str]]]:
+        return self.at, self.mode, self.dead, self.calls
+
+    def __setstate__(self, state: tuple[int, Mode, bool, list[tuple[str, str]]]) -> None:
+        self.at, self.mode, self.dead, self.calls = state
+        self.lock = threading.Lock()
+
+    def check_alive(self) -> None:
+        if self.dead:
+            raise Killed("the process of this store is dead")
+
+    def next(self, verb: str, key: str) -> bool:
+        """Count a call and answer whether it is the one that hurts."""
+        with self.lock:
+            self.check_alive()
+            self.calls.append((verb, key))
+            hurts = len(self.calls) == self.at
+            if hurts and self.mode == "kill":
+                self.dead = True
+                raise Killed(f"died before call {self.at}: {verb} {key!r}")
+            return hurts
+
+
+class FaultyStore(WatchedStore):
+    """``inner``, hurt once, at call number ``at`` (the first is 1; 0 never hurts, only counts).
+
+    ``before`` raises ``StorageError`` and does nothing; ``after`` does it, then raises: the answer
+    is lost. ``kill`` does nothing and raises ``Killed``, ``kill-after`` does it first; from then on
+    every call raises ``Killed`` and is not counted, as a dead process makes none.
+    """
+
+    def __init__(self, inner: Store, at: int = 0, mode: Mode = "before") -> None:
+        super().__init__(inner)
+        self._script = _Script(at, mode)
+
+    @property
+    def calls(self) -> Sequence[tuple[str, str]]:
+        """Each call so far as (verb, key), the one that hurt included."""
+        return self._script.calls
+
+    @property
+    def is_dead(self) -> bool:
+        return self._script.dead
+
+    def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
+        script = self._script
+        if not script.next(verb, key):
+            return action()
+        if script.mode == "before":
+            raise StorageError(f"fault before call {script.at}: {verb} {key!r} was not done")
+        answer = action()
+        if script.mode == "after":
+            raise StorageError(
+                f"fault after call {script.at}: the answer of {verb} {key!r} is lost"
+            )
+        if script.mode == "kill-after":
+            script.dead = True
+            raise Killed(f"died after call {script.at}: {verb} {key!r}")
+        return answer
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        return self._turn(check_directory(directory))
+
+    @contextmanager
+    def _turn(self, directory: str) -> Iterator[None]:
+        self._script.check_alive()
+        with self._inner.turn(directory):
+            yield
+
+    def location(self, key: str) -> str | None:
+        self._script.check_alive()
+        return self._inner.location(key)

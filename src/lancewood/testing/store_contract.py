@@ -1,0 +1,425 @@
+"""What every store must do: one class of tests. A backend's test file says how to build one.
+
+Knows the ``Store`` protocol only. Does not look behind a store, nor at how fast it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
+
+REFUSED_KEYS = [
+    "",
+    "/",
+    "/etc/passwd",
+    "a//b",
+    "a/",
+    ".",
+    "..",
+    "../a",
+    "a/../b",
+    "a/..",
+    "./a",
+    "a/./b",
+    "a\\b",
+    "a\0b",
+    "\ud800",
+    ".tmp0123456789abcdef",
+    "a/.tmp0123456789abcdef",
+]
+ODD_KEYS = [
+    "a",
+    "a/b/c/d/e",
+    "with space/and%20percent#?*",
+    "ümlaut/日本",
+    "...",
+    "..a/b..",
+    ".hidden",
+    ".tmp",
+    "-rf",
+    "x" * 200,
+]
+
+
+def race_put_new(store: Store, key: str, data: bytes) -> PutOutcome:
+    """One process of a race; here, so that a spawned interpreter can import it."""
+    return store.put_new(key, data)
+
+
+class StoreContract:
+    """Subclass it as ``Test…`` and give ``make``."""
+
+    def make(self, place: Path) -> Store:
+        """An empty store; ``place`` is an empty directory of the test's own."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return self.make(tmp_path)
+
+    @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)) * 4096])
+    def test_what_was_put_is_what_get_returns(self, store: Store, data: bytes) -> None:
+        store.put("a/b", data)
+        assert store.get("a/b") == data
+
+    @pytest.mark.parametrize("key", ODD_KEYS)
+    def test_odd_keys_are_kept_as_they_are(self, store: Store, key: str) -> None:
+        assert store.put_new(key, b"1") is PutOutcome.CREATED
+        assert store.get(key) == b"1"
+        assert [info.key for info in store.list()] == [key]
+        directory, _, name = key.rpartition("/")
+        assert [*store.names(directory)] == [name]
+        store.delete([key])
+        assert [*store.list()] == []
+
+    @pytest.mark.parametrize("key", REFUSED_KEYS)
+    def test_keys_that_could_leave_the_root_are_refused_by_every_verb(
+        self, store: Store, key: str
+    ) -> None:
+        store.put("kept", b"1")
+        verbs: list[Callable[[], object]] = [
+            lambda: store.get(key),
+            lambda: store.get_range(key, 0, 1),
+            lambda: store.head(key),
+            lambda: store.put(key, b"2"),
+            lambda: store.put_new(key, b"2"),
+            lambda: store.replace(key, b"2", "0"),
+            lambda: store.copy("kept", key),
+            lambda: store.copy(key, "other"),
+            lambda: store.delete(["kept", key]),
+            lambda: store.sync([key]),
+            lambda: store.location(key),
+        ]
+        if key.rstrip("/") not in ("", "a"):  # 'a/' and '' are directories
+            verbs += [
+                lambda: store.list(key),
+                lambda: store.names(key),
+                lambda: store.at(key),
+                lambda: store.turn(key),
+            ]
+        for verb in verbs:
+            with pytest.raises(InvalidInputError, match="not allowed"):
+                verb()
+        assert [info.key for info in store.list()] == ["kept"]
+
+    @pytest.mark.parametrize("key", ["missing", "a/missing", "a/b/c", "a"])
+    def test_a_missing_object_is_not_found(self, store: Store, key: str) -> None:
+        store.put("a/b", b"1")
+        reads: list[Callable[[], object]] = [
+            lambda: store.get(key),
+            lambda: store.get_range(key, 0, 1),
+            lambda: store.head(key),
+            lambda: store.copy(key, "target"),
+        ]
+        for read in reads:
+            with pytest.raises(NotFoundError, match=key):
+                read()
+        assert [info.key for info in store.list()] == ["a/b"]
+
+    @pytest.mark.parametrize(
+        ("start", "length", "found"),
+        [
+            (0, 6, b"abcdef"),
+            (2, 3, b"cde"),
+            (4, 100, b"ef"),
+            (6, 1, b""),
+            (99, 1, b""),
+            (3, 0, b""),
+        ],
+    )
+    def test_a_range_ends_where_the_object_ends(
+        self, store: Store, start: int, length: int, found: bytes
+    ) -> None:
+        store.put("k", b"abcdef")
+        assert store.get_range("k", start, length) == found
+
+    @pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, -1)])
+    def test_a_negative_range_is_refused(self, store: Store, start: int, length: int) -> None:
+        store.put("k", b"abcdef")
+        with pytest.raises(InvalidInputError, match="negative"):
+            store.get_range("k", start, length)
+
+    def test_head_tells_key_size_time_and_etag(self, store: Store) -> None:
+        before = datetime.now(UTC) - timedelta(seconds=5)
+        store.put("a/b", b"123")
+        info = store.head("a/b")
+        assert (info.key, info.size) == ("a/b", 3)
+        assert info.modified.utcoffset() == timedelta(0)
+        assert before < info.modified < datetime.now(UTC) + timedelta(seconds=5)
+        assert [*store.list("a")] == [info]
+
+    def test_the_etag_stays_until_the_next_write_and_never_comes_back(self, store: Store) -> None:
+        seen = set()
+        for turn in range(50):
+            store.put("k", b"same")
+            etag = store.head("k").etag
+            assert etag == store.head("k").etag
+            assert store.replace("k", b"same", etag) is ReplaceOutcome.REPLACED
+            seen |= {etag, store.head("k").etag}
+            assert len(seen) == 2 * (turn + 1)
+
+    def test_put_overwrites(self, store: Store) -> None:
+        store.put("k", b"long before")
+        store.put("k", b"new")
+        assert store.get("k") == b"new"
+
+    def test_put_new_never_overwrites(self, store: Store) -> None:
+        assert store.put_new("a/k", b"first") is PutOutcome.CREATED
+        etag = store.head("a/k").etag
+        assert store.put_new("a/k", b"second") is PutOutcome.EXISTS
+        assert store.put_new("a/k", b"first") is PutOutcome.EXISTS
+        assert store.get("a/k") == b"first"
+        assert store.head("a/k").etag == etag
+
+    def test_put_new_works_again_after_delete(self, store: Store) -> None:
+        store.put_new("k", b"first")
+        store.delete(["k"])
+        assert store.put_new("k", b"second") is PutOutcome.CREATED
+        assert store.get("k") == b"second"
+
+    def test_replace_swaps_only_what_was_expected(self, store: Store) -> None:
+        store.put_new("a/k", b"1")
+        old = store.head("a/k").etag
+        assert store.replace("a/k", b"2", old) is ReplaceOutcome.REPLACED
+        assert store.replace("a/k", b"3", old) is ReplaceOutcome.CHANGED
+        assert store.get("a/k") == b"2"
+        assert [*store.names("a")] == ["k"]
+
+    def test_replace_of_a_missing_object_is_changed(self, store: Store) -> None:
+        store.put("k", b"1")
+        etag = store.head("k").etag
+        store.delete(["k"])
+        assert store.replace("k", b"2", etag) is ReplaceOutcome.CHANGED
+        assert store.replace("no/such/k", b"2", etag) is ReplaceOutcome.CHANGED
+        assert [*store.list()] == []
+
+    def test_copy_makes_an_object_of_its_own(self, store: Store) -> None:
+        data = bytes(range(256)) * 5000
+        store.put("a/one", data)
+        store.put("b/two", b"old")
+        store.copy("a/one", "b/two")
+        store.copy("a/one", "new/deep/three")
+        store.put("a/one", b"changed")
+        assert store.get("b/two") == store.get("new/deep/three") == data
+
+    def test_an_empty_object_can_be_copied(self, store: Store) -> None:
+        store.put("one", b"")
+        store.copy("one", "two")
+        assert store.get("two") == b""
+
+    def test_prune_removes_empty_directories_only(self, store: Store) -> None:
+        store.put("a/b/c", b"1")
+        store.put("a/d/e", b"2")
+        store.delete(["a/b/c"])
+        store.prune("a")
+        store.prune("missing")
+        assert [each.key for each in store.list("a")] == ["a/d/e"]
+        store.put("a/b/c", b"3")
+        assert store.get("a/b/c") == b"3"
+
+    def test_delete_removes_all_and_forgives_what_is_missing(self, store: Store) -> None:
+        for key in ("a/1", "a/2", "b"):
+            store.put(key, b"x")
+        store.delete(key for key in ("a/1", "missing", "no/such", "b/under", "b", "b"))
+        assert [info.key for info in store.list()] == ["a/2"]
+        store.delete([])
+
+    def test_list_is_recursive_and_names_is_not(self, store: Store) -> None:
+        keys = ["a/1", "a/2", "a/b/3", "a/b/c/4", "ab/5", "top"]
+        for key in keys:
+            store.put(key, key.encode())
+        assert sorted(info.key for info in store.list()) == keys
+        assert sorted(info.key for info in store.list("a")) == keys[:4]
+        assert sorted(info.key for info in store.list("a/")) == keys[:4]
+        assert sorted(info.key for info in store.list("a/b")) == keys[2:4]
+        assert {info.size for info in store.list("a/b/c")} == {len("a/b/c/4")}
+        assert sorted(store.names("")) == ["top"]
+        assert sorted(store.names("a")) == ["1", "2"]
+        assert sorted(store.names("a/b/")) == ["3"]
+
+    @pytest.mark.parametrize(
+        "directory", ["missing", "a/missing", "a/file", "a/file/deeper", "a/f"]
+    )
+    def test_a_missing_directory_holds_nothing(self, store: Store, directory: str) -> None:
+        store.put("a/file", b"x")
+        assert [*store.list(directory)] == []
+        assert [*store.names(directory)] == []
+
+    def test_names_are_in_order_where_the_store_says_so(self, store: Store) -> None:
+        names = [f"{number:03d}" for number in range(200)] + ["Z", "a", "é", "\uffee", "\U0001f600"]
+        shuffled = random.Random(1).sample(names, len(names))
+        for name in shuffled:
+            store.put(f"d/{name}", b"")
+        found = [*store.names("d")]
+        assert sorted(found) == sorted(names)
+        if store.lists_in_order:
+            assert found == sorted(names)
+
+    def test_a_listing_need_not_be_read_to_its_end(self, store: Store) -> None:
+        for number in range(10):
+            store.put(f"d/{number}", b"")
+        assert next(store.names("d")) in "0123456789"
+        assert next(store.list("d")).size == 0
+
+    def test_at_is_the_same_store_rooted_deeper(self, store: Store) -> None:
+        deeper = store.at("tree/x")
+        assert deeper.put_new("a/k", b"1") is PutOutcome.CREATED
+        assert store.get("tree/x/a/k") == b"1"
+        assert store.put_new("tree/x/a/k", b"2") is PutOutcome.EXISTS
+        assert [info.key for info in deeper.list()] == ["a/k"]
+        assert [info.key for info in store.at("tree").at("x/").list()] == ["a/k"]
+        assert [*deeper.names("a")] == ["k"]
+        assert deeper.head("a/k").etag == store.head("tree/x/a/k").etag
+        assert deeper.uri == f"{store.uri}/tree/x"
+        assert deeper.lists_in_order == store.lists_in_order
+        assert store.at("").uri == store.uri
+        with pytest.raises(NotFoundError):
+            deeper.get("tree/x/a/k")
+        deeper.delete(["a/k"])
+        assert [*store.list()] == []
+
+    def test_the_uri_has_no_slash_at_its_end(self, store: Store) -> None:
+        assert store.uri
+        assert not store.uri.endswith("/")
+
+    def test_a_location_can_be_opened_by_others_or_is_none(self, store: Store) -> None:
+        store.put("a/k", b"1")
+        where = store.location("a/k")
+        assert where is None or where == f"{store.uri}/a/k"
+
+    def test_sync_takes_what_is_there_and_nothing(self, store: Store) -> None:
+        for number in range(5):
+            store.put(f"d{number % 2}/{number}", b"x")
+        store.sync([])
+        store.sync(["d0/0"])
+        store.sync([f"d{number % 2}/{number}" for number in range(5)])
+        assert len([*store.list()]) == 5
+
+    def test_a_turn_can_be_taken_anywhere_and_passes_errors_on(self, store: Store) -> None:
+        store.put("a/k", b"1")
+        for directory in ("", "a", "a/", "missing"):
+            with store.turn(directory):
+                assert store.get("a/k") == b"1"
+        with pytest.raises(ZeroDivisionError), store.turn("a"):
+            raise ZeroDivisionError
+        with store.turn("a"):
+            store.put("a/k", b"2")
+
+    def test_a_pickled_store_is_the_same_store(self, store: Store) -> None:
+        store.at("tree").put("k", b"1")
+        again: Store = pickle.loads(pickle.dumps(store))
+        deeper: Store = pickle.loads(pickle.dumps(store.at("tree")))
+        assert again.uri == store.uri
+        assert again.get("tree/k") == deeper.get("k") == b"1"
+        again.put("back", b"2")
+        assert store.get("back") == b"2"
+
+    def test_of_many_threads_one_creates(self, store: Store) -> None:
+        def create(key: str, me: int) -> PutOutcome:
+            return store.put_new(key, b"%d" % me)
+
+        for key in (f"race/{attempt}" for attempt in range(20)):
+            outcomes = self._race(8, partial(create, key))
+            winners = [me for me, found in outcomes.items() if found is PutOutcome.CREATED]
+            assert len(winners) == 1
+            assert store.get(key) == b"%d" % winners[0]
+
+    def test_of_many_threads_one_replaces(self, store: Store) -> None:
+        def swap(etag: str, me: int) -> ReplaceOutcome:
+            return store.replace("k", b"%d" % me, etag)
+
+        store.put_new("k", b"start")
+        for _ in range(10):
+            outcomes = self._race(8, partial(swap, store.head("k").etag))
+            winners = [me for me, found in outcomes.items() if found is ReplaceOutcome.REPLACED]
+            assert len(winners) == 1
+            assert store.get("k") == b"%d" % winners[0]
+
+    def test_a_counter_kept_by_replace_loses_no_step(self, store: Store) -> None:
+        store.put_new("counter", b"0")
+
+        def count(_: int) -> None:
+            done = 0
+            while done < 10:
+                etag = store.head("counter").etag
+                following = b"%d" % (int(store.get("counter")) + 1)
+                done += store.replace("counter", following, etag) is ReplaceOutcome.REPLACED
+
+        self._race(4, count)
+        assert store.get("counter") == b"40"
+
+    def test_readers_never_see_half_an_object(self, store: Store) -> None:
+        size = 200_000
+        store.put("k", b"0" * size)
+        over = threading.Event()
+
+        def write(me: int) -> None:
+            try:
+                for number in range(30):
+                    store.put("k", b"%d" % (number % 10) * size)
+                    store.put_new(f"new/{number}", b"%d" % (number % 10) * size)
+            finally:
+                over.set()
+
+        def read(me: int) -> int:
+            seen = 0
+            while not (seen and over.is_set()):
+                for key in ("k", *(f"new/{name}" for name in [*store.names("new")][-2:])):
+                    data = store.get(key)
+                    assert data == data[:1] * size
+                    seen += 1
+            return seen
+
+        outcomes = self._race(3, lambda me: read(me) if me else write(me))
+        assert outcomes[0] is None
+        assert store.get("new/29") == b"9" * size
+
+    def test_random_steps_agree_with_a_dictionary(self, store: Store) -> None:
+        dice = random.Random(5)
+        keys = ["a", "d/a", "d/b", "d/e/a", "f/g/h"]
+        plain: dict[str, bytes] = {}
+        for number in range(400):
+            key, data = dice.choice(keys), b"%d" % number
+            match dice.randrange(5):
+                case 0:
+                    store.put(key, data)
+                    plain[key] = data
+                case 1:
+                    created = store.put_new(key, data) is PutOutcome.CREATED
+                    assert created == (key not in plain)
+                    plain.setdefault(key, data)
+                case 2:
+                    store.delete([key])
+                    plain.pop(key, None)
+                case 3 if key in plain:
+                    target = dice.choice(keys)
+                    store.copy(key, target)
+                    plain[target] = plain[key]
+                case 4 if key in plain:
+                    swapped = store.replace(key, data, store.head(key).etag)
+                    assert swapped is ReplaceOutcome.REPLACED
+                    plain[key] = data
+            assert {info.key: store.get(info.key) for info in store.list()} == plain
+
+    @staticmethod
+    def _race(many: int, act: Callable[[int], object]) -> dict[int, object]:
+        """What each of ``many`` threads that start together came to; errors are raised here."""
+        together = threading.Barrier(many)
+
+        def run(me: int) -> object:
+            together.wait(timeout=30)
+            return act(me)
+
+        with ThreadPoolExecutor(many) as pool:
+            return dict(enumerate(pool.map(run, range(many))))
