@@ -1,0 +1,193 @@
+"""Putting a column together from the arrays that data files, or callers, hand over.
+
+Knows how to rename, reorder, fill and wrap nested Arrow arrays without copying values, so that the
+result has exactly the type the table's schema asks for. Does not decide which array belongs to
+which field, does not open files, and casts nothing but a string or binary to its wider or plain
+sibling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.data.jsonb import decode_jsonb
+from lancewood.errors import FormatError
+from lancewood.format.logical_type import JSON, list_size_of_structs
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import Field
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One source of a field: an array, and what its nodes are called there.
+
+    ``names`` None means: as in the table.
+    """
+
+    array: pa.Array
+    names: Mapping[FieldId, str] | None = None
+    is_renamed: bool = False
+
+    def child(self, field: Field, *, masked: bool = False) -> Part | None:
+        """The part of a struct's child; None where this source does not hold it.
+
+        ``masked``: the child is null where the struct is, whatever its own bits say.
+        """
+        name = field.name if self.names is None else self.names.get(field.id)
+        index = -1 if name is None else self.array.type.get_field_index(name)
+        if index < 0:
+            return None
+        return self.with_array(self.array.flatten()[index] if masked else self.array.field(index))
+
+    def with_array(self, array: pa.Array) -> Part:
+        """The same names over another array."""
+        return Part(array, self.names, self.is_renamed)
+
+
+def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: int) -> pa.Array:
+    """The column (or node) ``field`` with exactly the type ``target``, of ``length`` rows.
+
+    Children that no part holds are null. A struct that several parts hold is valid where any of
+    them says so. Raises FormatError where parts disagree about the length of lists.
+    """
+    if not parts:
+        return pa.nulls(length, target)
+    if len(parts) == 1 and not parts[0].is_renamed:
+        array = parts[0].array
+        if array.type.equals(target, check_metadata=True):
+            return array
+    if isinstance(target, pa.BaseExtensionType) and field.logical_type != JSON:
+        return target.wrap_array(assemble(field, target.storage_type, parts, length))
+    parts = [each.with_array(_storage(each.array)) for each in parts]
+    kind = field.logical_type
+    if kind == "struct":
+        return _struct(field, target, parts, length)
+    if kind == "map":
+        return _map(field, target, parts[0])
+    if field.children:
+        if len(parts) == 1:
+            return _list(field, target, parts[0])
+        return _merged_list(field, target, parts)
+    return _leaf(parts[0].array, target, kind)
+
+
+def contains_struct(kind: pa.DataType) -> bool:
+    """Whether there is a struct anywhere in the type, the entries of a map included."""
+    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and contains_struct(kind.value_type)
+
+
+def without_offset(array: pa.Array) -> pa.Array:
+    """The same values in an array that is no slice, nor made of slices, where that matters.
+
+    The codec's writer loses its way in sliced structs, so those are copied.
+    """
+    if contains_struct(array.type) and _has_offset(array):
+        return pa.concat_arrays([array])
+    return array
+
+
+def _has_offset(array: pa.Array) -> bool:
+    array = _storage(array)
+    if array.offset:
+        return True
+    if pa.types.is_struct(array.type):
+        return any(_has_offset(array.field(index)) for index in range(array.type.num_fields))
+    if pa.types.is_map(array.type):
+        return _has_offset(array.keys) or _has_offset(array.items)
+    return pa.types.is_nested(array.type) and _has_offset(array.values)
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def _struct(field: Field, target: pa.DataType, parts: Sequence[Part], length: int) -> pa.Array:
+    children = []
+    shared = len(parts) > 1  # another part may say that the struct is there after all
+    for child, arrow in zip(field.children, target, strict=True):
+        below = [part.child(child, masked=shared) for part in parts]
+        found = [each for each in below if each is not None]
+        children.append(assemble(child, arrow.type, found, length))
+    mask = None
+    if all(each.array.null_count for each in parts):
+        mask = parts[0].array.is_null()
+        for part in parts[1:]:
+            mask = pc.and_(mask, part.array.is_null())
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _list(field: Field, target: pa.DataType, part: Part) -> pa.Array:
+    array = part.array
+    values = part.with_array(array.values)
+    child = assemble(field.children[0], target.value_type, [values], len(values.array))
+    own = 1 if list_size_of_structs(field.logical_type) is not None else 2
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:own], -1, array.offset, children=[child]
+    )
+
+
+def _merged_list(field: Field, target: pa.DataType, parts: Sequence[Part]) -> pa.Array:
+    first = parts[0].array
+    size = list_size_of_structs(field.logical_type)
+    lengths = pc.list_value_length(first)
+    if not all(pc.list_value_length(each.array).equals(lengths) for each in parts[1:]):
+        raise FormatError(
+            f"the files that share the list {field.name!r} disagree about its lengths",
+            column=field.name,
+        )
+    values = []
+    for each in parts:
+        array = each.array
+        inner = (
+            array.flatten()
+            if size is None
+            else array.values.slice(array.offset * size, len(array) * size)
+        )
+        values.append(each.with_array(inner))
+    child = assemble(field.children[0], target.value_type, values, len(values[0].array))
+    mask = first.is_null() if first.null_count else None
+    if size is not None:
+        return pa.FixedSizeListArray.from_arrays(child, type=target, mask=mask)
+    is_large = pa.types.is_large_list(target)
+    index = pa.int64() if is_large else pa.int32()
+    ends = pc.cumulative_sum(pc.fill_null(lengths, 0).cast(index))
+    offsets = pa.concat_arrays([pa.array([0], index), ends])
+    made = pa.LargeListArray if is_large else pa.ListArray
+    return made.from_arrays(offsets, child, type=target, mask=mask)
+
+
+def _map(field: Field, target: pa.DataType, part: Part) -> pa.Array:
+    array = part.array
+    key, value = field.children[0].children
+    keys = assemble(key, target.key_type, [part.with_array(array.keys)], len(array.keys))
+    items = assemble(value, target.item_type, [part.with_array(array.items)], len(array.items))
+    entries = pa.StructArray.from_arrays(
+        [keys, items], fields=[target.key_field, target.item_field]
+    )
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], -1, array.offset, children=[entries]
+    )
+
+
+def _leaf(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
+    array = _storage(array)
+    if kind == JSON:
+        text = decode_jsonb(array) if pa.types.is_large_binary(array.type) else array
+        return target.wrap_array(text.cast(target.storage_type))
+    if pa.types.is_fixed_size_list(target):
+        child = _leaf(array.values, target.value_type, "")
+        return pa.Array.from_buffers(
+            target, len(array), array.buffers()[:1], -1, array.offset, children=[child]
+        )
+    if array.type.equals(target, check_metadata=True):
+        return array
+    if pa.types.is_dictionary(target) and pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, array.dictionary)
+    return array.cast(target)

@@ -1,0 +1,210 @@
+"""The one door to pylance's data file codec: open, read, take, write.
+
+Knows how pylance names its failures, panics included, and turns each into an error of ours that
+names the file. Does not know tables, fragments or field ids, and does not check types: the codec
+believes what it is told, so callers check first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.errors import (
+    FormatError,
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from lancewood.format.schema import decode_file_schema
+from lancewood.model.schema import Schema
+
+WRITABLE_VERSIONS = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
+READABLE_VERSIONS = frozenset({(2, 0), (2, 1), (2, 2), (2, 3)})
+
+READAHEAD = 4
+"""Batches that the codec decodes ahead; more costs memory and was not faster."""
+
+StorageOptions = Mapping[str, str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class FileFacts:
+    """What a data file says about itself. Equal only to itself, so that answers can be kept."""
+
+    schema: Schema
+    num_rows: int
+    num_columns: int
+
+
+class FileReader:
+    """One open data file, projected. Not thread safe: one user at a time."""
+
+    def __init__(self, inner: Any, location: str) -> None:
+        self._inner = inner
+        self._location = location
+
+    @cached_property
+    def facts(self) -> FileFacts:
+        """The file's own schema and counts, whatever the projection; raises FormatError."""
+        with _translated("read", self._location, FormatError):
+            descriptor = self._inner.read_global_buffer(0)
+            columns = len(self._inner.file_statistics().columns)
+            rows = self._inner.num_rows()
+        try:
+            return FileFacts(decode_file_schema(descriptor), rows, columns)
+        except (FormatError, UnsupportedError) as cause:
+            raise type(cause)(
+                f"data file {self._location}: {cause}", **cause.facts, file=self._location
+            ) from cause
+
+    def read(self, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a range in batches of at most ``batch_rows``, streamed."""
+        with _translated("read", self._location, FormatError):
+            result = self._inner.read_range(
+                start, stop - start, batch_size=batch_rows, batch_readahead=READAHEAD
+            )
+            yield from result.to_batches()
+
+    def take(self, offsets: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows at strictly increasing offsets."""
+        with _translated("read", self._location, FormatError):
+            result = self._inner.take_rows(
+                offsets, batch_size=batch_rows, batch_readahead=READAHEAD
+            )
+            yield from result.to_batches()
+
+
+class FileWriter:
+    """One data file in the making. Until ``close`` there is no file under its name."""
+
+    def __init__(self, inner: Any, location: str) -> None:
+        self._inner = inner
+        self._location = location
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; raises InvalidInputError for rows that the codec refuses."""
+        with _translated("write", self._location, InvalidInputError):
+            self._inner.write_batch(batch)
+
+    def close(self) -> int:
+        """Finish the file under its name and return its size in bytes. Does not sync it."""
+        with _translated("write", self._location, InvalidInputError):
+            self._inner.close()
+            return int(self._inner.size_bytes)
+
+    def abandon(self) -> None:
+        """Forget the file; the codec removes what it wrote so far."""
+        self._inner = None
+
+
+def open_reader(
+    location: str, paths: Sequence[str] | None, storage_options: StorageOptions
+) -> FileReader:
+    """Open a data file, projected to ``paths`` (names in the file), or to everything.
+
+    Raises NotFoundError, FormatError, StorageError; UnsupportedError for legacy files.
+    """
+    from lance.file import LanceFileReader
+
+    with _translated("open", location, FormatError):
+        inner = LanceFileReader(
+            location,
+            storage_options=dict(storage_options) if storage_options else None,
+            columns=list(paths) if paths is not None else None,
+        )
+    return FileReader(inner, location)
+
+
+def open_writer(
+    location: str, schema: pa.Schema, file_version: str, storage_options: StorageOptions
+) -> FileWriter:
+    """Begin a data file. A file that is already there is replaced without a word."""
+    check_writable(file_version)
+    from lance.file import LanceFileWriter
+
+    with _translated("write", location, InvalidInputError):
+        inner = LanceFileWriter(
+            location,
+            schema,
+            version=file_version,
+            storage_options=dict(storage_options) if storage_options else None,
+        )
+    return FileWriter(inner, location)
+
+
+def check_writable(file_version: str) -> None:
+    """Raise UnsupportedError for a file version that we do not write."""
+    if file_version not in WRITABLE_VERSIONS:
+        raise UnsupportedError(
+            f"data file version {file_version!r} cannot be written; "
+            f"choose one of {', '.join(WRITABLE_VERSIONS)}",
+            file_version=file_version,
+        )
+
+
+_NOT_FOUND = ("not found:", "no such file", "nosuchkey", "status: 404", "status 404")
+_STORAGE = (
+    "generic s3",
+    "generic gcs",
+    "generic microsoftazure",
+    "generic http",
+    "error performing",
+    "error sending request",
+    "timed out",
+    "connection refused",
+    "connection reset",
+    "connection closed",
+    "error trying to connect",
+    "permission denied",
+    "access denied",
+    "accessdenied",
+    "unauthenticated",
+    "credentials",
+    "os error",
+)
+_SOURCE_PLACE = re.compile(r",? ?/\S+\.rs:\d+(:\d+)?")
+
+
+@contextmanager
+def _translated(verb: str, location: str, broken: type[LancewoodError]) -> Iterator[None]:
+    try:
+        yield
+    except (LancewoodError, MemoryError):
+        raise
+    except BaseException as cause:
+        # A panic of the codec is a BaseException; everything else of that kind is not ours.
+        if isinstance(cause, Exception) or type(cause).__name__ == "PanicException":
+            raise _judge(verb, location, cause, broken) from cause
+        raise
+
+
+def _judge(
+    verb: str, location: str, cause: BaseException, broken: type[LancewoodError]
+) -> LancewoodError:
+    text = _SOURCE_PLACE.sub("", str(cause)).strip()
+    lower = text.lower()
+    if any(each in lower for each in _NOT_FOUND):
+        return NotFoundError(f"data file {location} not found", file=location)
+    if "no object store provider" in lower:
+        return InvalidInputError(f"cannot {verb} data file {location}: {text}", file=location)
+    if "projection specified the column index" in lower:
+        return UnsupportedError(
+            f"data file {location} has fewer columns than its schema, as files with a blob (v2) "
+            "column do; read the table through pylance",
+            file=location,
+        )
+    kind = broken
+    if any(each in lower for each in _STORAGE):
+        kind = StorageError
+    elif isinstance(cause, NotImplementedError) or "to read v1 metadata" in lower:
+        kind = UnsupportedError
+    return kind(f"cannot {verb} data file {location}: {text}", file=location)

@@ -1,0 +1,14 @@
+"""Names of new data files. Knows nothing of where they lie."""
+
+from __future__ import annotations
+
+import uuid
+
+
+def new_data_file_name() -> str:
+    """A name that no other file has: 24 binary digits, 26 hexadecimal ones, ``.lance``.
+
+    The digits come first so that object stores spread files over their partitions.
+    """
+    random = uuid.uuid4().bytes
+    return "".join(f"{each:08b}" for each in random[:3]) + random[3:].hex() + ".lance"

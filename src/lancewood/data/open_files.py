@@ -1,0 +1,165 @@
+"""Open data files, kept for a while: opening costs as much as taking a few rows.
+
+Knows that a reader serves one user at a time: it is lent out exclusively and comes back only after
+a clean use. Does not know tables. Readers do not survive a fork: the child starts with none.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lancewood.data.codec import FileFacts, FileReader, StorageOptions, open_reader
+from lancewood.errors import FormatError, NotFoundError, StorageError, UnsupportedError
+
+_Options = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class DataFilePlace:
+    """Where a data file is, and proof that it is still the same one."""
+
+    location: str
+    options: _Options
+    proof: tuple[int, ...] = ()
+
+    @property
+    def storage_options(self) -> StorageOptions:
+        return dict(self.options) or None
+
+
+def find_file(location: str, storage_options: StorageOptions, size: int | None) -> DataFilePlace:
+    """The place of a data file; on a local disk, looked at.
+
+    Raises NotFoundError, and FormatError for a file that is empty or not of the recorded size.
+    Does not ask an object store: there the codec finds out when it opens the file.
+    """
+    options = tuple(sorted((storage_options or {}).items()))
+    path = _local_path(location)
+    if path is None:
+        return DataFilePlace(location, options)
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as cause:
+        raise NotFoundError(f"data file {location} not found", file=location) from cause
+    except OSError as cause:
+        raise StorageError(f"cannot open data file {location}: {cause}", file=location) from cause
+    if found.st_size == 0 or (size is not None and found.st_size != size):
+        raise FormatError(
+            f"data file {location} has {found.st_size} bytes"
+            + ("" if size is None else f", the manifest says {size}"),
+            file=location,
+        )
+    proof = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return DataFilePlace(location, options, proof)
+
+
+_Key = tuple[DataFilePlace, tuple[str, ...] | None]
+
+
+class OpenFiles:
+    """A bounded, thread-safe pool of idle readers, and what is known of files by now."""
+
+    def __init__(self, *, idle: int = 64, known: int = 4096) -> None:
+        self._max_idle, self._max_known = idle, known
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[_Key, list[FileReader]] = OrderedDict()
+        self._known: OrderedDict[DataFilePlace, FileFacts] = OrderedDict()
+        self._count = 0
+        self._orphans: list[FileReader] = []
+
+    def facts(self, place: DataFilePlace, guess: Sequence[str] | None) -> FileFacts:
+        """What the file says about itself.
+
+        The first time the file is opened, with the projection ``guess`` if that is possible, and
+        the reader is kept for the ``reader`` call that follows.
+        """
+        with self._lock:
+            known = self._known.get(place)
+            if known is not None:
+                self._known.move_to_end(place)
+                return known
+        paths = tuple(guess) if guess else None
+        try:
+            reader = open_reader(place.location, paths, place.storage_options)
+        except (FormatError, UnsupportedError):
+            if paths is None:
+                raise
+            paths = None
+            reader = open_reader(place.location, None, place.storage_options)
+        facts = reader.facts
+        with self._lock:
+            self._known[place] = facts
+            while len(self._known) > self._max_known:
+                self._known.popitem(last=False)
+        self._keep((place, paths), reader)
+        return facts
+
+    @contextmanager
+    def reader(self, place: DataFilePlace, paths: tuple[str, ...]) -> Iterator[FileReader]:
+        """Lend out a reader with this projection, opening one if none is idle."""
+        key: _Key = (place, paths)
+        with self._lock:
+            idle = self._idle.get(key)
+            reader = idle.pop() if idle else None
+            if idle is not None and not idle:
+                del self._idle[key]
+            self._count -= reader is not None
+        if reader is None:
+            reader = open_reader(place.location, paths, place.storage_options)
+        yield reader
+        self._keep(key, reader)  # not after an error, nor after half a scan
+
+    def close(self) -> None:
+        """Drop every idle reader and all knowledge. Readers that are lent out stay open."""
+        with self._lock:
+            dropped = self._idle
+            self._idle, self._count = OrderedDict(), 0
+            self._known.clear()
+        dropped.clear()
+
+    @property
+    def idle_count(self) -> int:
+        """How many readers are idle."""
+        return self._count
+
+    def _keep(self, key: _Key, reader: FileReader) -> None:
+        dropped: list[FileReader] = []
+        with self._lock:
+            self._idle.setdefault(key, []).append(reader)
+            self._idle.move_to_end(key)
+            self._count += 1
+            while self._count > self._max_idle:
+                oldest, readers = next(iter(self._idle.items()))
+                dropped.append(readers.pop())
+                if not readers:
+                    del self._idle[oldest]
+                self._count -= 1
+        dropped.clear()
+
+    def after_fork(self) -> None:
+        """Start anew in a forked child, where the codec's threads no longer run.
+
+        The parent's readers are kept alive unused: dropping them could wait for those threads.
+        """
+        self._orphans += [each for readers in self._idle.values() for each in readers]
+        self._lock = threading.Lock()  # someone may have held the old one
+        self._idle, self._count = OrderedDict(), 0
+        self._known = OrderedDict()
+
+
+OPEN_FILES = OpenFiles()
+"""The pool that every reader of the process shares."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=OPEN_FILES.after_fork)
+
+
+def _local_path(location: str) -> str | None:
+    if location.startswith("file://"):
+        return location.removeprefix("file://")
+    return None if "://" in location else location

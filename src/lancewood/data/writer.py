@@ -1,0 +1,265 @@
+"""Writing rows into new data files, and the fragments that describe them.
+
+Knows how rows are cut into files and which field ids a file must list. Does not commit: until a
+manifest names them, the files are nobody's, and on any error they are removed again.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pyarrow as pa
+
+from lancewood.data.align import align_schema
+from lancewood.data.arrays import without_offset
+from lancewood.data.codec import (
+    WRITABLE_VERSIONS,
+    FileWriter,
+    StorageOptions,
+    check_writable,
+    open_writer,
+)
+from lancewood.data.names import new_data_file_name
+from lancewood.data.plan import listed_columns
+from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.logical_type import list_size_of_structs
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.schema import Field, Schema
+from lancewood.store.base import Store
+
+MAX_ROWS = 1_048_576
+MAX_BYTES = 90 << 30
+
+_PIECE_ROWS = 262_144
+_PIECE_BYTES = 64 << 20
+
+Progress = Callable[[int, int], None]
+"""Called with the rows and the Arrow bytes written so far."""
+
+
+def write_fragments(
+    batches: pa.RecordBatchReader,
+    schema: Schema,
+    *,
+    store: Store,
+    directory: str = "data",
+    file_version: str = "2.2",
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+    storage_options: StorageOptions = None,
+    on_progress: Progress | None = None,
+) -> list[Fragment]:
+    """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them.
+
+    ``schema`` holds the columns to write, in file order, with the table's ids; the batches must
+    hold all of them, in any order, with types that ``align_schema`` accepts. A file holds at most
+    ``max_bytes`` of Arrow data unless a single row is larger. Each fragment has one file and no id.
+    Without rows there is neither file nor fragment.
+
+    Raises InvalidInputError before the codec sees rows that do not fit, UnsupportedError for types
+    that the file version cannot hold. On any error the files written so far are removed.
+    """
+    if max_rows < 1 or max_bytes < 1:
+        raise InvalidInputError(
+            f"max_rows and max_bytes must be positive, got {max_rows} and {max_bytes}"
+        )
+    check_writable(file_version)
+    for top in schema.fields:
+        _check_supported(top, top.name, file_version)
+    _check_lists_of_structs(schema)
+    alignment = align_schema(schema, batches.schema, complete=True)
+    output = _Output(schema, store, directory, file_version, storage_options)
+    rows = size = 0
+    try:
+        for batch in batches:
+            if not batch.schema.equals(batches.schema):
+                raise InvalidInputError("a batch has another schema than the stream it is part of")
+            for piece in _pieces(alignment.cast(batch), max_bytes):
+                if file_version == "2.0":
+                    _check_no_null_structs(schema, piece)
+                output.write(piece, max_rows, max_bytes)
+                rows, size = rows + piece.num_rows, size + piece.nbytes
+                if on_progress is not None:
+                    on_progress(rows, size)
+        return output.finish()
+    except BaseException:
+        output.discard()
+        raise
+
+
+class _Output:
+    """The files of one write: one open at most, the others finished."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        store: Store,
+        directory: str,
+        file_version: str,
+        storage_options: StorageOptions,
+    ) -> None:
+        self._arrow = to_arrow_schema(schema).remove_metadata()
+        self._version = WRITABLE_VERSIONS[file_version]
+        self._ids = [each.id for each in listed_columns(schema, self._version)]
+        self._store = store
+        self._directory = directory
+        self._file_version = file_version
+        self._options = storage_options
+        self._writer: FileWriter | None = None
+        self._name = ""
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._rows = self._bytes = 0
+        self._fragments: list[Fragment] = []
+        self._keys: list[str] = []
+
+    def write(self, piece: pa.RecordBatch, max_rows: int, max_bytes: int) -> None:
+        if self._rows and self._bytes + piece.nbytes > max_bytes:
+            self._close()
+        while piece.num_rows:
+            room = max_rows - self._rows
+            self._append(piece.slice(0, room))
+            piece = piece.slice(room)
+            if self._rows == max_rows:
+                self._close()
+
+    def finish(self) -> list[Fragment]:
+        self._close()
+        self._store.sync(self._keys)
+        return self._fragments
+
+    def discard(self) -> None:
+        """Remove what was written; nothing refers to it yet."""
+        if self._writer is not None:
+            self._writer.abandon()
+            self._writer = None
+        self._drop_copy()
+        with suppress(LancewoodError):
+            self._store.delete(self._keys)
+
+    def _append(self, rows: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._open()
+        assert self._writer is not None
+        columns = [without_offset(each) for each in rows.columns]
+        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._arrow))
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+
+    def _open(self) -> None:
+        self._name = new_data_file_name()
+        location = self._store.location(self._key)
+        if location is None:
+            self._copy = tempfile.TemporaryDirectory(prefix="lancewood-")
+            location = self._copied
+        self._writer = open_writer(location, self._arrow, self._file_version, self._options)
+
+    @property
+    def _key(self) -> str:
+        return f"{self._directory}/{self._name}" if self._directory else self._name
+
+    @property
+    def _copied(self) -> str:
+        assert self._copy is not None
+        return os.path.join(self._copy.name, self._name)
+
+    def _close(self) -> None:
+        if self._writer is None:
+            return
+        self._keys.append(self._key)
+        size = self._writer.close()
+        self._writer = None
+        if self._copy is not None:
+            with open(self._copied, "rb") as file:
+                self._store.put(self._key, file.read())
+            self._drop_copy()
+        indices = range(len(self._ids))
+        file_of = DataFile.make(self._name, self._ids, indices, self._version, size)
+        self._fragments.append(Fragment.make([file_of], self._rows))
+        self._rows = self._bytes = 0
+
+    def _drop_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy = None
+
+
+def _pieces(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The batch in slices small enough to keep memory, and the size of files, in bounds."""
+    limit = min(_PIECE_BYTES, max_bytes)
+    waiting = [batch]
+    while waiting:
+        piece = waiting.pop()
+        rows = piece.num_rows
+        if rows > 1 and (rows > _PIECE_ROWS or piece.nbytes > limit):
+            step = min(_PIECE_ROWS, max(1, rows * limit // max(piece.nbytes, 1)), rows - 1)
+            waiting += [piece.slice(at, step) for at in reversed(range(0, rows, step))]
+        elif rows:
+            yield piece
+
+
+def _check_supported(field: Field, path: str, file_version: str) -> None:
+    """Raise UnsupportedError for a column that a file of this version cannot hold."""
+    needs = None
+    if file_version in ("2.0", "2.1"):
+        if field.logical_type == "map":
+            needs = "a map"
+        elif _is_list_of_structs(field):
+            needs = "a fixed-size list of structs"
+    if needs:
+        raise UnsupportedError(
+            f"column {path!r} is {needs}, which data file version {file_version} cannot hold; "
+            "write version 2.2",
+            column=path,
+        )
+    is_blob = field.metadata.get("lance-encoding:blob", b"").lower() == b"true"
+    if field.is_blob_v2 or (is_blob and file_version not in ("2.0", "2.1")):
+        raise UnsupportedError(
+            f"column {path!r} is a blob, which Lancewood does not write into version "
+            f"{file_version} files; drop the metadata 'lance-encoding:blob', or write version 2.1",
+            column=path,
+        )
+    for child in field.children:
+        _check_supported(child, f"{path}.{child.name}", file_version)
+
+
+def _check_lists_of_structs(schema: Schema) -> None:
+    """Raise UnsupportedError for what pylance writes but then cannot read back."""
+    for top in schema.fields:
+        inside = [each.name for each in top.walk() if _is_list_of_structs(each)]
+        if inside and (len(schema.fields) > 1 or not _is_list_of_structs(top)):
+            raise UnsupportedError(
+                f"column {top.name!r} holds a fixed-size list of structs, which pylance reads only "
+                "as the sole column of a file; use a list",
+                column=top.name,
+            )
+
+
+def _is_list_of_structs(field: Field) -> bool:
+    return list_size_of_structs(field.logical_type) is not None
+
+
+def _check_no_null_structs(schema: Schema, batch: pa.RecordBatch) -> None:
+    """Raise InvalidInputError for a null struct: version 2.0 files do not record it."""
+
+    def check(field: Field, array: pa.Array, path: str) -> None:
+        if isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        if field.logical_type == "struct":
+            if array.null_count:
+                raise InvalidInputError(
+                    f"column {path!r} has {array.null_count} null structs, which data file version "
+                    "2.0 cannot hold; write version 2.1 or later",
+                    column=path,
+                )
+            for index, child in enumerate(field.children):
+                check(child, array.field(index), f"{path}.{child.name}")
+        elif field.children:
+            child = field.children[0]
+            check(child, array.flatten(), f"{path}.{child.name}")
+
+    for index, top in enumerate(schema.fields):
+        check(top, batch.column(index), top.name)
