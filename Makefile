@@ -23,7 +23,7 @@ demo: setup ## executors write a table, the driver commits once, executors read 
 	$(BIN)/python examples/spark_walk.py
 
 test: setup ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup ## ruff and mypy over src, tests and bench
 	$(BIN)/ruff check .

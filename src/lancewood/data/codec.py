@@ -25,10 +25,8 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.format.schema import decode_file_schema
+from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 from lancewood.model.schema import Schema
-
-WRITABLE_VERSIONS = {"2.0": (2, 0), "2.1": (2, 1), "2.2": (2, 2)}
-READABLE_VERSIONS = frozenset({(2, 0), (2, 1), (2, 2), (2, 3)})
 
 READAHEAD = 4
 """Batches that the codec decodes ahead; more costs memory and was not faster."""
@@ -143,10 +141,10 @@ def open_writer(
 
 def check_writable(file_version: str) -> None:
     """Raise UnsupportedError for a file version that we do not write."""
-    if file_version not in WRITABLE_VERSIONS:
+    if file_version not in WRITABLE_FILE_VERSIONS:
         raise UnsupportedError(
             f"data file version {file_version!r} cannot be written; "
-            f"choose one of {', '.join(WRITABLE_VERSIONS)}",
+            f"choose one of {', '.join(WRITABLE_FILE_VERSIONS)}",
             file_version=file_version,
         )
 

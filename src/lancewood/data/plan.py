@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lancewood.data.codec import READABLE_VERSIONS, FileFacts
+from lancewood.data.codec import FileFacts
 from lancewood.errors import FormatError, UnsupportedError
 from lancewood.format.logical_type import list_size_of_structs
+from lancewood.model.file_version import READABLE_FILE_VERSIONS
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
@@ -154,7 +155,7 @@ def _physical_columns(schema: Schema, version: tuple[int, int]) -> list[Path]:
 def _columns_in(
     file: DataFile, units: Mapping[FieldId, Path], found: set[FieldId]
 ) -> dict[FieldId, int]:
-    if file.version not in READABLE_VERSIONS:
+    if file.version not in READABLE_FILE_VERSIONS.values():
         raise UnsupportedError(
             f"data file {file.path} has version {_dotted(file.version)}; Lancewood reads 2.0 to "
             "2.3: rewrite the table with pylance",

@@ -13,10 +13,9 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from lancewood.data.align import align_schema
+from lancewood.data.align import Alignment, align_schema
 from lancewood.data.arrays import without_offset
 from lancewood.data.codec import (
-    WRITABLE_VERSIONS,
     FileWriter,
     StorageOptions,
     check_writable,
@@ -27,6 +26,7 @@ from lancewood.data.plan import listed_columns
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.logical_type import list_size_of_structs
+from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Field, Schema
 from lancewood.store.base import Store
@@ -51,12 +51,14 @@ def write_fragments(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
     storage_options: StorageOptions = None,
+    alignment: Alignment | None = None,
     on_progress: Progress | None = None,
 ) -> list[Fragment]:
     """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them.
 
     ``schema`` holds the columns to write, in file order, with the table's ids; the batches must
-    hold all of them, in any order, with types that ``align_schema`` accepts. A file holds at most
+    hold all of them, in any order, with types that ``align_schema`` accepts (``alignment`` is what
+    it said, from a caller who has asked already). A file holds at most
     ``max_bytes`` of Arrow data unless a single row is larger. Each fragment has one file and no id.
     Without rows there is neither file nor fragment.
 
@@ -71,7 +73,8 @@ def write_fragments(
     for top in schema.fields:
         _check_supported(top, top.name, file_version)
     _check_lists_of_structs(schema)
-    alignment = align_schema(schema, batches.schema, complete=True)
+    if alignment is None:
+        alignment = align_schema(schema, batches.schema, complete=True)
     output = _Output(schema, store, directory, file_version, storage_options)
     rows = size = 0
     try:
@@ -103,7 +106,7 @@ class _Output:
         storage_options: StorageOptions,
     ) -> None:
         self._arrow = to_arrow_schema(schema).remove_metadata()
-        self._version = WRITABLE_VERSIONS[file_version]
+        self._version = WRITABLE_FILE_VERSIONS[file_version]
         self._ids = [each.id for each in listed_columns(schema, self._version)]
         self._store = store
         self._directory = directory

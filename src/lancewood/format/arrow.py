@@ -26,11 +26,9 @@ from lancewood.format.logical_type import (
 )
 from lancewood.format.schema import MAX_DEPTH
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import Field, Schema
+from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema
 
-RESERVED_NAMES = frozenset(
-    {"_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"}
-)
+RESERVED_NAMES = frozenset(SYSTEM_COLUMNS)
 
 
 def schema_from_arrow(arrow: pa.Schema, *, first_id: int = 0) -> Schema:

@@ -30,7 +30,7 @@ OWNED_DIRS = (
     TREE_DIR,
     DATA_DIR,
 )
-"""Every directory that the format owns; the versions come first so that a drop hides the table."""
+"""Every directory that the format owns."""
 HINT_KEY = f"{VERSIONS_DIR}/latest_version_hint.json"
 
 _SUFFIX = ".manifest"

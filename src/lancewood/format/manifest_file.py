@@ -16,6 +16,8 @@ from lancewood.proto import table_pb2
 MAGIC = b"LANC"
 _FOOTER = struct.Struct("<qHH4s")
 _LENGTH = struct.Struct("<I")
+SECTION_HEAD = _LENGTH.size
+"""The bytes in front of each section that hold its length."""
 _MAJOR, _MINOR = 0, 2
 _U32_MAX = (1 << 32) - 1
 
@@ -38,13 +40,19 @@ def decode_manifest_file(data: bytes, *, name: str) -> Manifest:
     except DecodeError as cause:
         raise FormatError(f"{name}: the manifest cannot be decoded", file=name) from cause
     _check_supported(message, name)
-    return Manifest(
+    manifest = Manifest(
         message,
         index_section=_slice(data, message, "index_section", name),
         transaction_section=_transaction_slice(data, message, name),
         name=name,
         size=len(data),
     )
+    if not message.HasField("max_fragment_id") and message.fragments:
+        highest = max(each.id for each in manifest.fragments)
+        if highest > _U32_MAX:
+            raise FormatError(f"{name}: fragment id {highest} is out of range", file=name)
+        message.max_fragment_id = highest
+    return manifest
 
 
 def encode_manifest_file(
@@ -64,6 +72,11 @@ def encode_manifest_file(
     _add(parts, message.SerializeToString())
     parts.append(_FOOTER.pack(position, _MAJOR, _MINOR, MAGIC))
     return b"".join(parts)
+
+
+def section_length(head: bytes) -> int | None:
+    """The length of the section whose first bytes these are; None if they are too few."""
+    return None if len(head) <= SECTION_HEAD else int(_LENGTH.unpack_from(head)[0])
 
 
 def _add(parts: list[bytes], section: bytes) -> int:

@@ -19,7 +19,7 @@ from lancewood.format.logical_type import (
 )
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
-from lancewood.proto import schema_pb2, transaction_pb2
+from lancewood.proto import schema_pb2
 
 MAX_DEPTH = 128
 """Deeper trees are refused: no table has them, and they exhaust the stack of every reader."""
@@ -95,8 +95,8 @@ def decode_file_schema(descriptor: bytes) -> Schema:
     and UnsupportedError for a file with a blob v2 column, whose tree is not written down.
     """
     try:
-        fields = transaction_pb2.Transaction.Project.FromString(_first_member(descriptor)).schema
-    except (DecodeError, IndexError) as cause:
+        fields = schema_pb2.FileDescriptor.FromString(descriptor).schema.fields
+    except DecodeError as cause:
         raise FormatError("the file's own schema cannot be decoded") from cause
     for each in fields:
         if each.logical_type == "struct" and each.metadata.get("lance-encoding:blob") == b"true":
@@ -106,23 +106,6 @@ def decode_file_schema(descriptor: bytes) -> Schema:
                 column=each.name,
             )
     return decode_schema(fields, {})
-
-
-def _first_member(message: bytes) -> bytes:
-    """The bytes of member 1, which stands first, of a serialised message; b"" without one."""
-    if not message or message[0] != 0x0A:
-        return b""
-    length, shift, at = 0, 0, 1
-    while True:
-        byte = message[at]
-        at += 1
-        length |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
-    if at + length > len(message):
-        raise DecodeError("truncated")
-    return message[at : at + length]
 
 
 def _decode_field(message: schema_pb2.Field, children: tuple[Field, ...]) -> Field:

@@ -7,7 +7,7 @@ the rules then say that it conflicts with everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -322,8 +322,3 @@ _ENCODE: Mapping[type, _Encoder] = {
     ),
     UpdateBases: lambda o: ("update_bases", _Pb.UpdateBases(new_bases=o.new_bases)),
 }
-
-
-def encodable_operations() -> frozenset[type]:
-    """The operations that Lancewood writes."""
-    return cast(frozenset[type], frozenset(_ENCODE))

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, UnsupportedError
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
+
+_Lineage: TypeAlias = Literal["row_ids", "created_at_versions", "last_updated_at_versions"]
+_LINEAGE: tuple[_Lineage, ...] = get_args(_Lineage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,34 +136,39 @@ class Fragment:
 
     @property
     def num_deleted_rows(self) -> int:
+        """Deleted rows, as far as the manifest knows."""
         return self.message.deletion_file.num_deleted_rows
 
     @property
-    def num_rows(self) -> int:
-        """Live rows, as far as the manifest knows."""
+    def num_rows(self) -> int | None:
+        """Live rows; None where a writer recorded neither the rows nor how many are deleted."""
+        if not self.physical_rows:
+            return None
+        if self.message.HasField("deletion_file") and not self.num_deleted_rows:
+            return None
         return self.physical_rows - self.num_deleted_rows
 
     @property
     def row_ids(self) -> RowIdSequence | None:
-        """The inline stable row ids; None where there are none.
+        """The stable row ids; None where there are none.
 
-        Raises FormatError for a broken sequence. Does not follow external files.
+        Raises FormatError for a broken sequence, UnsupportedError for one in another file.
         """
-        if self.message.WhichOneof("row_ids") != "inline_row_ids":
+        if not self._is_inline("row_ids"):
             return None
         return RowIdSequence.decode(self.message.inline_row_ids, self._check_length)
 
     @property
     def created_at(self) -> RowVersions | None:
         """The version that created each row; None means version 1 for all."""
-        if self.message.WhichOneof("created_at_versions") != "inline_created_at_versions":
+        if not self._is_inline("created_at_versions"):
             return None
         return RowVersions.decode(self.message.inline_created_at_versions, self._check_length)
 
     @property
     def last_updated_at(self) -> RowVersions | None:
         """The version that last changed each row; None means version 1 for all."""
-        if self.message.WhichOneof("last_updated_at_versions") != "inline_last_updated_at_versions":
+        if not self._is_inline("last_updated_at_versions"):
             return None
         return RowVersions.decode(self.message.inline_last_updated_at_versions, self._check_length)
 
@@ -200,13 +209,38 @@ class Fragment:
         copy.files.extend(each.message for each in files)
         return Fragment(copy)
 
+    def born(
+        self, fragment_id: FragmentId, row_ids: RowIdSequence | None, version: RowVersions | None
+    ) -> Fragment:
+        """The same files as a new fragment: its id, and the row ids and versions given or none."""
+        copy = self._copy()
+        copy.id = fragment_id
+        for each in _LINEAGE:
+            kind = copy.WhichOneof(each)
+            if kind is not None:
+                copy.ClearField(kind)
+        if row_ids is not None and version is not None:
+            copy.inline_row_ids = row_ids.encode()
+            copy.inline_created_at_versions = version.encode()
+            copy.inline_last_updated_at_versions = version.encode()
+        return Fragment(copy)
+
+    def _is_inline(self, what: _Lineage) -> bool:
+        kind = self.message.WhichOneof(what)
+        if kind is None or kind.startswith("inline_"):
+            return kind is not None
+        raise UnsupportedError(
+            f"fragment {self.id} keeps its {what.replace('_', ' ')} outside the manifest ({kind})",
+            fragment=self.id,
+        )
+
     def _copy(self) -> table_pb2.DataFragment:
         copy = table_pb2.DataFragment()
         copy.CopyFrom(self.message)
         return copy
 
     def _check_length(self, what: str, length: int) -> None:
-        if length != self.physical_rows:
+        if self.physical_rows and length != self.physical_rows:
             raise FormatError(
                 f"fragment {self.id}: {what} has {length} values for {self.physical_rows} rows",
                 fragment=self.id,

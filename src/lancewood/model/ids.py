@@ -22,11 +22,6 @@ DETACHED_BIT = 1 << 63
 MAX_U64 = (1 << 64) - 1
 
 
-def row_address(fragment: FragmentId, offset: RowOffset) -> RowAddress:
-    """The address of the row at ``offset`` of ``fragment``."""
-    return RowAddress(fragment << 32 | offset)
-
-
 def is_detached(version: Version) -> bool:
     """Whether the number names a detached version, which is never the newest one."""
     return version & DETACHED_BIT != 0

@@ -15,7 +15,6 @@ from lancewood.model.bitmap import decode_bitmap
 from lancewood.model.ids import BaseId, FieldId, Version
 from lancewood.proto import table_pb2, transaction_pb2
 
-FRAGMENT_REUSE = "__lance_frag_reuse"
 MEM_WAL = "__lance_mem_wal"
 
 

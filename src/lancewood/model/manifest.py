@@ -33,6 +33,7 @@ FLAG_SPILLED_LINEAGE = 2048
 FLAG_MANAGED_BLOBS = 16384
 FLAG_FIELD_IDS_NOT_REUSED = 32768
 
+_DECODED = frozenset({"indices", "fragments", "rows_by_fragment", "_positions", "_is_sorted"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -117,7 +118,10 @@ class ManifestHead:
 
     @property
     def max_fragment_id(self) -> FragmentId | None:
-        """The highest fragment id ever handed out; None where there was none."""
+        """The highest fragment id ever handed out; None where there was none.
+
+        ``format.manifest_file`` fills it in where a writer left it out.
+        """
         if not self.message.HasField("max_fragment_id"):
             return None
         return FragmentId(self.message.max_fragment_id)
@@ -146,6 +150,10 @@ class ManifestHead:
 class Manifest(ManifestHead):
     """One version of a table."""
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without what can be decoded again: views of messages do not travel."""
+        return {key: value for key, value in self.__dict__.items() if key not in _DECODED}
+
     @property
     def fragment_count(self) -> int:
         return len(self.message.fragments)
@@ -158,17 +166,23 @@ class Manifest(ManifestHead):
         return _Fragments(decoded)
 
     @cached_property
-    def row_count(self) -> int | None:
-        """Live rows; None where a writer did not record the rows of a fragment."""
+    def rows_by_fragment(self) -> Sequence[int] | None:
+        """The live rows of each fragment; None where a writer left one of them out."""
         counts = table_pb2.FragmentCounts()
         self._decode_fragments(counts)
         rows = [each.physical_rows for each in counts.fragments]
-        if 0 in rows:
-            return None
-        deletions = [each.deletion_file for each in counts.fragments if each.deletion_file]
-        return sum(rows) - sum(
-            table_pb2.DeletionFile.FromString(each).num_deleted_rows for each in deletions
-        )
+        unknown = 0 in rows
+        for position, each in enumerate(counts.fragments):
+            if each.HasField("deletion_file"):
+                deleted = each.deletion_file.num_deleted_rows
+                unknown = unknown or not deleted
+                rows[position] -= deleted
+        return None if unknown else rows
+
+    @property
+    def row_count(self) -> int | None:
+        """The live rows of the table; None where a writer left those of a fragment out."""
+        return None if self.rows_by_fragment is None else sum(self.rows_by_fragment)
 
     def fragment(self, fragment_id: FragmentId) -> Fragment:
         """One fragment, without decoding the others; raises NotFoundError."""

@@ -65,6 +65,8 @@ class Overwrite:
     schema_metadata: Mapping[str, bytes] = field(default_factory=dict)
     config_upserts: Mapping[str, str] = field(default_factory=dict)
     initial_bases: tuple[table_pb2.BasePath, ...] = ()
+    file_version: str | None = None
+    """For a table without rows, whose files cannot tell; not part of the bytes."""
 
 
 @dataclass(frozen=True, slots=True)

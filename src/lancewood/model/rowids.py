@@ -64,6 +64,18 @@ class _Runs:
         self._index: tuple[Values, Values, Counts] | None = None
 
     @classmethod
+    def _single(cls, first: int, count: int) -> Self:
+        """One run, the shape of nearly every fragment: made without the work that many need."""
+        made = cls.__new__(cls)
+        made._firsts = np.array([first] if count else [], dtype=np.uint64)
+        made._offsets = np.array([0, count] if count else [0], dtype=np.int64)
+        made._firsts.setflags(write=False)
+        made._offsets.setflags(write=False)
+        made._encoded = None
+        made._index = None
+        return made
+
+    @classmethod
     def from_values(cls, values: NDArray[Any] | Sequence[int]) -> Self:
         """The given values in the given order. Raises InvalidInputError for what is not a u64."""
         found = _as_u64(values)
@@ -193,13 +205,18 @@ class RowIdSequence(_Runs):
         """``count`` ids from ``start`` on, the shape of freshly handed out ids."""
         if not 0 <= count <= MAX_ROWS or not 0 <= start <= MAX_U64 - count:
             raise InvalidInputError(f"{count} row ids from {start} on do not fit a fragment")
-        return cls(np.array([start], dtype=np.uint64), np.array([count], dtype=np.int64))
+        return cls._single(start, count)
 
     def encode(self) -> bytes:
         """The bytes of a ``RowIdSequence`` message."""
         if self._encoded is None:
-            segments = encode_segments(self._firsts, self._counts)
-            message = rowids_pb2.RowIdSequence(segments=segments)
+            message = rowids_pb2.RowIdSequence()
+            if len(self._firsts) == 1 and int(self._firsts[0]) + len(self) <= MAX_U64:
+                only = message.segments.add().range
+                only.start = int(self._firsts[0])
+                only.end = only.start + len(self)
+            else:
+                message.segments.extend(encode_segments(self._firsts, self._counts))
             self._encoded = message.SerializeToString(deterministic=True)
         return self._encoded
 
@@ -251,7 +268,9 @@ class RowVersions(_Runs):
         """The same version for ``count`` rows, the shape of freshly written rows."""
         if not 0 <= count <= MAX_ROWS:
             raise InvalidInputError(f"{count} rows do not fit a fragment")
-        return cls(_as_u64([version]), np.array([count], dtype=np.int64))
+        if not 0 <= version <= MAX_U64:
+            raise InvalidInputError(f"{version} is no version")
+        return cls._single(version, count)
 
     def encode(self) -> bytes:
         """The bytes of a ``RowDatasetVersionSequence`` message: one run per stretch of rows."""

@@ -1,6 +1,6 @@
 """The schema of a table: a tree of fields with ids that outlive names.
 
-Knows the tree and nothing about Arrow or bytes: ``format.schema`` turns it into either.
+Knows the tree and nothing about Arrow (``format.arrow``) or bytes (``format.schema``).
 A column is found by id in data files, by name only when a person asks.
 """
 
@@ -14,8 +14,12 @@ from lancewood.errors import NotFoundError
 from lancewood.model.ids import FieldId
 from lancewood.proto import schema_pb2
 
-TOMBSTONE = FieldId(-2)
-"""The id that replaces a field in a data file whose column was rewritten elsewhere."""
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+CREATED_AT = "_row_created_at_version"
+LAST_UPDATED_AT = "_row_last_updated_at_version"
+SYSTEM_COLUMNS = (ROW_ID, ROW_ADDRESS, CREATED_AT, LAST_UPDATED_AT)
+"""Columns that every row has without being stored; no stored column may be called so."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,6 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The names of the top-level columns."""
         return tuple(each.name for each in self.fields)
-
-    @property
-    def max_field_id(self) -> int:
-        """The highest id in the tree, -1 for an empty schema."""
-        return max((each.id for each in self.walk()), default=-1)
 
     def column(self, name: str) -> Field:
         """The top-level field of that name; raises NotFoundError."""

@@ -24,23 +24,31 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clancewood/proto/schema.proto\x12\x0elancewood.wire\"\xaa\x05\n\x05\x46ield\x12(\n\x04type\x18\x01 \x01(\x0e\x32\x1a.lancewood.wire.Field.Kind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\x05\x12\x11\n\tparent_id\x18\x04 \x01(\x05\x12\x14\n\x0clogical_type\x18\x05 \x01(\t\x12\x10\n\x08nullable\x18\x06 \x01(\x08\x12\x30\n\x08\x65ncoding\x18\x07 \x01(\x0e\x32\x1e.lancewood.wire.Field.Encoding\x12\x34\n\ndictionary\x18\x08 \x01(\x0b\x32 .lancewood.wire.Field.Dictionary\x12\x16\n\x0e\x65xtension_name\x18\t \x01(\t\x12\x35\n\x08metadata\x18\n \x03(\x0b\x32#.lancewood.wire.Field.MetadataEntry\x12\x1e\n\x16unenforced_primary_key\x18\x0c \x01(\x08\x12\'\n\x1funenforced_primary_key_position\x18\r \x01(\r\x12!\n\x19unenforced_clustering_key\x18\x0e \x01(\x08\x12*\n\"unenforced_clustering_key_position\x18\x0f \x01(\r\x1a,\n\nDictionary\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06length\x18\x02 \x01(\x03\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"*\n\x04Kind\x12\n\n\x06PARENT\x10\x00\x12\x0c\n\x08REPEATED\x10\x01\x12\x08\n\x04LEAF\x10\x02\"H\n\x08\x45ncoding\x12\x08\n\x04NONE\x10\x00\x12\t\n\x05PLAIN\x10\x01\x12\x0e\n\nVAR_BINARY\x10\x02\x12\x0e\n\nDICTIONARY\x10\x03\x12\x07\n\x03RLE\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1clancewood/proto/schema.proto\x12\x0elancewood.wire\"\x8d\x02\n\x0e\x46ileDescriptor\x12\x39\n\x06schema\x18\x01 \x01(\x0b\x32).lancewood.wire.FileDescriptor.FileSchema\x12\x0e\n\x06length\x18\x02 \x01(\x04\x1a\xaf\x01\n\nFileSchema\x12%\n\x06\x66ields\x18\x01 \x03(\x0b\x32\x15.lancewood.wire.Field\x12I\n\x08metadata\x18\x05 \x03(\x0b\x32\x37.lancewood.wire.FileDescriptor.FileSchema.MetadataEntry\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\xaa\x05\n\x05\x46ield\x12(\n\x04type\x18\x01 \x01(\x0e\x32\x1a.lancewood.wire.Field.Kind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\x05\x12\x11\n\tparent_id\x18\x04 \x01(\x05\x12\x14\n\x0clogical_type\x18\x05 \x01(\t\x12\x10\n\x08nullable\x18\x06 \x01(\x08\x12\x30\n\x08\x65ncoding\x18\x07 \x01(\x0e\x32\x1e.lancewood.wire.Field.Encoding\x12\x34\n\ndictionary\x18\x08 \x01(\x0b\x32 .lancewood.wire.Field.Dictionary\x12\x16\n\x0e\x65xtension_name\x18\t \x01(\t\x12\x35\n\x08metadata\x18\n \x03(\x0b\x32#.lancewood.wire.Field.MetadataEntry\x12\x1e\n\x16unenforced_primary_key\x18\x0c \x01(\x08\x12\'\n\x1funenforced_primary_key_position\x18\r \x01(\r\x12!\n\x19unenforced_clustering_key\x18\x0e \x01(\x08\x12*\n\"unenforced_clustering_key_position\x18\x0f \x01(\r\x1a,\n\nDictionary\x12\x0e\n\x06offset\x18\x01 \x01(\x03\x12\x0e\n\x06length\x18\x02 \x01(\x03\x1a/\n\rMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"*\n\x04Kind\x12\n\n\x06PARENT\x10\x00\x12\x0c\n\x08REPEATED\x10\x01\x12\x08\n\x04LEAF\x10\x02\"H\n\x08\x45ncoding\x12\x08\n\x04NONE\x10\x00\x12\t\n\x05PLAIN\x10\x01\x12\x0e\n\nVAR_BINARY\x10\x02\x12\x0e\n\nDICTIONARY\x10\x03\x12\x07\n\x03RLE\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lancewood.proto.schema_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_FILEDESCRIPTOR_FILESCHEMA_METADATAENTRY']._loaded_options = None
+  _globals['_FILEDESCRIPTOR_FILESCHEMA_METADATAENTRY']._serialized_options = b'8\001'
   _globals['_FIELD_METADATAENTRY']._loaded_options = None
   _globals['_FIELD_METADATAENTRY']._serialized_options = b'8\001'
-  _globals['_FIELD']._serialized_start=49
-  _globals['_FIELD']._serialized_end=731
-  _globals['_FIELD_DICTIONARY']._serialized_start=520
-  _globals['_FIELD_DICTIONARY']._serialized_end=564
-  _globals['_FIELD_METADATAENTRY']._serialized_start=566
-  _globals['_FIELD_METADATAENTRY']._serialized_end=613
-  _globals['_FIELD_KIND']._serialized_start=615
-  _globals['_FIELD_KIND']._serialized_end=657
-  _globals['_FIELD_ENCODING']._serialized_start=659
-  _globals['_FIELD_ENCODING']._serialized_end=731
+  _globals['_FILEDESCRIPTOR']._serialized_start=49
+  _globals['_FILEDESCRIPTOR']._serialized_end=318
+  _globals['_FILEDESCRIPTOR_FILESCHEMA']._serialized_start=143
+  _globals['_FILEDESCRIPTOR_FILESCHEMA']._serialized_end=318
+  _globals['_FILEDESCRIPTOR_FILESCHEMA_METADATAENTRY']._serialized_start=271
+  _globals['_FILEDESCRIPTOR_FILESCHEMA_METADATAENTRY']._serialized_end=318
+  _globals['_FIELD']._serialized_start=321
+  _globals['_FIELD']._serialized_end=1003
+  _globals['_FIELD_DICTIONARY']._serialized_start=792
+  _globals['_FIELD_DICTIONARY']._serialized_end=836
+  _globals['_FIELD_METADATAENTRY']._serialized_start=271
+  _globals['_FIELD_METADATAENTRY']._serialized_end=318
+  _globals['_FIELD_KIND']._serialized_start=887
+  _globals['_FIELD_KIND']._serialized_end=929
+  _globals['_FIELD_ENCODING']._serialized_start=931
+  _globals['_FIELD_ENCODING']._serialized_end=1003
 # @@protoc_insertion_point(module_scope)

@@ -2,10 +2,32 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class FileDescriptor(_message.Message):
+    __slots__ = ("schema", "length")
+    class FileSchema(_message.Message):
+        __slots__ = ("fields", "metadata")
+        class MetadataEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: bytes
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+        FIELDS_FIELD_NUMBER: _ClassVar[int]
+        METADATA_FIELD_NUMBER: _ClassVar[int]
+        fields: _containers.RepeatedCompositeFieldContainer[Field]
+        metadata: _containers.ScalarMap[str, bytes]
+        def __init__(self, fields: _Optional[_Iterable[_Union[Field, _Mapping]]] = ..., metadata: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    schema: FileDescriptor.FileSchema
+    length: int
+    def __init__(self, schema: _Optional[_Union[FileDescriptor.FileSchema, _Mapping]] = ..., length: _Optional[int] = ...) -> None: ...
 
 class Field(_message.Message):
     __slots__ = ("type", "name", "id", "parent_id", "logical_type", "nullable", "encoding", "dictionary", "extension_name", "metadata", "unenforced_primary_key", "unenforced_primary_key_position", "unenforced_clustering_key", "unenforced_clustering_key_position")

@@ -97,13 +97,18 @@ class FragmentList(_message.Message):
 
 class FragmentCounts(_message.Message):
     __slots__ = ("fragments",)
+    class Deletion(_message.Message):
+        __slots__ = ("num_deleted_rows",)
+        NUM_DELETED_ROWS_FIELD_NUMBER: _ClassVar[int]
+        num_deleted_rows: int
+        def __init__(self, num_deleted_rows: _Optional[int] = ...) -> None: ...
     class Fragment(_message.Message):
         __slots__ = ("deletion_file", "physical_rows")
         DELETION_FILE_FIELD_NUMBER: _ClassVar[int]
         PHYSICAL_ROWS_FIELD_NUMBER: _ClassVar[int]
-        deletion_file: bytes
+        deletion_file: FragmentCounts.Deletion
         physical_rows: int
-        def __init__(self, deletion_file: _Optional[bytes] = ..., physical_rows: _Optional[int] = ...) -> None: ...
+        def __init__(self, deletion_file: _Optional[_Union[FragmentCounts.Deletion, _Mapping]] = ..., physical_rows: _Optional[int] = ...) -> None: ...
     FRAGMENTS_FIELD_NUMBER: _ClassVar[int]
     fragments: _containers.RepeatedCompositeFieldContainer[FragmentCounts.Fragment]
     def __init__(self, fragments: _Optional[_Iterable[_Union[FragmentCounts.Fragment, _Mapping]]] = ...) -> None: ...

@@ -7,9 +7,16 @@ at. Fragment ids and row ids are handed out here, anew on every attempt, and nev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.errors import (
+    FormatError,
+    InvalidInputError,
+    RetryableConflictError,
+    UnsupportedError,
+)
+from lancewood.model.file_version import version_name
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
@@ -65,13 +72,12 @@ def _append(head: ManifestHead, operation: Append) -> ManifestPatch:
 
 
 def _overwrite(head: ManifestHead, operation: Overwrite) -> ManifestPatch:
-    if any(each.deletion_file is not None for each in operation.fragments):
-        raise InvalidInputError("an overwrite brings new fragments; one has a deletion file")
-    added, marks = _hand_out_ids(head, operation.fragments, anew=True)
+    _check_field_ids(head, operation.fields)
+    added, marks = _hand_out_ids(head, operation.fragments)
     versions = {file.version for fragment in added for file in fragment.files}
     if len(versions) > 1:
         raise InvalidInputError(f"an overwrite mixes data file versions: {sorted(versions)}")
-    file_version = "{}.{}".format(*versions.pop()) if versions else None
+    file_version = version_name(versions.pop()) if versions else operation.file_version
     bases = head.base_paths
     if operation.initial_bases:
         if head.version:
@@ -95,7 +101,7 @@ def _delete(head: ManifestHead, operation: Delete) -> ManifestPatch:
     return _patch(
         head,
         HeadChanges(),
-        replace={each.id: each for each in operation.updated_fragments},
+        changed={each.id: each for each in operation.updated_fragments},
         remove=frozenset(operation.deleted_fragment_ids),
     )
 
@@ -152,7 +158,9 @@ def _restore(
         next_row_id=head.next_row_id,
         max_allocated_field_id=_field_mark(head, head.fields),
     )
-    return _patch(restored, changes)
+    patch = _patch(restored, changes)
+    sticky = head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED
+    return replace(patch, flags=(patch.flags[0], patch.flags[1] | sticky))
 
 
 _Rule: TypeAlias = Callable[[ManifestHead, Any], ManifestPatch]
@@ -174,47 +182,52 @@ def _patch(
     *,
     keep: bool = True,
     add: tuple[Fragment, ...] = (),
-    replace: Mapping[FragmentId, Fragment] | None = None,
+    changed: Mapping[FragmentId, Fragment] | None = None,
     remove: frozenset[FragmentId] = frozenset(),
     live_fields: frozenset[FieldId] | None = None,
 ) -> ManifestPatch:
-    replace = replace or {}
-    flags = next_flags(source, changes, (*add, *replace.values()), keep=keep)
+    changed = changed or {}
+    flags = next_flags(source, changes, (*add, *changed.values()), keep=keep)
     return ManifestPatch(
         head=changes,
         flags=flags,
         keep=keep,
         add=add,
-        replace=replace,
+        replace=changed,
         remove=remove,
         live_fields=live_fields,
     )
 
 
 def _hand_out_ids(
-    head: ManifestHead, fragments: Iterable[Fragment], *, anew: bool = False
+    head: ManifestHead, fragments: Iterable[Fragment]
 ) -> tuple[tuple[Fragment, ...], HeadChanges]:
-    """Fragments with ids (and row ids, on a table that keeps them), and the new marks.
+    """New fragments with ids (and row ids, on a table that keeps them), and the new marks.
 
-    ``anew`` ignores ids that the fragments already carry.
+    Ids that they already carry are another table's or another attempt's, and are ignored. Rows
+    are stamped with the version after ``head``, also where a detached manifest gets another number.
     """
     next_id, next_row_id = _next_fragment_id(head), head.next_row_id
     version = head.version + 1
+    births: dict[int, RowVersions] = {}
     done = []
     for fragment in fragments:
-        if anew or fragment.id == 0:
-            fragment = fragment.with_id(FragmentId(_check_fragment_id(next_id)))
-            next_id += 1
-        if head.has_stable_row_ids and (anew or fragment.row_ids is None):
+        if fragment.deletion_file is not None:
+            raise InvalidInputError(
+                "a new fragment has a deletion file, whose name belongs to another fragment"
+            )
+        row_ids = birth = None
+        if head.has_stable_row_ids:
             rows = fragment.physical_rows
             if rows == 0:
                 raise FormatError(f"fragment {fragment.id} does not say how many rows it has")
-            born = RowVersions.uniform(version, rows)
-            fragment = fragment.with_lineage(
-                RowIdSequence.from_range(next_row_id, rows), born, born
-            )
+            row_ids = RowIdSequence.from_range(next_row_id, rows)
+            if rows not in births:
+                births[rows] = RowVersions.uniform(version, rows)
+            birth = births[rows]
             next_row_id += rows
-        done.append(fragment)
+        done.append(fragment.born(FragmentId(_check_fragment_id(next_id)), row_ids, birth))
+        next_id += 1
     return tuple(done), HeadChanges(
         max_fragment_id=next_id - 1 if next_id else None,
         next_row_id=next_row_id if head.has_stable_row_ids else None,
@@ -232,6 +245,18 @@ def _check_fragment_id(number: int) -> int:
             "copy it to a new one"
         )
     return number
+
+
+def _check_field_ids(head: ManifestHead, fields: FieldMessages) -> None:
+    """Raises if new field ids are taken already, on a table that never reuses one."""
+    if not head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED or not fields:
+        return
+    taken, lowest = head.message.max_allocated_field_id, min(each.id for each in fields)
+    if lowest <= taken:
+        raise RetryableConflictError(
+            f"field ids up to {taken} were handed out since; run the overwrite again",
+            max_allocated_field_id=taken,
+        )
 
 
 def _field_mark(head: ManifestHead, fields: FieldMessages) -> int | None:

@@ -123,7 +123,8 @@ def _if_fragments_meet(mine: Operation, theirs: Operation) -> Verdict:
     if not common:
         return _FINE
     shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
-    return _retry(mine, theirs, f"both change fragment{'s'[: len(common) > 1]} {shown}")
+    noun = "fragment" if len(common) == 1 else "fragments"
+    return _retry(mine, theirs, f"both change {noun} {shown}")
 
 
 def _if_nulls_may_vanish(mine: Operation, theirs: Operation) -> Verdict:
@@ -167,7 +168,8 @@ def _if_overwrite_sets_same_config(mine: Operation, theirs: Operation) -> Verdic
         return _incompatible(mine, theirs, "metadata of a schema that is replaced would change")
     common = sorted(set(one.config_upserts) & set(other.config.entries))
     if common or (other.config.replace and one.config_upserts):
-        return _incompatible(mine, theirs, f"both set the configuration {', '.join(common)}")
+        keys = ", ".join(common) or "as a whole"
+        return _incompatible(mine, theirs, f"both set the configuration {keys}")
     return _FINE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lancewood.errors import FormatError, UnsupportedError
+from lancewood.model.file_version import READABLE_FILE_VERSIONS, version_name
 from lancewood.model.fragment import Fragment
 from lancewood.model.index import MEM_WAL
 from lancewood.model.manifest import (
@@ -43,11 +44,10 @@ WRITABLE = _BASIC | FLAG_FIELD_IDS_NOT_REUSED
 PAIRED = (FLAG_MIXED_FILE_VERSIONS, FLAG_TAGGED_FRAGMENT_REUSE, FLAG_MANAGED_BLOBS)
 """Flags that stand in both words or in neither."""
 
-FILE_VERSIONS = ("2.0", "2.1", "2.2", "2.3")
-
 _NAMES = {
     64: "data overlay files",
     FLAG_COVERING_INDEX: "covering index metadata",
+    FLAG_MIXED_FILE_VERSIONS: "mixed file versions",
     512: "fragment reuse with stable row ids",
     FLAG_TAGGED_FRAGMENT_REUSE: "tagged fragment reuse index",
     FLAG_SPILLED_LINEAGE: "spilled row lineage",
@@ -62,7 +62,7 @@ def check_readable(head: ManifestHead) -> None:
     for flag in PAIRED:
         if bool(reader & flag) != bool(writer & flag):
             raise FormatError(
-                f"{head.name}: feature flag {flag} ({_NAMES.get(flag, 'mixed file versions')}) "
+                f"{head.name}: feature flag {flag} ({_NAMES[flag]}) "
                 "is set in one of the two words only"
             )
     if reader & FLAG_FIELD_IDS_NOT_REUSED:
@@ -76,10 +76,10 @@ def check_readable(head: ManifestHead) -> None:
             f"{head.name}: data file version 0.1 (legacy) is not supported; "
             "rewrite the table with a recent pylance first"
         )
-    if head.file_version and head.file_version not in FILE_VERSIONS:
+    if head.file_version and head.file_version not in READABLE_FILE_VERSIONS:
         raise UnsupportedError(
             f"{head.name}: data file version {head.file_version!r} is not known; "
-            f"Lancewood knows {', '.join(FILE_VERSIONS)}"
+            f"Lancewood knows {', '.join(READABLE_FILE_VERSIONS)}"
         )
 
 
@@ -115,7 +115,7 @@ def next_flags(
     for fragment in fragments:
         if fragment.deletion_file is not None:
             both |= FLAG_DELETION_FILES
-        if any("{}.{}".format(*file.version) != file_version for file in fragment.files):
+        if any(version_name(file.version) != file_version for file in fragment.files):
             both |= FLAG_MIXED_FILE_VERSIONS
     bases = source.base_paths if changes.base_paths is None else changes.base_paths
     if bases:

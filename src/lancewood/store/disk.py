@@ -351,7 +351,8 @@ def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
 
 def _names(path: str) -> Iterator[str]:
     with _scanned(path) as entries:
-        return iter([each.name for each in entries if _is_object(each)])
+        names = [each.name for each in entries if each.is_file(follow_symlinks=False)]
+    return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
 
 
 def _is_object(entry: os.DirEntry[str]) -> bool:

@@ -19,7 +19,7 @@ from lancewood.store.locate import open_store
 
 
 def newest_manifest(uri: str | os.PathLike[str]) -> Manifest:
-    """The newest manifest, read without asking whether we support it."""
+    """The newest manifest."""
     store = open_store(uri)
     version, scheme = require_newest(store)
     return load_manifest(store, version, scheme)

@@ -123,6 +123,13 @@ def test_project_drops_files_that_hold_nothing_any_more(table: Manifest) -> None
     assert [len(each.files) for each in new.fragments] == [1, 1, 1, 0]
 
 
+def test_a_new_fragment_with_a_deletion_file_is_refused(table: Manifest) -> None:
+    deletion = DeletionFile(table_pb2.DeletionFile(read_version=1, id=7, num_deleted_rows=1))
+    for operation in (Append, lambda each: Overwrite(each, FIELDS)):
+        with pytest.raises(InvalidInputError, match="deletion file"):
+            after(table, operation((fragment().with_deletion_file(deletion),)))
+
+
 def test_a_rename_leaves_fragments_alone(table: Manifest) -> None:
     new = after(table, Project((field(0, "z"), FIELDS[1])))
     assert list(new.message.fragments) == list(table.message.fragments)

@@ -433,7 +433,7 @@ def test_a_directory_that_was_removed_is_made_again(root: Path) -> None:
     assert store.get("a/b/k") == b"2"
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_replace_takes_over_from_a_dead_process(root: Path) -> None:
     store = DiskStore(root, fsync=False)
     store.put("k", b"1")
@@ -451,7 +451,7 @@ def test_replace_takes_over_from_a_dead_process(root: Path) -> None:
     assert "k.lock" not in os.listdir(root)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_store_works_on_in_a_forked_child(root: Path) -> None:
     store = DiskStore(root, fsync=True)
     store.put("k", b"1")
