@@ -1,0 +1,76 @@
+"""What a predicate says about single columns: simple conditions that every row has to meet.
+
+For pruning: a file or fragment whose statistics contradict one of them holds no matching row.
+Does not know statistics. NaN counts as larger than every number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lancewood.expr.compare import ALWAYS, NEVER
+from lancewood.expr.convert import column_of
+from lancewood.expr.nodes import Apply, Column, Literal, Node
+
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
+
+
+class Bound(NamedTuple):
+    """``path op value``. The value is a scalar in the column's (decoded) type.
+
+    ``op`` is one of = <> < <= > >=, "in" with a tuple of scalars (empty: no row matches), or
+    "is null" and "is not null" with None.
+    """
+
+    path: tuple[str, ...]
+    op: str
+    value: pa.Scalar | tuple[pa.Scalar, ...] | None
+
+
+def find_bounds(node: Node) -> tuple[Bound, ...]:
+    """The bounds among the conditions that AND joins at the top; others are left out."""
+    found, stack = [], [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Apply) and each.name == "and":
+            stack += reversed(each.args)
+        else:
+            bound = _bound(each)
+            found += [] if bound is None else [bound]
+    return tuple(found)
+
+
+def _bound(node: Node) -> Bound | None:
+    if isinstance(node, Column) and pt.is_boolean(node.type):
+        return Bound(node.path, "=", pa.scalar(True))
+    if not isinstance(node, Apply):
+        return None
+    name = node.name
+    if name == "not":
+        return _negated(node.args[0])
+    column = column_of(node.args[0])
+    if column is None:
+        return None
+    if name in _COMPARISONS and isinstance(node.args[1], Literal):
+        return Bound(column.path, name, node.args[1].value)
+    if name == "in" and node.members is not None:
+        return Bound(column.path, "in", tuple(node.members))
+    if name == "is null":
+        return Bound(column.path, "is null", None)
+    if name in (ALWAYS, NEVER):
+        return Bound(column.path, *(("is not null", None) if name == ALWAYS else ("in", ())))
+    if name in ("is true", "is false") and pt.is_boolean(column.type):
+        return Bound(column.path, "=", pa.scalar(name == "is true"))
+    return None
+
+
+def _negated(node: Node) -> Bound | None:
+    if isinstance(node, Column) and pt.is_boolean(node.type):
+        return Bound(node.path, "=", pa.scalar(False))
+    if isinstance(node, Apply) and node.name == "is null":
+        column = column_of(node.args[0])
+        return None if column is None else Bound(column.path, "is not null", None)
+    return None

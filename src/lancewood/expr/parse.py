@@ -1,0 +1,183 @@
+"""Text to a sqlglot tree: the dialect, and the limits that keep bad text harmless.
+
+Knows sqlglot and how long and how deep a text may be. Does not know columns or types, and gives
+no meaning to the tree: ``lower`` does.
+
+The dialect is sqlglot's DuckDB with four changes: backticks quote names too, ``x'00ff'`` is bytes,
+list positions are left as written, and functions keep the names they were called by, so that one
+table of ours decides which functions exist. sqlglot is imported when the first text is parsed.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from lancewood.errors import InvalidInputError
+
+MAX_LENGTH = 100_000
+"""The longest text, in characters. A longer list of values belongs into a parameter."""
+
+MAX_NESTING = 32
+"""How deep parentheses, brackets and CASE may nest: sqlglot needs some twenty frames a level."""
+
+MAX_DEPTH = 100
+"""How deep the tree may be; a chain of ANDs or of ORs counts as one level."""
+
+_OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
+_CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
+_STEPS_PER_TOKEN = 100
+_SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+
+
+def parse(sql: str) -> Any:
+    """The sqlglot tree of one expression.
+
+    Raises InvalidInputError for text that is no string, empty, too long, too deep, not SQL, or
+    more than one expression; no error of sqlglot's comes through.
+    """
+    if not isinstance(sql, str):
+        raise InvalidInputError(f"an expression is SQL text, not {type(sql).__name__}")
+    if len(sql) > MAX_LENGTH:
+        raise InvalidInputError(
+            f"the expression has {len(sql):,} characters, {MAX_LENGTH:,} are allowed; "
+            "pass long lists of values as a parameter: x IN (:values)"
+        )
+    tree = _parse_checked(sql)
+    _check_depth(tree, sql)
+    return tree
+
+
+def shorten(sql: str, limit: int = 120) -> str:
+    """``sql`` quoted for a message, its middle left out where it is long."""
+    if len(sql) > limit:
+        sql = f"{sql[: limit * 2 // 3]} … {sql[-limit // 4 :]}"
+    return repr(sql)
+
+
+def _parse_checked(sql: str) -> Any:
+    from sqlglot import exp
+    from sqlglot.errors import ErrorLevel, ParseError, TokenError
+
+    dialect = _dialect()
+    try:
+        tokens = dialect.tokenize(sql)
+        _check_tokens(tokens, sql)
+        parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+        trees = parser.parse_into(exp.Condition, tokens, sql)
+    except InvalidInputError:
+        raise
+    except ParseError as error:
+        raise _not_sql(sql, error) from error
+    except TokenError as error:
+        raise InvalidInputError(
+            f"cannot read {shorten(sql)} as SQL: a quote or comment is not closed, "
+            "or a character does not belong there",
+            sql=sql,
+        ) from error
+    except RecursionError:
+        raise _too_deep(sql) from None
+    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
+        raise InvalidInputError(f"cannot read {shorten(sql)} as SQL: {error}", sql=sql) from error
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidInputError(f"{shorten(sql)} is not one SQL expression", sql=sql)
+    return trees[0]
+
+
+def _not_sql(sql: str, error: Any) -> InvalidInputError:
+    first = error.errors[0] if error.errors else {}
+    reason = first.get("description") or "it is not an expression"
+    if reason.startswith("Required keyword"):
+        reason = "something is missing here, or a keyword is used as a name without quotes"
+    word = sql.split(None, 1)[0].upper()
+    if word in ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"):
+        reason = f"a whole {word} statement is not an expression; give only the condition or value"
+    line, column = first.get("line"), first.get("col")
+    where = f" at line {line}, column {column}" if line and column else ""
+    return InvalidInputError(
+        f"cannot read {shorten(sql)} as SQL{where}: {reason}", sql=sql, line=line, column=column
+    )
+
+
+def _too_deep(sql: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{shorten(sql)} nests too deeply: {MAX_NESTING} levels of parentheses and CASE, and "
+        f"{MAX_DEPTH} of operators, are allowed",
+        sql=sql,
+    )
+
+
+def _check_tokens(tokens: list[Any], sql: str) -> None:
+    if not tokens:
+        raise InvalidInputError("the expression is empty; give a condition or value", sql=sql)
+    depth = 0
+    for token in tokens:
+        kind = token.token_type.name
+        if kind in _OPENING:
+            depth += 1
+            if depth > MAX_NESTING:
+                raise _too_deep(sql)
+        elif kind in _CLOSING:
+            depth -= 1
+        elif kind == "SEMICOLON":
+            raise InvalidInputError(
+                f"{shorten(sql)} has a semicolon at line {token.line}, column {token.col}: "
+                "one expression, not several statements",
+                sql=sql,
+                line=token.line,
+                column=token.col,
+            )
+
+
+def _check_depth(tree: Any, sql: str) -> None:
+    stack = [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise _too_deep(sql)
+        kind = type(node).__name__
+        for child in node.iter_expressions():
+            chained = kind in ("And", "Or") and type(child).__name__ == kind
+            stack.append((child, depth if chained else depth + 1))
+
+
+@functools.cache
+def _dialect() -> Any:
+    from sqlglot.dialects import duckdb
+
+    parent: Any = duckdb.DuckDB
+    parsers = parent.Parser.FUNCTION_PARSERS
+    bare_parsers = parent.Parser.NO_PAREN_FUNCTION_PARSERS
+    keywords = {kind for word, kind in parent.Tokenizer.KEYWORDS.items() if word.isalpha()}
+    tokenizer = {"IDENTIFIERS": ['"', "`"], "HEX_STRINGS": [("x'", "'"), ("X'", "'")]}
+    parser = {
+        "FUNCTIONS": {},
+        "FUNCTION_PARSERS": {name: parsers[name] for name in _SPECIAL_SYNTAX},
+        "NO_PAREN_FUNCTION_PARSERS": {"CASE": bare_parsers["CASE"]},
+        "COLON_PLACEHOLDER_TOKENS": parent.Parser.ID_VAR_TOKENS | keywords,
+        "_advance": _counted(parent.Parser),
+    }
+    members = {
+        "INDEX_OFFSET": 0,
+        "Tokenizer": _subclass(parent.Tokenizer, "Tokenizer", tokenizer),
+        "Parser": _subclass(parent.Parser, "Parser", parser),
+    }
+    return _subclass(parent, "LancewoodExpressions", members)()
+
+
+def _counted(parent: Any) -> Any:
+    """sqlglot tries alternatives one inside the other; garbage may not make it try for ever."""
+
+    def advance(self: Any, times: int = 1) -> None:
+        steps = getattr(self, "steps", 0) + 1
+        if steps > _STEPS_PER_TOKEN * (len(self._tokens) + 100):
+            raise RecursionError
+        self.steps = steps
+        parent._advance(self, times)
+
+    return advance
+
+
+def _subclass(parent: Any, name: str, members: dict[str, Any]) -> Any:
+    """sqlglot's own way to make a dialect: subclasses, which its metaclasses complete."""
+    return type(parent)(name, (parent,), members)
