@@ -1,0 +1,275 @@
+"""The commit: the one place where a table changes.
+
+Judge what landed meanwhile, patch the newest manifest, publish; if somebody was faster, again.
+Nothing that is already visible is ever changed or deleted.
+
+The versions are listed before every attempt, although the next number is known: a handle may be
+old, and cleanup may have removed the versions after it. A manifest put into such a gap would be
+a version in the past, and the commit would be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lancewood.engine.publish import Publisher, PutIfAbsent
+from lancewood.engine.transactions import load_transaction_of, missing_transaction
+from lancewood.engine.versions import load_manifest, versions_since
+from lancewood.errors import (
+    ConflictError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    RetryableConflictError,
+    StorageError,
+)
+from lancewood.format.layout import (
+    HINT_KEY,
+    VERSIONS_DIR,
+    NamingScheme,
+    transaction_key,
+    transaction_name,
+)
+from lancewood.format.manifest import Stamp, splice
+from lancewood.format.transaction import encode_transaction
+from lancewood.model.ids import Version, is_detached
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import operation_name
+from lancewood.model.transaction import Transaction
+from lancewood.rules.apply import apply, needed_version
+from lancewood.rules.conflicts import Outcome, Verdict, judge
+from lancewood.rules.features import check_writable
+from lancewood.store.base import PutOutcome, Store
+from lancewood.version import LIBRARY, RELEASE
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPolicy:
+    """How hard a commit tries, and by which clock."""
+
+    max_attempts: int = 64
+    serializable: bool = False
+    """Refuse if the table moved at all since the transaction's read version."""
+    publisher: Publisher = field(default_factory=PutIfAbsent)
+    clock: Callable[[], int] = time.time_ns
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A version that is built, but not visible yet."""
+
+    manifest: Manifest
+    data: bytes
+    step: Transaction
+
+
+def commit(
+    store: Store,
+    base: Manifest,
+    scheme: NamingScheme,
+    transaction: Transaction,
+    policy: CommitPolicy | None = None,
+) -> Manifest:
+    """The manifest after a transaction that was built on ``base``.
+
+    A list of operations becomes consecutive versions: all are judged and built before the first
+    is published. Committing a transaction that has landed already changes nothing.
+
+    Raises RetryableConflictError or IncompatibleConflictError if what landed meanwhile does not go
+    together with it, CommitUnknownError if the store never said whether it landed. Nothing is
+    visible after a conflict, unless it hit a list between two of its versions: ``facts["landed"]``
+    then names those that are there.
+    """
+    policy = policy or CommitPolicy()
+    check_writable(base)
+    if is_detached(base.version) and policy.publisher.follows_newest:
+        raise InvalidInputError(
+            f"version {base.version} is detached: it is beside the history of {store.uri}, and "
+            "nothing can follow it there; write to latest()"
+        )
+    attempt = _Attempt(store, scheme, transaction, policy, base)
+    done = attempt.run()
+    if policy.publisher.follows_newest and store.lists_in_order:
+        _leave_hint(store, done.version)
+    return done
+
+
+class _Attempt:
+    """One commit under way: how far it knows the table, and which steps are still to land."""
+
+    def __init__(
+        self,
+        store: Store,
+        scheme: NamingScheme,
+        transaction: Transaction,
+        policy: CommitPolicy,
+        base: Manifest,
+    ) -> None:
+        self._store = store
+        self._scheme = scheme
+        self._policy = policy
+        self._whole = transaction
+        self._steps = list(transaction.steps())
+        self._newest = base
+        self._landed: list[Version] = []
+
+    def run(self) -> Manifest:
+        """Publish every step; the lost race for one of them is run again."""
+        started = self._policy.clock()
+        self._write_transaction(self._steps[0])
+        # The queue keeps our own writers on this machine out of each other's way. It is held while
+        # we step back, so the pauses below are for pylance, and for who could not queue.
+        with self._store.turn(VERSIONS_DIR):
+            for attempt in range(self._policy.max_attempts):
+                self._catch_up()
+                if self._publish(self._drafts()):
+                    return self._newest
+                self._policy.sleep(_pause(attempt))
+        seconds = (self._policy.clock() - started) / 1e9
+        raise RetryableConflictError(
+            f"{_what(self._steps)} lost the race for the next version of {self._store.uri} "
+            f"{self._policy.max_attempts} times in {seconds:.1f} s; run it again when fewer "
+            "writers are active",
+            attempts=self._policy.max_attempts,
+            seconds=seconds,
+            landed=self._landed,
+        )
+
+    def _publish(self, drafts: Sequence[_Draft]) -> bool:
+        """Whether all drafts became visible; the first that does not is the last to be tried."""
+        for draft in drafts:
+            version = draft.manifest.version
+            if draft.step.uuid != self._whole.uuid:
+                self._write_transaction(draft.step)
+            outcome = self._policy.publisher.publish(self._store, version, self._scheme, draft.data)
+            if outcome is PutOutcome.EXISTS:
+                return False
+            self._has_landed(draft.manifest)
+        return True
+
+    def _has_landed(self, manifest: Manifest) -> None:
+        self._newest = manifest
+        self._landed.append(manifest.version)
+        del self._steps[0]
+
+    def _drafts(self) -> list[_Draft]:
+        """The versions to be published, each built on the one before."""
+        newest, drafts = self._newest, []
+        for step in self._steps:
+            if step.uuid != self._whole.uuid:
+                step = step.rebased(newest.version)
+            newest, data = self._build(newest, step)
+            drafts.append(_Draft(newest, data, step))
+        return drafts
+
+    def _build(self, newest: Manifest, step: Transaction) -> tuple[Manifest, bytes]:
+        needed = needed_version(step)
+        source = newest
+        if needed is not None:
+            source = load_manifest(self._store, needed, self._scheme)
+            check_writable(source)
+        patch = apply(newest, step, None if needed is None else source)
+        stamp = Stamp(
+            version=self._policy.publisher.next_version(newest.version),
+            timestamp_ns=self._policy.clock(),
+            transaction_file=transaction_name(step.read_version, step.uuid),
+            transaction=encode_transaction(step),
+            library=LIBRARY,
+            library_version=RELEASE,
+        )
+        return splice(source, patch, stamp)
+
+    def _write_transaction(self, step: Transaction) -> None:
+        name = transaction_name(step.read_version, step.uuid)
+        self._store.put(transaction_key(name), encode_transaction(step))
+
+    def _catch_up(self) -> None:
+        """Judge every version since the newest one we know, oldest first.
+
+        A version that carries the identity of our own step is that step: it landed before, and
+        whoever asked for it did not hear so.
+        """
+        if not self._policy.publisher.follows_newest:
+            return
+        newer = versions_since(self._store, self._newest.version, self._scheme)
+        if not newer:
+            return
+        expected = self._newest.version
+        for version in reversed(newer):
+            expected = Version(expected + 1)
+            if version != expected:
+                gone = missing_transaction(expected, f"version {expected} was cleaned up")
+                self._judge(gone, expected)
+            theirs = load_transaction_of(self._store, version, self._scheme)
+            if self._steps and theirs.uuid == self._steps[0].uuid:
+                self._has_landed(load_manifest(self._store, version, self._scheme))
+            elif self._steps:
+                self._judge(theirs, version)
+            else:
+                return
+        if self._newest.version != newer[0]:
+            self._newest = load_manifest(self._store, newer[0], self._scheme)
+            check_writable(self._newest)
+
+    def _judge(self, theirs: Transaction, version: Version) -> None:
+        mine = Transaction(
+            self._whole.read_version,
+            self._whole.uuid,
+            tuple(each.operation for each in self._steps),
+            self._whole.properties,
+        )
+        if self._policy.serializable:
+            raise RetryableConflictError(
+                f"{_what(self._steps)} is serializable and built on version {mine.read_version}, "
+                f"but version {version} has landed; run it again on the newest version",
+                version=version,
+                landed=self._landed,
+            )
+        conflict = _conflict(self._store, mine, theirs, judge(mine, theirs), version)
+        if conflict is not None:
+            conflict.facts["landed"] = self._landed
+            raise conflict
+
+
+def _conflict(
+    store: Store, mine: Transaction, theirs: Transaction, verdict: Verdict, version: Version
+) -> ConflictError | None:
+    if verdict.outcome is Outcome.COMPATIBLE:
+        return None
+    met = operation_name(theirs.operations[0])
+    text = (
+        f"{', '.join(map(operation_name, mine.operations))} built on version {mine.read_version} "
+        f"of {store.uri} meets {met} in version {version}: {verdict.reason}"
+    )
+    if verdict.outcome is Outcome.RETRY:
+        return RetryableConflictError(
+            f"{text}; run it again on version {version}", version=version, operation=met
+        )
+    return IncompatibleConflictError(
+        f"{text}; look at version {version} and decide whether to run it again on that",
+        version=version,
+        operation=met,
+    )
+
+
+def _what(steps: Sequence[Transaction]) -> str:
+    return ", ".join(operation_name(each.operation) for each in steps)
+
+
+def _pause(attempt: int) -> float:
+    """How long to step back: a random moment in a window that grows to a quarter of a second."""
+    return random.uniform(0, min(0.002 * 1.6**attempt, 0.25))
+
+
+def _leave_hint(store: Store, version: Version) -> None:
+    """Tell readers of an object store where to start looking. Best effort: nothing rests on it.
+
+    On a local disk nobody reads it.
+    """
+    with contextlib.suppress(StorageError):
+        store.put(HINT_KEY, json.dumps({"version": version}, separators=(",", ":")).encode())

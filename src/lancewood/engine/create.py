@@ -1,0 +1,56 @@
+"""The first version of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.limits import FileLimits, check_file_version
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.versions import newest_version
+from lancewood.engine.write import discard, write_anew
+from lancewood.errors import AlreadyExistsError, ConflictError
+from lancewood.format.layout import NamingScheme
+from lancewood.format.manifest import empty_manifest
+from lancewood.model.ids import Version
+from lancewood.model.manifest import FLAG_STABLE_ROW_IDS
+from lancewood.model.transaction import Transaction
+
+
+def create_table(
+    place: Place,
+    data: Any,
+    *,
+    schema: pa.Schema | None,
+    stable_row_ids: bool,
+    file_version: str,
+    limits: FileLimits,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
+    check_file_version(file_version)
+    if newest_version(place.store) is not None:
+        raise _exists(place)
+    overwrite = write_anew(place.store, data, schema, file_version, limits)
+    transaction = Transaction.new(Version(0), overwrite, message=message, properties=properties)
+    nothing = empty_manifest(file_version, flags=FLAG_STABLE_ROW_IDS if stable_row_ids else 0)
+    try:
+        return Snapshot(place, nothing, NamingScheme.V2).commit(
+            transaction, CommitPolicy(serializable=True)
+        )
+    except ConflictError as lost:
+        discard(place.store, transaction)
+        raise _exists(place) from lost
+
+
+def _exists(place: Place) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"there is a table at {place.uri} already: open it and append or overwrite, "
+        "or drop it first",
+        uri=place.uri,
+    )

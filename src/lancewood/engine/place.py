@@ -1,0 +1,77 @@
+"""Where one table lives: its own root, and the other homes that a manifest may name.
+
+Reads follow the base paths that a manifest declares, unless ``allowed_bases`` restricts them.
+Nothing here writes or deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lancewood.errors import InvalidInputError
+from lancewood.format.deletion import deletion_file_name
+from lancewood.format.layout import DATA_DIR, DELETIONS_DIR, check_file_name, find_base, key_in_base
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import BaseId
+from lancewood.model.manifest import ManifestHead
+from lancewood.proto import table_pb2
+from lancewood.store.base import Store
+from lancewood.store.locate import open_store
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table's root store, and how to reach its other homes."""
+
+    store: Store
+    storage_options: Mapping[str, str] | None = None
+    allowed_bases: tuple[str, ...] | None = None
+    _homes: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def data_file(self, head: ManifestHead, file: DataFile) -> tuple[Store, str]:
+        """The store and key of a data file."""
+        name = check_file_name(file.path, f"{head.name}: a data file")
+        base = self._base(head, file.base_id)
+        return self._home(base), key_in_base(base, DATA_DIR, name)
+
+    def deletion_file(self, head: ManifestHead, fragment: Fragment) -> tuple[Store, str] | None:
+        """The store and key of a fragment's deletion file; None where nothing is deleted."""
+        deletion = fragment.deletion_file
+        if deletion is None:
+            return None
+        name = deletion_file_name(
+            fragment.id, deletion.read_version, deletion.id, deletion.is_bitmap
+        )
+        base = self._base(head, deletion.base_id)
+        return self._home(base), key_in_base(base, DELETIONS_DIR, name)
+
+    def _base(self, head: ManifestHead, base_id: BaseId | None) -> table_pb2.BasePath | None:
+        return None if base_id is None else find_base(head.base_paths, base_id)
+
+    def _home(self, base: table_pb2.BasePath | None) -> Store:
+        if base is None:
+            return self.store
+        home = self._homes.get(base.path)
+        if home is None:
+            home = open_store(base.path, storage_options=self.storage_options)
+            self._check_allowed(home.uri, base)
+            self._homes[base.path] = home
+        return home
+
+    def _check_allowed(self, uri: str, base: table_pb2.BasePath) -> None:
+        if self.allowed_bases is None or uri == self.uri:
+            return
+        for each in self.allowed_bases:
+            allowed = open_store(each, storage_options=self.storage_options).uri
+            if uri == allowed or uri.startswith(allowed + "/"):
+                return
+        raise InvalidInputError(
+            f"the manifest keeps files at {base.path!r} (base path {base.id}), which is not among "
+            f"the allowed bases: {', '.join(self.allowed_bases) or 'none'}",
+            base=base.path,
+        )

@@ -1,0 +1,59 @@
+"""How a manifest becomes visible: the last step of a commit.
+
+One door with several handles. Each says which version number comes next and puts the manifest
+there, or says that somebody else was first; an unclear answer is settled by reading back.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lancewood.format.layout import NamingScheme, detached_version, manifest_key
+from lancewood.model.ids import Version
+from lancewood.store.base import PutOutcome, Store
+from lancewood.store.readback import put_new_settled
+
+
+class Publisher(Protocol):
+    """Makes manifests visible."""
+
+    @property
+    def follows_newest(self) -> bool:
+        """Whether what it publishes comes after the newest version, and must be judged by it."""
+        ...
+
+    def next_version(self, newest: Version) -> Version:
+        """The number that the next manifest gets."""
+        ...
+
+    def publish(
+        self, store: Store, version: Version, scheme: NamingScheme, data: bytes
+    ) -> PutOutcome:
+        """CREATED, or EXISTS if another manifest has that number.
+
+        Raises CommitUnknownError if the store never said which; nothing is deleted then.
+        """
+        ...
+
+
+class PutIfAbsent:
+    """The ordinary way: the store itself refuses to create the same name twice."""
+
+    follows_newest = True
+
+    def next_version(self, newest: Version) -> Version:
+        return Version(newest + 1)
+
+    def publish(
+        self, store: Store, version: Version, scheme: NamingScheme, data: bytes
+    ) -> PutOutcome:
+        return put_new_settled(store, manifest_key(version, scheme), data)
+
+
+class Detached(PutIfAbsent):
+    """A version beside the history, opened by number only; it never becomes the newest."""
+
+    follows_newest = False
+
+    def next_version(self, newest: Version) -> Version:
+        return detached_version()

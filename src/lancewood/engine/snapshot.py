@@ -1,0 +1,103 @@
+"""One version of one table, and where it lives: what every verb of the engine starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from pyroaring import BitMap
+
+from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.place import Place
+from lancewood.engine.versions import load_as_of, load_manifest, load_version
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.deletion import decode_deletions
+from lancewood.format.layout import NamingScheme
+from lancewood.format.schema import decode_schema
+from lancewood.model.fragment import Fragment
+from lancewood.model.manifest import Manifest
+from lancewood.model.schema import Schema
+from lancewood.model.transaction import Transaction
+
+_SCHEMA_CACHES = ("schema", "arrow_schema")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An immutable view of one version."""
+
+    place: Place
+    manifest: Manifest
+    scheme: NamingScheme
+    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What others have worked out about this version, to be kept with it; it does not travel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"place": self.place, "manifest": self.manifest, "scheme": self.scheme}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, derived={})
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The tree of fields; raises FormatError if it is not one."""
+        return decode_schema(self.manifest.fields, self.manifest.schema_metadata)
+
+    @cached_property
+    def arrow_schema(self) -> Any:
+        """The same as a pyarrow.Schema."""
+        return to_arrow_schema(self.schema)
+
+    def deletions(self, fragment: Fragment) -> BitMap | None:
+        """The deleted offsets of a fragment; None where nothing is deleted."""
+        deletion = fragment.deletion_file
+        found = self.place.deletion_file(self.manifest, fragment)
+        if deletion is None or found is None:
+            return None
+        home, key = found
+        path = f"{home.uri}/{key}"
+        try:
+            data = home.get(key)
+        except NotFoundError as cause:
+            raise NotFoundError(
+                f"{path}, the deletion file of fragment {fragment.id}, is missing", file=path
+            ) from cause
+        return decode_deletions(
+            data,
+            deletion.is_bitmap,
+            path=path,
+            physical_rows=fragment.physical_rows,
+            expected=deletion.num_deleted_rows or None,
+        )
+
+    def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
+        """The snapshot after the transaction; see ``engine.commit``."""
+        if transaction.read_version != self.manifest.version:
+            base = load_manifest(self.place.store, transaction.read_version, self.scheme)
+        else:
+            base = self.manifest
+        done = commit(self.place.store, base, self.scheme, transaction, policy)
+        after = Snapshot(self.place, done, self.scheme)
+        if self._same_schema(after):
+            after.__dict__.update({k: v for k, v in self.__dict__.items() if k in _SCHEMA_CACHES})
+        return after
+
+    def _same_schema(self, other: Snapshot) -> bool:
+        mine, theirs = self.manifest.message, other.manifest.message
+        return mine.fields == theirs.fields and mine.schema_metadata == theirs.schema_metadata
+
+
+def load_snapshot(
+    place: Place, *, version: int | None = None, as_of: datetime | None = None
+) -> Snapshot:
+    """The newest version, or the one that is asked for."""
+    if version is not None and as_of is not None:
+        raise InvalidInputError("give version or as_of, not both")
+    if as_of is not None:
+        manifest, scheme = load_as_of(place.store, as_of)
+    else:
+        manifest, scheme = load_version(place.store, version)
+    return Snapshot(place, manifest, scheme)

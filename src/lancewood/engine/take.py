@@ -1,0 +1,168 @@
+"""Fetching single rows: by position in the table, or by row id.
+
+Rows come back in the order asked for, repeats included; each data file is opened once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancewood.engine.fanout import run_all
+from lancewood.engine.fragments import open_fragment
+from lancewood.engine.projection import Projection, project
+from lancewood.engine.rowid_index import positions_of
+from lancewood.engine.rows import RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import MAX_U64, FragmentId
+
+Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+"""Whole numbers as people hand them over."""
+_Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+def take_positions(
+    snapshot: Snapshot, positions: Numbers, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows at these positions of the table, as a scan counts them.
+
+    Raises InvalidInputError for a position that the table does not have.
+    """
+    asked = _numbers(positions, "positions")
+    fragments = snapshot.manifest.fragments
+    live = snapshot.manifest.rows_by_fragment
+    if live is None:
+        live = [_live_rows(snapshot, each) for each in fragments]
+    ends = np.cumsum(live, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    outside = asked[asked >= total]
+    if len(outside):
+        raise InvalidInputError(
+            f"position {outside[0]} does not exist: the table has {total} rows, counted from 0",
+            rows=total,
+        )
+    wanted = asked.astype(np.int64)
+    owner = np.searchsorted(ends, wanted, side="right")
+    starts = ends - live
+    return _gather(snapshot, columns, owner, wanted - starts[owner], _physical)
+
+
+def take_row_ids(
+    snapshot: Snapshot, row_ids: Numbers, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows with these ids (on a table without stable row ids: these addresses).
+
+    Raises NotFoundError for an id that no live row has.
+    """
+    wanted = _numbers(row_ids, "row_ids")
+    if snapshot.manifest.has_stable_row_ids:
+        positions = positions_of(snapshot, wanted)
+        _check_found(snapshot, wanted[positions < 0])
+        return take_positions(snapshot, positions, columns)
+    owner = np.full(len(wanted), -1, np.int64)
+    offsets = (wanted & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    numbers = wanted >> np.uint64(32)
+    for number in np.unique(numbers):
+        position = snapshot.manifest.position_of(FragmentId(int(number)))
+        if position is not None:
+            facts = RowFacts(snapshot, snapshot.manifest.fragments[position])
+            inside = (numbers == number) & (offsets < facts.fragment.physical_rows)
+            owner[inside & ~np.isin(offsets, facts.deleted)] = position
+    _check_found(snapshot, wanted[owner < 0])
+    return _gather(snapshot, columns, owner, offsets, lambda _, chosen: chosen)
+
+
+def _check_found(snapshot: Snapshot, lost: npt.NDArray[np.uint64]) -> None:
+    if len(lost):
+        raise NotFoundError(
+            f"row id {lost[0]} not found in version {snapshot.manifest.version}"
+            + (f", nor are {len(lost) - 1} others" if len(lost) > 1 else ""),
+            row_id=int(lost[0]),
+        )
+
+
+def _physical(facts: RowFacts, live: _Ints) -> _Ints:
+    return facts.physical_offsets(live)
+
+
+def _gather(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None,
+    owner: _Ints,
+    values: _Ints,
+    offsets_of: Callable[[RowFacts, _Ints], _Ints],
+) -> pa.Table:
+    """Rows of several fragments put together: row n is ``values[n]`` of fragment ``owner[n]``."""
+    projection = project(snapshot.schema, columns)
+    schema = projection.arrow_schema()
+    order = np.argsort(owner, kind="stable")
+    numbers, begins = np.unique(owner[order], return_index=True)
+    picks = np.split(order, begins[1:])
+
+    def fetch(number: int, pick: _Ints) -> pa.Table:
+        facts = RowFacts(snapshot, snapshot.manifest.fragments[number])
+        offsets = offsets_of(facts, values[pick])
+        unique, back = np.unique(offsets, return_inverse=True)
+        rows = _take(facts, projection, unique, schema)
+        return rows if _is_sorted(offsets) else rows.take(back)
+
+    parts = list(run_all([partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False)]))
+    if not parts:
+        return schema.empty_table()
+    together = pa.concat_tables(parts)
+    if _is_sorted(order):
+        return together
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return together.take(back)
+
+
+def _take(facts: RowFacts, projection: Projection, offsets: _Ints, schema: pa.Schema) -> pa.Table:
+    stored = open_fragment(facts.snapshot, facts.fragment, projection.stored).take(offsets)
+    columns = {name: facts.column_at(name, offsets) for name in projection.system}
+    arrays = [
+        columns[each] if each in columns else stored.column(each) for each in projection.names
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _live_rows(snapshot: Snapshot, fragment: Fragment) -> int:
+    rows = fragment.num_rows
+    if rows is not None:
+        return rows
+    reader = open_fragment(snapshot, fragment, snapshot.schema)
+    return reader.physical_rows() - len(RowFacts(snapshot, fragment).deleted)
+
+
+def _numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
+    """Whole numbers from 0, as an array; raises InvalidInputError for others."""
+    if isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
+        numbers = np.asarray(values)
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise InvalidInputError(
+                f"{what} takes one list of whole numbers, got {numbers.ndim} dimensions of "
+                f"{numbers.dtype}"
+            )
+    else:
+        try:
+            listed = [operator.index(each) for each in values]
+        except TypeError as cause:
+            raise InvalidInputError(f"{what} takes whole numbers: {cause}") from cause
+        if listed and max(listed) > MAX_U64:
+            raise InvalidInputError(f"{what}: {max(listed)} has more than 64 bits")
+        numbers = np.array(listed, dtype=np.uint64 if min(listed, default=0) >= 0 else np.int64)
+    if numbers.size and int(numbers.min()) < 0:
+        raise InvalidInputError(f"{what}: {numbers.min()} does not exist, they count from 0")
+    return numbers.astype(np.uint64)
+
+
+def _is_sorted(numbers: _Ints) -> bool:
+    return bool(np.all(numbers[1:] > numbers[:-1]))

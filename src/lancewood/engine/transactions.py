@@ -1,0 +1,88 @@
+"""Finding the transaction of a version: inside its manifest, else in its own file.
+
+A transaction that is not there or cannot be read is a value here (``MissingTransaction``),
+because what follows from it is for the rules to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from lancewood.engine.versions import load_manifest
+from lancewood.errors import FormatError, NotFoundError, UnsupportedError
+from lancewood.format.layout import NamingScheme, manifest_key, transaction_key
+from lancewood.format.manifest_file import SECTION_HEAD, section_length
+from lancewood.format.transaction import decode_transaction
+from lancewood.model.ids import Version
+from lancewood.model.manifest import ManifestHead
+from lancewood.model.operations import MissingTransaction
+from lancewood.model.transaction import Transaction
+from lancewood.store.base import Store
+
+_FIRST_READ = 16 * 1024
+_UUID_LENGTH = 36
+_INDEX_SECTION = b"\x0a"
+_TRANSACTION = (b"\x08", b"\x12")
+"""The first byte of an index section (field 1, a message) and of a transaction (field 1, a
+number, or field 2, a text)."""
+
+
+def load_transaction(store: Store, head: ManifestHead) -> Transaction:
+    """The transaction that made this version."""
+    try:
+        if head.transaction_section is not None:
+            return decode_transaction(head.transaction_section, name=head.name)
+        if head.transaction_file is not None:
+            key = transaction_key(head.transaction_file)
+            return decode_transaction(store.get(key), name=f"{store.uri}/{key}")
+    except NotFoundError:
+        return missing_transaction(head.version, f"{head.transaction_file} does not exist")
+    except FormatError as damage:
+        return missing_transaction(head.version, str(damage))
+    return missing_transaction(head.version, f"{head.name} names none")
+
+
+def load_transaction_of(store: Store, version: Version, scheme: NamingScheme) -> Transaction:
+    """The transaction of a version, without its manifest where that is possible.
+
+    Writers put the sections of a manifest file in front of the manifest itself, the transaction
+    first or right after the indices. So the head of the file is enough, however many fragments
+    the version has; anything that does not look like that is read as a whole.
+    """
+    key = manifest_key(version, scheme)
+    try:
+        with contextlib.suppress(FormatError):
+            section = _section_in_front(store, key)
+            if section is not None:
+                found = decode_transaction(section, name=f"{store.uri}/{key}")
+                if len(found.uuid) == _UUID_LENGTH and found.read_version <= version:
+                    return found
+        return load_transaction(store, load_manifest(store, version, scheme))
+    except NotFoundError:
+        return missing_transaction(version, f"version {version} was cleaned up")
+    except (FormatError, UnsupportedError) as damage:
+        return missing_transaction(version, str(damage))
+
+
+def _section_in_front(store: Store, key: str) -> bytes | None:
+    """The bytes of the transaction section; None where it is not among the first two."""
+    offset = 0
+    for _ in range(2):
+        head = store.get_range(key, offset, _FIRST_READ)
+        length = section_length(head)
+        if length is None:
+            return None
+        start = offset + SECTION_HEAD
+        first = head[SECTION_HEAD : SECTION_HEAD + 1]
+        if first in _TRANSACTION:
+            whole = head[SECTION_HEAD : SECTION_HEAD + length]
+            return whole if len(whole) == length else store.get_range(key, start, length)
+        if first != _INDEX_SECTION:
+            return None
+        offset = start + length
+    return None
+
+
+def missing_transaction(version: Version, why: str) -> Transaction:
+    """What stands for a transaction that cannot be had."""
+    return Transaction(version, "", (MissingTransaction(why),))

@@ -1,0 +1,127 @@
+"""Rows in, operation out: writing the data files that a transaction will name.
+
+Nothing that is written here is visible until a commit says so. The files of a write that a
+conflict keeps out are removed again; where there is doubt they stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.data.align import align_schema
+from lancewood.data.writer import write_fragments
+from lancewood.engine.arrow_input import as_reader
+from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.limits import FileLimits, check_file_version
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import ConflictError, StorageError
+from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.layout import DATA_DIR
+from lancewood.format.schema import encode_schema
+from lancewood.model.fragment import Fragment
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
+from lancewood.model.operations import Append, Overwrite
+from lancewood.model.schema import Schema
+from lancewood.model.transaction import Transaction
+from lancewood.rules.features import check_writable
+from lancewood.store.base import Store
+
+
+def write_append(snapshot: Snapshot, data: Any, limits: FileLimits) -> Append:
+    """Write rows for the table's own schema.
+
+    Raises InvalidInputError, before a file is written, if the columns do not fit.
+    """
+    check_writable(snapshot.manifest)
+    reader = as_reader(data, snapshot.arrow_schema)
+    version, store = snapshot.manifest.file_version, snapshot.place.store
+    return Append(tuple(_write(store, reader, snapshot.schema, version, limits)))
+
+
+def write_overwrite(
+    snapshot: Snapshot,
+    data: Any,
+    schema: pa.Schema | None,
+    file_version: str | None,
+    limits: FileLimits,
+) -> Overwrite:
+    """Write rows that will replace everything, under the data's schema or the given one."""
+    check_writable(snapshot.manifest)
+    version = snapshot.manifest.file_version
+    if file_version is not None:
+        version = check_file_version(file_version)
+    return write_anew(
+        snapshot.place.store, data, schema, version, limits, first_field_id(snapshot.manifest)
+    )
+
+
+def write_anew(
+    store: Store,
+    data: Any,
+    schema: pa.Schema | None,
+    file_version: str,
+    limits: FileLimits,
+    first_id: int = 0,
+) -> Overwrite:
+    """Write rows under a new schema, whose field ids count from ``first_id``."""
+    reader = as_reader(data, schema)
+    new = schema_from_arrow(reader.schema if schema is None else schema, first_id=first_id)
+    fragments = _write(store, reader, new, file_version, limits)
+    return Overwrite(
+        tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
+    )
+
+
+def _write(
+    store: Store,
+    reader: pa.RecordBatchReader,
+    table: Schema,
+    file_version: str,
+    limits: FileLimits,
+) -> list[Fragment]:
+    """Write the columns of ``table`` that the reader has, as fragments without ids."""
+    alignment = align_schema(table, reader.schema)
+    return write_fragments(
+        reader,
+        alignment.schema,
+        alignment=alignment,
+        store=store,
+        directory=DATA_DIR,
+        file_version=file_version,
+        max_rows=limits.max_rows,
+        max_bytes=limits.max_bytes,
+    )
+
+
+def first_field_id(head: ManifestHead) -> int:
+    """Where the field ids of a new schema start: anew, unless the table never reuses them."""
+    if head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
+        return head.message.max_allocated_field_id + 1
+    return 0
+
+
+def commit_written(snapshot: Snapshot, transaction: Transaction, policy: CommitPolicy) -> Snapshot:
+    """Commit what was just written here; remove the files if it is proven not to have landed."""
+    try:
+        return snapshot.commit(transaction, policy)
+    except ConflictError:
+        discard(snapshot.place.store, transaction)
+        raise
+
+
+def discard(store: Store, transaction: Transaction) -> None:
+    """Remove the data files of a transaction that did not land. Best effort: cleanup finds the
+    rest by age."""
+    fragments: Iterable[Fragment] = (
+        fragment
+        for operation in transaction.operations
+        if isinstance(operation, Append | Overwrite)
+        for fragment in operation.fragments
+    )
+    keys = [f"{DATA_DIR}/{file.path}" for each in fragments for file in each.files]
+    with contextlib.suppress(StorageError):
+        store.delete(keys)
