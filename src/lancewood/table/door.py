@@ -1,0 +1,100 @@
+"""The four verbs that find a table: create, open, exists, drop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.engine.create import create_table
+from lancewood.engine.drop import drop_table
+from lancewood.engine.limits import FileLimits
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.versions import newest_version
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.store.locate import open_store
+from lancewood.table.table import Table
+
+
+def create(
+    uri: str | os.PathLike[str],
+    data: Any,
+    *,
+    schema: pa.Schema | None = None,
+    stable_row_ids: bool = True,
+    max_rows_per_file: int = FileLimits().max_rows,
+    max_bytes_per_file: int = FileLimits().max_bytes,
+    file_version: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Table:
+    """A new table with the data, or an empty one for a ``pyarrow.Schema``.
+
+    ``data`` is anything that speaks Arrow. Raises AlreadyExistsError if there is a table.
+    """
+    snapshot = create_table(
+        _place(uri, storage_options, fsync),
+        data,
+        schema=schema,
+        stable_row_ids=stable_row_ids,
+        file_version=DEFAULT_FILE_VERSION if file_version is None else file_version,
+        limits=FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file),
+        message=message,
+        properties=properties,
+    )
+    return Table(snapshot)
+
+
+def open(
+    uri: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    as_of: datetime | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    allowed_bases: Sequence[str] | None = None,
+) -> Table:
+    """The table at its newest version, or at the version or moment asked for.
+
+    ``allowed_bases`` restricts the other places that its manifests may send a reader to.
+    Raises NotFoundError, or FormatError naming the newest readable version.
+    """
+    place = _place(uri, storage_options, fsync, allowed_bases)
+    return Table(load_snapshot(place, version=version, as_of=as_of))
+
+
+def exists(
+    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+) -> bool:
+    """Whether there is a table; no manifest is opened."""
+    return newest_version(open_store(uri, storage_options=storage_options)) is not None
+
+
+def drop(
+    uri: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Delete a table: only what the format owns, other files below the root stay.
+
+    Refuses a table that has branches or tags unless forced. Raises NotFoundError.
+    """
+    drop_table(open_store(uri, storage_options=storage_options), force=force)
+
+
+def _place(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    fsync: bool | None,
+    allowed_bases: Sequence[str] | None = None,
+) -> Place:
+    store = open_store(uri, storage_options=storage_options, fsync=fsync)
+    allowed = None if allowed_bases is None else tuple(allowed_bases)
+    return Place(store, storage_options, allowed)

@@ -1,0 +1,333 @@
+"""The handle that people hold: one version of one table, and every verb on it.
+
+Immutable: a write returns the handle on the new version. Each verb is a few lines into the
+engine; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from lancewood.data.lance_dataset import open_with_pylance
+from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.config import config_update, text_update
+from lancewood.engine.history import VersionInfo, iterate_versions
+from lancewood.engine.limits import FileLimits
+from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.stats import TableStats, table_stats
+from lancewood.engine.take import Numbers, take_positions, take_row_ids
+from lancewood.engine.write import commit_written, write_append, write_overwrite
+from lancewood.errors import InvalidInputError
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId, Version
+from lancewood.model.index import Index
+from lancewood.model.operations import Operation, Restore, UpdateConfig
+from lancewood.model.transaction import Transaction
+from lancewood.table.scan import Scan
+
+
+class BasePath(NamedTuple):
+    """Another home of the table's files."""
+
+    id: int
+    name: str | None
+    path: str
+    is_dataset_root: bool
+
+
+class Table:
+    """One version of a Lance table. Made by ``lancewood.open`` and ``lancewood.create``."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    # Facts
+
+    @property
+    def uri(self) -> str:
+        return self._snapshot.place.uri
+
+    @property
+    def version(self) -> int:
+        return self._snapshot.manifest.version
+
+    @property
+    def branch(self) -> str | None:
+        """The branch of this version; None on main."""
+        return self._snapshot.manifest.branch
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._snapshot.arrow_schema
+
+    @property
+    def timestamp(self) -> datetime:
+        """When this version was committed (UTC)."""
+        return self._snapshot.manifest.timestamp
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        return self._snapshot.manifest.config
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The table's metadata; the schema's own is ``schema.metadata``."""
+        return self._snapshot.manifest.table_metadata
+
+    @property
+    def base_paths(self) -> tuple[BasePath, ...]:
+        return tuple(
+            BasePath(
+                each.id,
+                each.name if each.HasField("name") else None,
+                each.path,
+                each.is_dataset_root,
+            )
+            for each in self._snapshot.manifest.base_paths
+        )
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        return self._snapshot.manifest.fragments
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        return self._snapshot.manifest.indices
+
+    @property
+    def file_version(self) -> str:
+        """The version of the data files: 2.0, 2.1, 2.2 or 2.3."""
+        return self._snapshot.manifest.file_version
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        return self._snapshot.manifest.has_stable_row_ids
+
+    def count_rows(self, where: str | None = None) -> int:
+        """How many rows there are; without a filter no data file is opened."""
+        return self._plan(where=where).count()
+
+    def stats(self) -> TableStats:
+        """Rows, fragments, files and bytes, from the manifest."""
+        return table_stats(self._snapshot)
+
+    # Travel
+
+    def checkout(self, *, version: int | None = None, as_of: datetime | None = None) -> Table:
+        """The table at another version, or at a moment: the highest version not later than it."""
+        if version is None and as_of is None:
+            raise InvalidInputError("checkout needs version= or as_of=; latest() is the newest")
+        return Table(load_snapshot(self._snapshot.place, version=version, as_of=as_of))
+
+    def latest(self) -> Table:
+        """The table at its newest version."""
+        return Table(load_snapshot(self._snapshot.place))
+
+    def versions(self, limit: int | None = None) -> Iterator[VersionInfo]:
+        """The versions, newest first; each is opened only when the iterator reaches it."""
+        return iterate_versions(self._snapshot.place.store, limit)
+
+    def restore(
+        self,
+        version: int | None = None,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        serializable: bool = False,
+    ) -> Table:
+        """Make an older version (by default this one) the newest again, as a new version."""
+        target = self.version if version is None else self.checkout(version=version).version
+        transaction = self.latest().transaction(
+            Restore(Version(target)), message=message, properties=properties
+        )
+        return self.commit(transaction, serializable=serializable)
+
+    # Read
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        batch_rows: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        fragment_ids: Sequence[int] | None = None,
+    ) -> Scan:
+        """Rows in table order. Names and the filter are checked now, data is read later.
+
+        ``fragment_ids`` reads only those, so that several processes can share the work.
+        """
+        chosen = None
+        if fragment_ids is not None:
+            manifest = self._snapshot.manifest
+            chosen = tuple(manifest.fragment(FragmentId(each)) for each in fragment_ids)
+        return Scan(
+            self._plan(
+                columns=columns,
+                where=where,
+                limit=limit,
+                offset=offset,
+                batch_rows=batch_rows,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                fragments=chosen,
+            )
+        )
+
+    def take(
+        self,
+        positions: Numbers | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        row_ids: Numbers | None = None,
+    ) -> pa.Table:
+        """Single rows, by position or by row id, in the order asked for, repeats included."""
+        if (positions is None) == (row_ids is None):
+            raise InvalidInputError("take needs positions or row_ids=, and not both")
+        if positions is not None:
+            return take_positions(self._snapshot, positions, columns)
+        assert row_ids is not None
+        return take_row_ids(self._snapshot, row_ids, columns)
+
+    def head(self, rows: int = 5, columns: Sequence[str] | None = None) -> pa.Table:
+        """The first rows."""
+        return self.scan(columns, limit=rows).to_arrow()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return self.scan().to_arrow()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def lance(self) -> Any:
+        """pylance's dataset at exactly this version, for vector and text search.
+
+        What is written through it is pylance's doing; open the table anew to see it.
+        """
+        place = self._snapshot.place
+        return open_with_pylance(
+            place.uri, Version(self.version), storage_options=place.storage_options
+        )
+
+    # Write
+
+    def append(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+        serializable: bool = False,
+    ) -> Table:
+        """Add rows. Columns are matched by name; a missing nullable one becomes null."""
+        limits = FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file)
+        written = write_append(self._snapshot, data, limits)
+        return self._commit_written(written, message, properties, serializable)
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        file_version: str | None = None,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+        serializable: bool = False,
+    ) -> Table:
+        """Replace schema and rows. Configuration and metadata stay; older versions too."""
+        limits = FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file)
+        written = write_overwrite(self._snapshot, data, schema, file_version, limits)
+        return self._commit_written(written, message, properties, serializable)
+
+    def set_config(
+        self,
+        values: Mapping[str, str | None],
+        *,
+        replace: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        serializable: bool = False,
+    ) -> Table:
+        """Set keys of the table's configuration; None removes one, ``replace`` clears first."""
+        change = UpdateConfig(config=config_update(values, replace=replace))
+        transaction = self.transaction(change, message=message, properties=properties)
+        return self.commit(transaction, serializable=serializable)
+
+    def set_metadata(
+        self,
+        values: Mapping[str, str | None],
+        *,
+        replace: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        serializable: bool = False,
+    ) -> Table:
+        """Set keys of the table's metadata; None removes one, ``replace`` clears first."""
+        change = UpdateConfig(table_metadata=text_update(values, replace=replace))
+        transaction = self.transaction(change, message=message, properties=properties)
+        return self.commit(transaction, serializable=serializable)
+
+    # Low level
+
+    def write_fragments(
+        self,
+        data: Any,
+        *,
+        max_rows_per_file: int = FileLimits().max_rows,
+        max_bytes_per_file: int = FileLimits().max_bytes,
+    ) -> tuple[Fragment, ...]:
+        """Write rows that a later ``commit`` of an Append will name; nothing is visible yet.
+
+        Fragments pickle, so that other processes can write and one can commit.
+        """
+        limits = FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file)
+        return write_append(self._snapshot, data, limits).fragments
+
+    def transaction(
+        self,
+        *operations: Operation,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Transaction:
+        """A transaction on this version: one operation, or a list for consecutive versions."""
+        return Transaction.new(
+            Version(self.version), *operations, message=message, properties=properties
+        )
+
+    def commit(self, transaction: Transaction, *, serializable: bool = False) -> Table:
+        """Commit a transaction, for example one whose fragments other machines have written."""
+        policy = CommitPolicy(serializable=serializable)
+        return Table(self._snapshot.commit(transaction, policy))
+
+    def _plan(
+        self, *, columns: Sequence[str] | None = None, where: str | None = None, **rest: Any
+    ) -> ScanPlan:
+        return ScanPlan(self._snapshot, ScanRequest(columns=columns, where=where, **rest))
+
+    def _commit_written(
+        self,
+        operation: Operation,
+        message: str | None,
+        properties: Mapping[str, str] | None,
+        serializable: bool,
+    ) -> Table:
+        transaction = self.transaction(operation, message=message, properties=properties)
+        policy = CommitPolicy(serializable=serializable)
+        return Table(commit_written(self._snapshot, transaction, policy))
+
+    def __repr__(self) -> str:
+        where = f"@{self.branch}" if self.branch else ""
+        return f"<Table {self.uri}{where} version {self.version}>"
