@@ -1,0 +1,66 @@
+"""How much each benchmark measures: the full size, and a quick one that proves the harness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Sizes and passes; the pass that is dropped comes on top of ``*passes``."""
+
+    name: str
+    is_budgeted: bool
+    """Whether the design's budgets are meant for these sizes."""
+    fragments: tuple[int, ...]
+    stable_fragments: tuple[int, ...]
+    """The same with stable row ids."""
+    metadata_passes: int
+    memory_fragments: int
+    memory_passes: int
+    append_passes: int
+    writers: int
+    appends_per_writer: int
+    contention_rounds: int
+    versions: int
+    """0 leaves the benchmark out."""
+    rows: int
+    scan_passes: int
+    take_passes: int
+
+
+FULL = Scale(
+    name="full",
+    is_budgeted=True,
+    fragments=(10, 1_000, 10_000, 100_000),
+    stable_fragments=(100_000,),
+    metadata_passes=7,
+    memory_fragments=100_000,
+    memory_passes=3,
+    append_passes=100,
+    writers=16,
+    appends_per_writer=20,
+    contention_rounds=3,
+    versions=100_000,
+    rows=10_000_000,
+    scan_passes=5,
+    take_passes=15,
+)
+
+QUICK = Scale(
+    name="quick",
+    is_budgeted=False,
+    fragments=(10, 1_000),
+    stable_fragments=(1_000,),
+    metadata_passes=3,
+    memory_fragments=10_000,
+    memory_passes=1,
+    append_passes=5,
+    writers=4,
+    appends_per_writer=5,
+    contention_rounds=1,
+    versions=0,
+    rows=200_000,
+    scan_passes=2,
+    take_passes=3,
+)

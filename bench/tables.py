@@ -1,0 +1,82 @@
+"""Tables of awkward sizes, made quickly: many fragments, many versions, many rows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import lancewood as lw
+from bench.contenders import ten_rows
+from lancewood.format.layout import NamingScheme, manifest_key, transaction_key, transaction_name
+from lancewood.format.manifest import Stamp, splice
+from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.transaction import encode_transaction
+from lancewood.model.ids import Version
+from lancewood.model.operations import Append, UpdateConfig
+from lancewood.model.patch import ManifestPatch
+from lancewood.model.transaction import Transaction
+
+_EPOCH = np.datetime64("2024-01-01T00:00:00", "us")
+
+
+def make_small(table: Path) -> None:
+    """One fragment of ten rows."""
+    lw.create(table, ten_rows(), stable_row_ids=False, fsync=False)
+
+
+def make_fragments(table: Path, count: int, *, stable_row_ids: bool) -> None:
+    """``count`` fragments of ten rows that all name one data file, in the second version."""
+    schema = ten_rows().schema
+    empty = lw.create(table, schema, stable_row_ids=stable_row_ids, fsync=False)
+    (fragment,) = empty.write_fragments(ten_rows())
+    made = empty.commit(empty.transaction(Append((fragment,) * count)))
+    if len(made.fragments) != count:
+        raise RuntimeError(f"asked for {count} fragments, made {len(made.fragments)}")
+
+
+def newest_manifest(table: Path) -> Path:
+    """The manifest of the newest version: V2 names sort it first."""
+    return min((table / "_versions").glob("*.manifest"))
+
+
+def make_versions(table: Path, count: int) -> None:
+    """``count`` versions of a table of ten rows; from the second on nothing changes any more."""
+    make_small(table)
+    first = newest_manifest(table)
+    manifest = decode_manifest_file(first.read_bytes(), name=str(first))
+    nothing = Transaction.new(Version(1), UpdateConfig())
+    encoded, name = encode_transaction(nothing), transaction_name(Version(1), nothing.uuid)
+    (table / transaction_key(name)).write_bytes(encoded)
+    patch = ManifestPatch(flags=(manifest.reader_flags, manifest.writer_flags))
+    now = time.time_ns()
+    for number in range(2, count + 1):
+        stamp = Stamp(Version(number), now + number, name, encoded, "bench", "1")
+        _, data = splice(manifest, patch, stamp)
+        (table / manifest_key(Version(number), NamingScheme.V2)).write_bytes(data)
+
+
+def make_narrow(table: Path, rows: int, fragments: int = 10) -> None:
+    """Rows of a number, a measurement, a text and a moment, spread evenly over the fragments."""
+    share = rows // fragments
+    batches = (_narrow_batch(number * share, share) for number in range(fragments))
+    made = lw.create(
+        table,
+        pa.RecordBatchReader.from_batches(_narrow_batch(0, 1).schema, batches),
+        stable_row_ids=False,
+        max_rows_per_file=share,
+        fsync=False,
+    )
+    if len(made.fragments) != fragments or made.count_rows() != rows:
+        raise RuntimeError(f"asked for {rows} rows in {fragments} fragments, made {made.stats()}")
+
+
+def _narrow_batch(first: int, rows: int) -> pa.RecordBatch:
+    ids = np.arange(first, first + rows, dtype=np.int64)
+    values = np.random.default_rng(first).random(rows)
+    names = pc.binary_join_element_wise("item", pa.array(ids).cast(pa.string()), "-")
+    moments = _EPOCH + ids * np.timedelta64(1_000, "us")
+    return pa.record_batch({"id": ids, "value": values, "name": names, "moment": pa.array(moments)})
