@@ -1,10 +1,10 @@
 """Lancewood: git for Lance tables, at Spark scale.
 
-    import lancewood as lw
+import lancewood as lw
 
-    photos = lw.create("photos.lance", data)
-    photos = photos.append(more, message="day 2")
-    lw.open("photos.lance", version=1).count_rows()
+photos = lw.create("photos.lance", data)
+photos = photos.append(more, message="day 2")
+lw.open("photos.lance", version=1).count_rows()
 """
 
 from lancewood.engine.history import VersionInfo

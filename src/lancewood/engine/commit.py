@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lancewood.engine.publish import Publisher, PutIfAbsent
+from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest, take_sighting
 from lancewood.engine.transactions import load_transaction_of, missing_transaction
 from lancewood.engine.versions import load_manifest, versions_since
 from lancewood.errors import (
@@ -117,6 +118,8 @@ class _Attempt:
         self._steps = list(transaction.steps())
         self._newest = base
         self._landed: list[Version] = []
+        self._is_long = base.sighting is not None
+        """Whether the directory is so long that it should not be listed again and again."""
 
     def run(self) -> Manifest:
         """Publish every step; the lost race for one of them is run again."""
@@ -150,6 +153,8 @@ class _Attempt:
             if outcome is PutOutcome.EXISTS:
                 return False
             self._has_landed(draft.manifest)
+        if drafts and self._is_long and self._policy.publisher.follows_newest:
+            self._newest.sighting = take_sighting(self._store, self._newest.version)
         return True
 
     def _has_landed(self, manifest: Manifest) -> None:
@@ -196,7 +201,11 @@ class _Attempt:
         """
         if not self._policy.publisher.follows_newest:
             return
-        newer = versions_since(self._store, self._newest.version, self._scheme)
+        sighting = self._newest.sighting
+        if isinstance(sighting, Sighting) and is_still_newest(self._store, sighting, self._scheme):
+            return
+        found = versions_since(self._store, self._newest.version, self._scheme)
+        newer, self._is_long = found.versions, found.listed >= WORTH_IT
         if not newer:
             return
         expected = self._newest.version

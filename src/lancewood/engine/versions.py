@@ -36,6 +36,8 @@ class VersionList:
 
     scheme: NamingScheme
     versions: tuple[Version, ...]
+    listed: int
+    """How many names the listing went through."""
 
     @property
     def newest(self) -> Version | None:
@@ -50,7 +52,7 @@ def list_versions(store: Store) -> VersionList:
     return _parsed(store, _manifest_names(store, None))
 
 
-def versions_since(store: Store, version: Version, scheme: NamingScheme) -> tuple[Version, ...]:
+def versions_since(store: Store, version: Version, scheme: NamingScheme) -> VersionList:
     """The versions after the one that a commit builds on, newest first.
 
     Raises NotFoundError if neither it nor a newer one is there: the table was dropped meanwhile.
@@ -68,7 +70,7 @@ def versions_since(store: Store, version: Version, scheme: NamingScheme) -> tupl
             "dropped or replaced; open it anew",
             version=version,
         )
-    return found
+    return VersionList(scheme, found, len(names))
 
 
 def _parsed(store: Store, names: list[str]) -> VersionList:
@@ -81,7 +83,8 @@ def _parsed(store: Store, names: list[str]) -> VersionList:
             "one of the schemes must go"
         )
     scheme = schemes.pop() if schemes else NamingScheme.V2
-    return VersionList(scheme, tuple(sorted({each.version for each in parsed}, reverse=True)))
+    versions = tuple(sorted({each.version for each in parsed}, reverse=True))
+    return VersionList(scheme, versions, len(names))
 
 
 def newest_version(store: Store) -> tuple[Version, NamingScheme] | None:

@@ -33,7 +33,9 @@ FLAG_SPILLED_LINEAGE = 2048
 FLAG_MANAGED_BLOBS = 16384
 FLAG_FIELD_IDS_NOT_REUSED = 32768
 
-_DECODED = frozenset({"indices", "fragments", "rows_by_fragment", "_positions", "_is_sorted"})
+_DECODED = frozenset(
+    {"indices", "fragments", "rows_by_fragment", "sighting", "_positions", "_is_sorted"}
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,6 +58,8 @@ class ManifestHead:
         """The file it was read from, for messages."""
         self.size = size
         """The size of that file in bytes."""
+        self.sighting: object | None = None
+        """What the engine knows of when this was the newest version."""
 
     @property
     def version(self) -> Version:
@@ -151,8 +155,9 @@ class Manifest(ManifestHead):
     """One version of a table."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what can be decoded again: views of messages do not travel."""
-        return {key: value for key, value in self.__dict__.items() if key not in _DECODED}
+        """Without what can be had again: views of messages do not travel."""
+        state = {key: value for key, value in self.__dict__.items() if key not in _DECODED}
+        return {**state, "sighting": None}
 
     @property
     def fragment_count(self) -> int:

@@ -73,6 +73,13 @@ class Store(Protocol):
     def names(self, directory: str) -> Iterator[str]:
         """The bare names of the objects directly in a directory, without those deeper down."""
 
+    def stamp(self, directory: str) -> object | None:
+        """A value that is another one after an object was created or removed in a directory.
+
+        It changes at most some milliseconds late. None where the store cannot tell, or not for
+        less than a listing.
+        """
+
     def put(self, key: str, data: bytes) -> None:
         """Write an object, over an old one if there is one: whole or not at all, and durable."""
 

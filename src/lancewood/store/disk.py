@@ -26,6 +26,7 @@ from lancewood.store.base import (
     is_in_the_making,
 )
 from lancewood.store.lockfile import held, queued
+from lancewood.store.mounts import keeps_directory_times
 from lancewood.store.wholefile import (
     etag_of,
     is_taken,
@@ -68,6 +69,8 @@ class DiskStore:
         self._top = f"/{root}" if root else ""
         self._known: set[str] = set()
         """Directories that are no symbolic links, as keys from the top."""
+        self._has_own_times: bool | None = None
+        """Whether the times of directories can be believed; None before anyone asked."""
         self._settled: set[str] = set()
         """Directories whose own names are durable, as paths."""
 
@@ -103,6 +106,18 @@ class DiskStore:
 
     def names(self, directory: str) -> Iterator[str]:
         return _names(self._directory(check_directory(directory)))
+
+    def stamp(self, directory: str) -> object | None:
+        path = self._directory(check_directory(directory))
+        if self._has_own_times is None:
+            self._has_own_times = keeps_directory_times(path)
+        if not self._has_own_times:
+            return None
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_mtime_ns
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)

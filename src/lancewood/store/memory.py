@@ -85,6 +85,9 @@ class MemoryStore:
         start = len(self._prefix) + len(f"{check_directory(directory)}/".lstrip("/"))
         return iter([key[start:] for key, _ in self._below(directory) if "/" not in key[start:]])
 
+    def stamp(self, directory: str) -> None:
+        check_directory(directory)
+
     def put(self, key: str, data: bytes) -> None:
         check_key(key)
         with self._bucket.lock:

@@ -61,6 +61,10 @@ class WatchedStore:
         full = self._prefix + directory
         return iter(self._call("names", full, lambda: [*self._inner.names(directory)]))
 
+    def stamp(self, directory: str) -> object | None:
+        full = self._prefix + directory
+        return self._call("stamp", full, lambda: self._inner.stamp(directory))
+
     def put(self, key: str, data: bytes) -> None:
         self._call("put", self._prefix + key, lambda: self._inner.put(key, data))
 

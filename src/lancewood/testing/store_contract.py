@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import random
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -217,6 +218,18 @@ class StoreContract:
         store.put("one", b"")
         store.copy("one", "two")
         assert store.get("two") == b""
+
+    def test_a_stamp_changes_with_the_names_or_is_not_given(self, store: Store) -> None:
+        store.put("d/a", b"1")
+        before = store.stamp("d")
+        time.sleep(0.05)
+        assert store.stamp("d") == before
+        assert store.put_new("d/b", b"2") is PutOutcome.CREATED
+        after = store.stamp("d")
+        assert before is None or after != before
+        time.sleep(0.05)
+        store.delete(["d/a"])
+        assert after is None or store.stamp("d") != after
 
     def test_prune_removes_empty_directories_only(self, store: Store) -> None:
         store.put("a/b/c", b"1")

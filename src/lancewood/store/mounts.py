@@ -1,0 +1,36 @@
+"""Which file system a path is on, and whether the times of its directories can be believed.
+
+A file system on the network may show times from a cache. Only those known to be local and exact
+are trusted; everything else, and everything on a system without a table of mounts, is not.
+"""
+
+from __future__ import annotations
+
+import os
+
+_TABLE = "/proc/self/mountinfo"
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
+
+
+def keeps_directory_times(path: str, table: str = _TABLE) -> bool:
+    """Whether a directory there shows at once, to everyone, that its names changed."""
+    return _kind(os.path.realpath(path), table) in _LOCAL
+
+
+def _kind(path: str, table: str) -> str | None:
+    """The type of the file system with the longest mount point above the path."""
+    try:
+        with open(table, encoding="utf-8", errors="surrogateescape") as lines:
+            mounts = [line.split() for line in lines]
+    except OSError:
+        return None
+    best, kind = -1, None
+    for fields in mounts:
+        if len(fields) < 5 or "-" not in fields:
+            continue
+        point = fields[4].replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        after = fields.index("-") + 1
+        if inside and len(point) >= best and after < len(fields):
+            best, kind = len(point), fields[after]
+    return kind
