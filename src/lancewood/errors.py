@@ -19,6 +19,8 @@ A message says what was asked, what was found, and the way out. The facts are at
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -83,3 +85,16 @@ class IntegrityError(FormatError):
 
 class StorageError(LancewoodError):
     """The store failed, often only for a moment."""
+
+
+@contextmanager
+def found_in(name: str) -> Iterator[None]:
+    """Put the name of a file in front of what is found to be wrong with its bytes."""
+    try:
+        yield
+    except (FormatError, UnsupportedError) as error:
+        if name and name not in error.message:
+            raise type(error)(
+                f"{name}: {error.message}", **{**error.facts, "file": name}
+            ) from error
+        raise

@@ -177,5 +177,28 @@ def test_base_paths_keep_their_flag(uri: str, tmp_path: Path) -> None:
     assert manifest.reader_flags & manifest.writer_flags & 16
     assert lance.dataset(clone).count_rows() == 6
     assert lw.open(clone, allowed_bases=[uri]).count_rows() == 6
-    with pytest.raises(lw.InvalidInputError, match="not among the allowed bases"):
-        lw.open(clone, allowed_bases=[str(tmp_path / "elsewhere")]).to_arrow()
+    assert lw.open(clone, allowed_bases=["/"]).to_arrow().num_rows == 6
+    inside = tmp_path / "allowed"
+    inside.mkdir()
+    (inside / "link").symlink_to(uri)
+    for allowed in ([str(tmp_path / "elsewhere")], [], [str(inside)]):
+        with pytest.raises(lw.InvalidInputError, match="not among the allowed bases"):
+            lw.open(clone, allowed_bases=allowed).to_arrow()
+
+
+@pytest.mark.parametrize("change", ["unknown", "twice"])
+def test_a_base_that_is_not_declared_once_is_named_with_its_file(
+    uri: str, tmp_path: Path, change: str
+) -> None:
+    clone = str(tmp_path / "clone.lance")
+    lance.dataset(uri).shallow_clone(clone, 1)
+
+    def spoil(message: table_pb2.Manifest) -> None:
+        if change == "unknown":
+            message.base_paths[0].id = 9
+        else:
+            message.base_paths.add().CopyFrom(message.base_paths[0])
+
+    edit_manifest(clone, spoil)
+    with pytest.raises(lw.FormatError, match=r"manifest: .*base path 0"):
+        lw.open(clone).to_arrow()

@@ -163,6 +163,18 @@ def test_a_number_of_deleted_rows_that_is_unknown_is_found_in_the_file(uri: str)
         table.take([5])
 
 
+def test_a_fragment_mark_that_is_too_low_is_raised(uri: str) -> None:
+    lw.create(uri, rows(0, 10), max_rows_per_file=4)
+
+    def lower(message: table_pb2.Manifest) -> None:
+        message.max_fragment_id = 0
+
+    edit_manifest(uri, lower)
+    table = lw.open(uri).append(rows(10, 12))
+    assert [each.id for each in table.fragments] == [0, 1, 2, 3]
+    lance.dataset(uri).validate()
+
+
 def test_a_missing_fragment_mark_is_found_in_the_fragments(uri: str) -> None:
     lw.create(uri, rows(0, 10), max_rows_per_file=4)
 

@@ -183,6 +183,43 @@ def test_restore_by_pylance_is_read_by_us(uri: str) -> None:
     assert table.latest().to_arrow() == ROWS
 
 
+def test_an_append_across_an_added_column_lands(uri: str) -> None:
+    ours = lw.create(uri, ROWS)
+    lance.dataset(uri).add_columns({"b": "nullif(a * 10, -1)"})
+    assert ours.append(MORE).version == 3
+    assert lw.open(uri).to_arrow().column("b").to_pylist() == [10, 20, 30, None]
+
+
+def test_an_append_across_a_renamed_or_dropped_column_lands(uri: str) -> None:
+    rows = pa.table({"a": [1], "b": [2], "c": [3]})
+    ours = lw.create(uri, rows)
+    lance.dataset(uri).alter_columns({"path": "a", "name": "z"})
+    lance.dataset(uri).drop_columns(["b"])
+    ours.append(rows)
+    assert lw.open(uri).to_arrow() == pa.table({"z": [1, 1], "c": [3, 3]})
+    assert lance.dataset(uri).to_table() == pa.table({"z": [1, 1], "c": [3, 3]})
+
+
+def test_an_append_across_a_cast_is_run_again(uri: str) -> None:
+    ours = lw.create(uri, ROWS)
+    lance.dataset(uri).alter_columns({"path": "a", "data_type": pa.int32()})
+    with pytest.raises(lw.RetryableConflictError, match="'a' was replaced by another"):
+        ours.append(MORE)
+    assert lw.open(uri).count_rows() == 3
+
+
+def test_an_append_never_fills_a_column_that_got_its_id(uri: str) -> None:
+    lw.create(uri, ROWS)
+    lance.dataset(uri).add_columns({"b": "nullif(a * 10, -1)"})
+    ours = lw.open(uri)
+    dataset: Any = lance.dataset(uri)
+    dataset.drop_columns(["b"])
+    dataset.add_columns(pa.field("c", pa.int64()))
+    with pytest.raises(lw.RetryableConflictError, match=r"given"):
+        ours.append(pa.table({"a": [4], "b": [40]}))
+    assert lw.open(uri).to_arrow().column("c").to_pylist() == [None] * 3
+
+
 def test_serializable_refuses_if_the_table_moved_at_all(uri: str) -> None:
     ours = lw.create(uri, ROWS)
     lance.write_dataset(MORE, uri, mode="append")

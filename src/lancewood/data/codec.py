@@ -8,6 +8,7 @@ believes what it is told, so callers check first.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -181,6 +182,8 @@ def _translated(verb: str, location: str, broken: type[LancewoodError]) -> Itera
     except BaseException as cause:
         # A panic of the codec is a BaseException; everything else of that kind is not ours.
         if isinstance(cause, Exception) or type(cause).__name__ == "PanicException":
+            # Whoever keeps the error must not keep the codec's half-written file with it.
+            traceback.clear_frames(cause.__traceback__)
             raise _judge(verb, location, cause, broken) from cause
         raise
 

@@ -26,7 +26,12 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        try:
+            return pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowException, TypeError) as cause:
+            raise InvalidInputError(
+                f"{type(data).__name__} is no table of rows: {cause}"
+            ) from cause
     if hasattr(data, "to_arrow_reader"):
         return data.to_arrow_reader()
     if schema is not None and isinstance(data, list | tuple | Iterator):

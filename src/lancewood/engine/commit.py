@@ -19,12 +19,17 @@ from dataclasses import dataclass, field
 
 from lancewood.engine.publish import Publisher, PutIfAbsent
 from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest, take_sighting
-from lancewood.engine.transactions import load_transaction_of, missing_transaction
+from lancewood.engine.transactions import (
+    load_transaction,
+    load_transaction_of,
+    missing_transaction,
+)
 from lancewood.engine.versions import load_manifest, versions_since
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
     InvalidInputError,
+    NotFoundError,
     RetryableConflictError,
     StorageError,
 )
@@ -42,7 +47,8 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.operations import operation_name
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import apply, needed_version
-from lancewood.rules.conflicts import Outcome, Verdict, judge
+from lancewood.rules.columns import ColumnWatch
+from lancewood.rules.conflicts import Outcome, Verdict, judge, severest
 from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome, Store
 from lancewood.version import LIBRARY, RELEASE
@@ -117,7 +123,10 @@ class _Attempt:
         self._whole = transaction
         self._steps = list(transaction.steps())
         self._newest = base
+        self._columns = ColumnWatch(base.fields, transaction.operations)
         self._landed: list[Version] = []
+        self._is_known = False
+        """Whether the base was found to be the version that was read."""
         self._is_long = base.sighting is not None
         """Whether the directory is so long that it should not be listed again and again."""
 
@@ -206,6 +215,8 @@ class _Attempt:
             return
         found = versions_since(self._store, self._newest.version, self._scheme)
         newer, self._is_long = found.versions, found.listed >= WORTH_IT
+        if not self._is_known:
+            self._check_same_table()
         if not newer:
             return
         expected = self._newest.version
@@ -213,7 +224,7 @@ class _Attempt:
             expected = Version(expected + 1)
             if version != expected:
                 gone = missing_transaction(expected, f"version {expected} was cleaned up")
-                self._judge(gone, expected)
+                self._judge(gone, expected, newest=newer[0])
             theirs = load_transaction_of(self._store, version, self._scheme)
             if self._steps and theirs.uuid == self._steps[0].uuid:
                 self._has_landed(load_manifest(self._store, version, self._scheme))
@@ -225,7 +236,25 @@ class _Attempt:
             self._newest = load_manifest(self._store, newer[0], self._scheme)
             check_writable(self._newest)
 
-    def _judge(self, theirs: Transaction, version: Version) -> None:
+    def _check_same_table(self) -> None:
+        """Raises NotFoundError if the base version is no longer the one that we read.
+
+        A table that was dropped and made again has the same names, and other rows behind them.
+        """
+        base = self._newest
+        self._is_known = True
+        if not base.version:
+            return
+        now = load_transaction_of(self._store, base.version, self._scheme)
+        then = load_transaction(self._store, base)
+        if now.uuid and then.uuid and now.uuid != then.uuid:
+            raise NotFoundError(
+                f"version {base.version} of {self._store.uri} is not the one that was read: the "
+                "table was dropped and made again; open it anew",
+                version=base.version,
+            )
+
+    def _judge(self, theirs: Transaction, version: Version, newest: Version | None = None) -> None:
         mine = Transaction(
             self._whole.read_version,
             self._whole.uuid,
@@ -239,14 +268,21 @@ class _Attempt:
                 version=version,
                 landed=self._landed,
             )
-        conflict = _conflict(self._store, mine, theirs, judge(mine, theirs), version)
+        columns = [self._columns.see(each) for each in theirs.operations]
+        verdict = severest([judge(mine, theirs), *columns])
+        conflict = _conflict(self._store, mine, theirs, verdict, version, newest or version)
         if conflict is not None:
             conflict.facts["landed"] = self._landed
             raise conflict
 
 
 def _conflict(
-    store: Store, mine: Transaction, theirs: Transaction, verdict: Verdict, version: Version
+    store: Store,
+    mine: Transaction,
+    theirs: Transaction,
+    verdict: Verdict,
+    version: Version,
+    look_at: Version,
 ) -> ConflictError | None:
     if verdict.outcome is Outcome.COMPATIBLE:
         return None
@@ -257,10 +293,10 @@ def _conflict(
     )
     if verdict.outcome is Outcome.RETRY:
         return RetryableConflictError(
-            f"{text}; run it again on version {version}", version=version, operation=met
+            f"{text}; run it again on version {look_at}", version=version, operation=met
         )
     return IncompatibleConflictError(
-        f"{text}; look at version {version} and decide whether to run it again on that",
+        f"{text}; look at version {look_at} and decide whether to run it again on that",
         version=version,
         operation=met,
     )

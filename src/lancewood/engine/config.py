@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.operations import MapUpdate
+from lancewood.model.transaction import check_text
 
 RESERVED_PREFIX = "lance."
 KNOWN_KEYS = frozenset(
@@ -23,24 +24,26 @@ KNOWN_KEYS = frozenset(
 
 def config_update(values: Mapping[str, str | None], *, replace: bool = False) -> MapUpdate:
     """The change to the configuration; raises InvalidInputError for a reserved key."""
+    update = text_update(values, replace=replace)
     for key in values:
-        if isinstance(key, str) and key.startswith(RESERVED_PREFIX) and key not in KNOWN_KEYS:
+        if key.startswith(RESERVED_PREFIX) and key not in KNOWN_KEYS:
             raise InvalidInputError(
                 f"configuration key {key!r} is not known: the prefix {RESERVED_PREFIX!r} is "
                 f"reserved for {', '.join(sorted(KNOWN_KEYS))}"
             )
-    return text_update(values, replace=replace)
+    return update
 
 
 def text_update(values: Mapping[str, str | None], *, replace: bool = False) -> MapUpdate:
     """A change to a map of strings; raises InvalidInputError for anything else."""
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(f"a map of texts was expected, got {values!r}")
     for key, value in values.items():
-        if not isinstance(key, str) or not key:
-            raise InvalidInputError(f"a key must be a text that is not empty, got {key!r}")
-        if value is not None and not isinstance(value, str):
-            raise InvalidInputError(
-                f"the value of {key!r} must be a text, or None to remove the key; got {value!r}"
-            )
+        check_text("a key", key)
+        if not key:
+            raise InvalidInputError("a key must not be empty")
+        if value is not None:
+            check_text(f"the value of {key!r}", value)
     if not values and not replace:
         raise InvalidInputError("nothing to change was given")
     return MapUpdate(dict(values), replace)

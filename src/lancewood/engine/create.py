@@ -12,13 +12,13 @@ from lancewood.engine.limits import FileLimits, check_file_version
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
-from lancewood.engine.write import discard, write_anew
+from lancewood.engine.write import commit_written, write_anew
 from lancewood.errors import AlreadyExistsError, ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Transaction, commit_properties
 
 
 def create_table(
@@ -34,17 +34,19 @@ def create_table(
 ) -> Snapshot:
     """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
     check_file_version(file_version)
+    facts = commit_properties(message, properties)
     if newest_version(place.store) is not None:
         raise _exists(place)
     overwrite = write_anew(place.store, data, schema, file_version, limits)
-    transaction = Transaction.new(Version(0), overwrite, message=message, properties=properties)
+    transaction = Transaction.new(Version(0), overwrite, properties=facts)
     nothing = empty_manifest(file_version, flags=FLAG_STABLE_ROW_IDS if stable_row_ids else 0)
     try:
-        return Snapshot(place, nothing, NamingScheme.V2).commit(
-            transaction, CommitPolicy(serializable=True)
+        return commit_written(
+            Snapshot(place, nothing, NamingScheme.V2),
+            transaction,
+            CommitPolicy(serializable=True),
         )
     except ConflictError as lost:
-        discard(place.store, transaction)
         raise _exists(place) from lost
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from lancewood.engine.versions import list_versions, newest_version
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.format.layout import OWNED_DIRS, REFS_DIR, VERSIONS_DIR, manifest_key
+from lancewood.format.layout import (
+    DATA_DIR,
+    OWNED_DIRS,
+    REFS_DIR,
+    VERSIONS_DIR,
+    manifest_key,
+)
 from lancewood.store.base import Store
 
 
@@ -33,5 +39,11 @@ def drop_table(store: Store, *, force: bool) -> None:
     others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)
     store.delete([*others, *oldest_first])
     for directory in OWNED_DIRS:
-        store.delete(each.key for each in store.list(directory))
+        store.delete(each.key for each in store.list(directory) if _is_ours(each.key))
         store.prune(directory)
+
+
+def _is_ours(key: str) -> bool:
+    """Whether the format put it there: in ``data/``, which may be shared, only data files."""
+    directory, _, name = key.partition("/")
+    return directory != DATA_DIR or ("/" not in name and name.endswith(".lance"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lancewood.data.local_copy import readable_location
 from lancewood.data.reader import FragmentReader
 from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import found_in
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
 
@@ -18,4 +19,5 @@ def open_fragment(snapshot: Snapshot, fragment: Fragment, wanted: Schema) -> Fra
         store, key = snapshot.place.data_file(snapshot.manifest, file)
         return readable_location(store, key), snapshot.place.storage_options
 
-    return FragmentReader(fragment, wanted, locate)
+    with found_in(snapshot.manifest.name):
+        return FragmentReader(fragment, wanted, locate)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 
 GIB = 1 << 30
+T = TypeVar("T")
+
+_MOST = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +23,13 @@ class FileLimits:
     max_rows: int = 1_048_576
     max_bytes: int = 90 * GIB
 
-    def __post_init__(self) -> None:
-        for name in ("max_rows", "max_bytes"):
-            value = getattr(self, name)
-            check_number(f"{name}_per_file", value, least=1)
+    @classmethod
+    def checked(cls, max_rows: int, max_bytes: int) -> FileLimits:
+        """The limits that a caller asks for; raises InvalidInputError for what is no size."""
+        return cls(
+            max_rows=min(check_number("max_rows_per_file", max_rows, least=1), _MOST),
+            max_bytes=min(check_number("max_bytes_per_file", max_bytes, least=1), _MOST),
+        )
 
 
 def check_number(name: str, value: object, *, least: int = 0) -> int:
@@ -33,6 +41,13 @@ def check_number(name: str, value: object, *, least: int = 0) -> int:
     if number is None or number < least:
         raise InvalidInputError(f"{name} must be a whole number from {least}, got {value!r}")
     return number
+
+
+def as_list(name: str, values: Iterable[T]) -> list[T]:
+    """The values as a list; raises InvalidInputError for a text or what cannot be listed."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidInputError(f"{name} takes a list, got {values!r}")
+    return list(values)
 
 
 def check_file_version(version: str) -> str:

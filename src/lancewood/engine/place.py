@@ -6,10 +6,11 @@ Nothing here writes or deletes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, found_in
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.layout import DATA_DIR, DELETIONS_DIR, check_file_name, find_base, key_in_base
 from lancewood.model.fragment import DataFile, Fragment
@@ -51,7 +52,8 @@ class Place:
         return self._home(base), key_in_base(base, DELETIONS_DIR, name)
 
     def _base(self, head: ManifestHead, base_id: BaseId | None) -> table_pb2.BasePath | None:
-        return None if base_id is None else find_base(head.base_paths, base_id)
+        with found_in(head.name):
+            return None if base_id is None else find_base(head.base_paths, base_id)
 
     def _home(self, base: table_pb2.BasePath | None) -> Store:
         if base is None:
@@ -64,14 +66,19 @@ class Place:
         return home
 
     def _check_allowed(self, uri: str, base: table_pb2.BasePath) -> None:
-        if self.allowed_bases is None or uri == self.uri:
+        if self.allowed_bases is None or _real(uri) == _real(self.uri):
             return
         for each in self.allowed_bases:
-            allowed = open_store(each, storage_options=self.storage_options).uri
-            if uri == allowed or uri.startswith(allowed + "/"):
+            allowed = _real(open_store(each, storage_options=self.storage_options).uri)
+            if _real(uri) == allowed or _real(uri).startswith(allowed.rstrip("/") + "/"):
                 return
         raise InvalidInputError(
             f"the manifest keeps files at {base.path!r} (base path {base.id}), which is not among "
             f"the allowed bases: {', '.join(self.allowed_bases) or 'none'}",
             base=base.path,
         )
+
+
+def _real(uri: str) -> str:
+    """A local path without symbolic links, which could lead out of what is allowed."""
+    return os.path.realpath(uri) if uri.startswith("/") else uri

@@ -7,14 +7,18 @@ that field only. The columns that every row has without being stored are known h
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lancewood.engine.limits import as_list
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, Field, Schema
+
+_MOST_SHOWN = 100
 
 
 def system_field(name: str) -> pa.Field:
@@ -69,38 +73,38 @@ def project(
         if path[0] not in picks:
             order.append(path[0])
         picks.setdefault(path[0], []).append(path[1:])
-    tops = {each.name: each for each in schema.fields}
-    stored = tuple(_cut(tops[top], paths) for top, paths in picks.items())
+    stored = tuple(_cut(schema.by_name[top], paths) for top, paths in picks.items())
     return Projection(Schema(stored, schema.metadata), tuple(order))
 
 
-def _checked(columns: Sequence[str]) -> Sequence[str]:
-    if isinstance(columns, str):
-        raise InvalidInputError(f"columns takes a list of names, the text {columns!r} was given")
-    for name in columns:
+def _checked(columns: Sequence[str]) -> list[str]:
+    names = as_list("columns", columns)
+    for name in names:
         if not isinstance(name, str):
             raise InvalidInputError(f"columns takes a list of names, it holds {name!r}")
-    repeated = sorted({each for each in columns if list(columns).count(each) > 1})
-    if repeated:
-        raise InvalidInputError(f"column {repeated[0]!r} is asked for twice")
-    return columns
+    (most, times), *_ = [*Counter(names).most_common(1), ("", 0)]
+    if times > 1:
+        raise InvalidInputError(f"column {most!r} is asked for twice")
+    return names
 
 
 def _path(schema: Schema, name: str) -> tuple[str, ...]:
-    if name in schema.names:
+    if name in schema.by_name:
         return (name,)
     parts = tuple(name.split("."))
-    fields: Sequence[Field] = schema.fields
-    for part in parts:
-        found = next((each for each in fields if each.name == part), None)
-        if found is None:
-            close = difflib.get_close_matches(name, schema.names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InvalidInputError(
-                f"column {name!r} not found: the table has {', '.join(schema.names)}{hint}",
-                column=name,
-            )
-        fields = found.children if found.logical_type == "struct" else ()
+    found = schema.by_name.get(parts[0])
+    for part in parts[1:]:
+        below = found.children if found is not None and found.logical_type == "struct" else ()
+        found = next((each for each in below if each.name == part), None)
+    if found is None:
+        close = difflib.get_close_matches(name, schema.names[:_MOST_SHOWN], n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        shown = ", ".join(schema.names[:_MOST_SHOWN]) + (
+            ", …" if len(schema.names) > _MOST_SHOWN else ""
+        )
+        raise InvalidInputError(
+            f"column {name!r} not found: the table has {shown or 'no columns'}{hint}", column=name
+        )
     return parts
 
 

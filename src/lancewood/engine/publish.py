@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from lancewood.errors import UnsupportedError
 from lancewood.format.layout import NamingScheme, detached_version, manifest_key
-from lancewood.model.ids import Version
+from lancewood.model.ids import Version, is_detached
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.readback import put_new_settled
 
@@ -42,6 +43,8 @@ class PutIfAbsent:
     follows_newest = True
 
     def next_version(self, newest: Version) -> Version:
+        if is_detached(Version(newest + 1)):
+            raise UnsupportedError(f"no version can follow {newest}: the numbers are used up")
         return Version(newest + 1)
 
     def publish(

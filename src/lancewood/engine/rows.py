@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, found_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import RowIdSequence
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
@@ -39,12 +39,13 @@ class RowFacts:
         """The stable row ids; None on a table without them."""
         if not self.snapshot.manifest.has_stable_row_ids:
             return None
-        ids = self.fragment.row_ids
-        if ids is None:
-            raise FormatError(
-                f"fragment {self.fragment.id} of a table with stable row ids has no row ids"
-            )
-        return ids
+        with found_in(self.snapshot.manifest.name):
+            ids = self.fragment.row_ids
+            if ids is None:
+                raise FormatError(
+                    f"fragment {self.fragment.id} of a table with stable row ids has no row ids"
+                )
+            return ids
 
     def live_mask(self, first: int, rows: int) -> npt.NDArray[np.bool_] | None:
         """Which of the physical rows from ``first`` on are live; None means all."""
@@ -74,13 +75,15 @@ class RowFacts:
     @cached_property
     def created_at(self) -> npt.NDArray[np.uint64] | None:
         """The version that made each physical row; None means the first for all."""
-        versions = self.fragment.created_at
+        with found_in(self.snapshot.manifest.name):
+            versions = self.fragment.created_at
         return None if versions is None else versions.to_numpy()
 
     @cached_property
     def last_updated_at(self) -> npt.NDArray[np.uint64] | None:
         """The version that last changed each physical row; None means the first for all."""
-        versions = self.fragment.last_updated_at
+        with found_in(self.snapshot.manifest.name):
+            versions = self.fragment.last_updated_at
         return None if versions is None else versions.to_numpy()
 
     def column(self, name: str, first: int, rows: int) -> pa.Array:

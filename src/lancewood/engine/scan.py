@@ -16,13 +16,18 @@ import pyarrow as pa
 
 from lancewood.engine.fanout import Task, in_order
 from lancewood.engine.fragments import open_fragment
-from lancewood.engine.limits import check_number
+from lancewood.engine.limits import as_list, check_number
 from lancewood.engine.projection import Projection, project, system_field
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate, parse_predicate
 from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
 from lancewood.model.schema import SYSTEM_COLUMNS, Schema
+
+_MOST_ROWS = (1 << 63) - 1
+_MOST_BATCH_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +66,7 @@ class ScanPlan:
         return {"snapshot": self.snapshot, "request": self.request}
 
     def __post_init__(self) -> None:
-        for name, least in (("limit", 0), ("offset", 0), ("batch_rows", 1)):
-            value = getattr(self.request, name)
-            if value is not None:
-                check_number(name, value, least=least)
-        _ = self.projection, self.predicate
+        _ = self.projection, self.predicate  # wrong names and filters are told now
 
     @cached_property
     def projection(self) -> Projection:
@@ -234,6 +235,42 @@ class ScanPlan:
             array = batch.column(each.name)
             arrays.append(array if array.type == each.type else _narrow(array, each.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    batch_rows: int | None = None,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+    fragment_ids: Sequence[int] | None = None,
+) -> ScanPlan:
+    """A plan for what a caller asks for; raises InvalidInputError or NotFoundError at once."""
+    chosen = None
+    if fragment_ids is not None:
+        ids = [
+            check_number("a fragment id", each) for each in as_list("fragment_ids", fragment_ids)
+        ]
+        chosen = [snapshot.manifest.fragment(FragmentId(each)) for each in ids]
+    if where is not None and not isinstance(where, str):
+        raise InvalidInputError(f"where takes SQL text, got {where!r}")
+    request = ScanRequest(
+        columns=None if columns is None else as_list("columns", columns),
+        where=where,
+        limit=None if limit is None else min(check_number("limit", limit), _MOST_ROWS),
+        offset=min(check_number("offset", offset), _MOST_ROWS),
+        batch_rows=None
+        if batch_rows is None
+        else min(check_number("batch_rows", batch_rows, least=1), _MOST_BATCH_ROWS),
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+        fragments=chosen,
+    )
+    return ScanPlan(snapshot, request)
 
 
 def _batch(columns: dict[str, Any], rows: int) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.place import Place
 from lancewood.engine.versions import load_as_of, load_manifest, load_version
-from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.errors import InvalidInputError, NotFoundError, found_in
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.deletion import decode_deletions
 from lancewood.format.layout import NamingScheme
@@ -44,12 +44,14 @@ class Snapshot:
     @cached_property
     def schema(self) -> Schema:
         """The tree of fields; raises FormatError if it is not one."""
-        return decode_schema(self.manifest.fields, self.manifest.schema_metadata)
+        with found_in(self.manifest.name):
+            return decode_schema(self.manifest.fields, self.manifest.schema_metadata)
 
     @cached_property
     def arrow_schema(self) -> Any:
         """The same as a pyarrow.Schema."""
-        return to_arrow_schema(self.schema)
+        with found_in(self.manifest.name):
+            return to_arrow_schema(self.schema)
 
     def deletions(self, fragment: Fragment) -> BitMap | None:
         """The deleted offsets of a fragment; None where nothing is deleted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lancewood.engine.limits import check_number
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
@@ -25,9 +25,9 @@ from lancewood.model.manifest import Manifest
 from lancewood.rules.features import check_readable
 from lancewood.store.base import Store
 
-_SUFFIX = ".manifest"
-_SUFFIX_LENGTH = len(_SUFFIX)
 _V2_LENGTH = 29
+_V2_DIGITS = 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,83 +49,78 @@ def list_versions(store: Store) -> VersionList:
 
     Raises FormatError for a mixture of naming schemes.
     """
-    return _parsed(store, _manifest_names(store, None))
+    return _parsed(store, list(store.names(VERSIONS_DIR)))
 
 
 def versions_since(store: Store, version: Version, scheme: NamingScheme) -> VersionList:
     """The versions after the one that a commit builds on, newest first.
 
     Raises NotFoundError if neither it nor a newer one is there: the table was dropped meanwhile.
+    An ordered listing is left where the older versions begin.
     """
-    names = _manifest_names(store, version)
     own = manifest_name(version, scheme)
-    if scheme is NamingScheme.V2 and set(map(len, names)) <= {_V2_LENGTH}:
-        newer = _parsed(store, [each for each in names if each < own])
-    else:
-        newer = _parsed(store, names)
-    found = tuple(each for each in newer.versions if each > version)
-    if version and not found and own not in names:
+    names = store.names(VERSIONS_DIR)
+    if store.lists_in_order and scheme is NamingScheme.V2:
+        names = _until(names, own)
+    listed = list(names)
+    found = _parsed(store, _suspects(listed, before=own) if scheme is NamingScheme.V2 else listed)
+    newer = tuple(each for each in found.versions if each > version)
+    if version and not newer and own not in listed:
         raise NotFoundError(
             f"version {version} of {store.uri} is gone, and no newer one is there: the table was "
             "dropped or replaced; open it anew",
             version=version,
         )
-    return VersionList(scheme, found, len(names))
-
-
-def _parsed(store: Store, names: list[str]) -> VersionList:
-    parsed = [each for each in map(parse_manifest_name, names) if each and not each.detached]
-    schemes = {each.scheme for each in parsed}
-    if len(schemes) > 1:
-        raise FormatError(
-            f"{store.uri}/{VERSIONS_DIR} mixes V1 and V2 manifest names "
-            f"(for example {min(names, key=len)} and {max(names, key=len)}); "
-            "one of the schemes must go"
-        )
-    scheme = schemes.pop() if schemes else NamingScheme.V2
-    versions = tuple(sorted({each.version for each in parsed}, reverse=True))
-    return VersionList(scheme, versions, len(names))
+    return VersionList(scheme, newer, len(listed))
 
 
 def newest_version(store: Store) -> tuple[Version, NamingScheme] | None:
     """The newest version and the naming scheme; None where there is no table."""
-    first_name = _first_v2_name(store) if store.lists_in_order else None
-    names = [first_name] if first_name else _manifest_names(store, None)
-    if names and set(map(len, names)) == {_V2_LENGTH}:
-        first = parse_manifest_name(min(names))
-        if first is not None and not first.detached:
-            return first.version, first.scheme
-    found = list_versions(store)
+    names = store.names(VERSIONS_DIR)
+    if store.lists_in_order:
+        names = _until(names, "")
+    listed = list(names)
+    found = _parsed(store, _suspects(listed, before=None))
+    if found.newest is None:
+        found = _parsed(store, listed)
     return None if found.newest is None else (found.newest, found.scheme)
 
 
-def _manifest_names(store: Store, after: Version | None) -> list[str]:
-    """The names in the directory that may be manifests: one pass, nothing parsed.
+def _suspects(names: list[str], before: str | None) -> list[str]:
+    """The names that decide which version is the newest; nothing else of 100,000 is parsed.
 
-    Written for directories of 100,000 names. An ordered listing is left at the first V2 name
-    that is not wanted any more.
+    Those are the first in order of the names that look like V2 (or all before a given one), and
+    all that look like anything else.
     """
-    names = store.names(VERSIONS_DIR)
-    if store.lists_in_order and after is not None:
-        names = _until(names, manifest_name(after, NamingScheme.V2))
-    return [each for each in names if each.endswith(_SUFFIX)]
-
-
-def _first_v2_name(store: Store) -> str | None:
-    """The first V2 name of an ordered listing, if no V1 name comes before it."""
-    for name in store.names(VERSIONS_DIR):
-        parsed = parse_manifest_name(name)
-        if parsed is not None:
-            is_v2 = parsed.scheme is NamingScheme.V2 and not parsed.detached
-            return name if is_v2 else None
-    return None
+    odd = [each for each in names if len(each) != _V2_LENGTH]
+    if len(odd) == len(names):
+        return odd
+    if before is None:
+        return [*odd, min(each for each in names if len(each) == _V2_LENGTH)]
+    return [*odd, *(each for each in names if each < before and len(each) == _V2_LENGTH)]
 
 
 def _until(names: Iterator[str], bound: str) -> Iterator[str]:
+    """An ordered listing up to the first V2 name that is not before the bound."""
     for name in names:
         yield name
-        if name >= bound and len(name) == _V2_LENGTH and name[:-_SUFFIX_LENGTH].isdigit():
+        if name >= bound and len(name) == _V2_LENGTH and name[:_V2_DIGITS].isdigit():
             return
+
+
+def _parsed(store: Store, names: list[str]) -> VersionList:
+    parsed = {name: found for name in names if (found := parse_manifest_name(name))}
+    attached = {name: found for name, found in parsed.items() if not found.detached}
+    schemes = {each.scheme for each in attached.values()}
+    if len(schemes) > 1:
+        raise FormatError(
+            f"{store.uri}/{VERSIONS_DIR} mixes V1 and V2 manifest names "
+            f"(for example {min(attached, key=len)} and {max(attached, key=len)}); "
+            "one of the schemes must go"
+        )
+    scheme = schemes.pop() if schemes else NamingScheme.V2
+    versions = sorted({each.version for each in attached.values()}, reverse=True)
+    return VersionList(scheme, tuple(versions), len(names))
 
 
 def load_manifest(store: Store, version: Version, scheme: NamingScheme) -> Manifest:
@@ -217,9 +212,10 @@ def load_as_of(store: Store, moment: datetime) -> tuple[Manifest, NamingScheme]:
     """
     if not isinstance(moment, datetime):
         raise InvalidInputError(f"as_of takes a datetime, {moment!r} was given")
-    if moment.tzinfo is None:
-        moment = moment.astimezone(UTC)
-    limit = int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1_000
+    try:
+        limit = int((moment.astimezone(UTC) - _EPOCH) / timedelta(microseconds=1)) * 1_000
+    except (OverflowError, ValueError) as cause:
+        raise InvalidInputError(f"as_of {moment!r} is out of range: {cause}") from cause
     found = list_versions(store)
     if not found.versions:
         raise _no_table(store)

@@ -1,7 +1,7 @@
 """Rows in, operation out: writing the data files that a transaction will name.
 
-Nothing that is written here is visible until a commit says so. The files of a write that a
-conflict keeps out are removed again; where there is doubt they stay.
+Nothing that is written here is visible until a commit says so. The files of a write whose
+commit is proven to have failed are removed again; where there is doubt they stay.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from lancewood.engine.arrow_input import as_reader
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.limits import FileLimits, check_file_version
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import ConflictError, StorageError
+from lancewood.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    LancewoodError,
+    StorageError,
+)
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.format.layout import DATA_DIR
 from lancewood.format.schema import encode_schema
@@ -68,6 +73,8 @@ def write_anew(
     first_id: int = 0,
 ) -> Overwrite:
     """Write rows under a new schema, whose field ids count from ``first_id``."""
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
     reader = as_reader(data, schema)
     new = schema_from_arrow(reader.schema if schema is None else schema, first_id=first_id)
     fragments = _write(store, reader, new, file_version, limits)
@@ -105,15 +112,20 @@ def first_field_id(head: ManifestHead) -> int:
 
 
 def commit_written(snapshot: Snapshot, transaction: Transaction, policy: CommitPolicy) -> Snapshot:
-    """Commit what was just written here; remove the files if it is proven not to have landed."""
+    """Commit one operation that was just written here.
+
+    A commit that fails with anything but CommitUnknownError has not landed; its files go.
+    """
     try:
         return snapshot.commit(transaction, policy)
-    except ConflictError:
-        discard(snapshot.place.store, transaction)
+    except CommitUnknownError:
+        raise
+    except LancewoodError:
+        _discard(snapshot.place.store, transaction)
         raise
 
 
-def discard(store: Store, transaction: Transaction) -> None:
+def _discard(store: Store, transaction: Transaction) -> None:
     """Remove the data files of a transaction that did not land. Best effort: cleanup finds the
     rest by age."""
     fragments: Iterable[Fragment] = (

@@ -28,7 +28,7 @@ from lancewood.format.schema import MAX_DEPTH
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema
 
-RESERVED_NAMES = frozenset(SYSTEM_COLUMNS)
+RESERVED_NAMES = frozenset({*SYSTEM_COLUMNS, "_rowoffset"})
 
 
 def schema_from_arrow(arrow: pa.Schema, *, first_id: int = 0) -> Schema:
@@ -63,7 +63,12 @@ def to_arrow_field(field: Field) -> pa.Field:
     if not name or name.startswith(b"lance."):
         return arrow
     # Passing through the C interface turns storage and metadata into the registered type.
-    return pa.schema(pa.schema([arrow])).field(0)
+    try:
+        return pa.schema(pa.schema([arrow])).field(0)
+    except (pa.ArrowException, ValueError, TypeError) as cause:
+        raise FormatError(
+            f"field {field.name!r} cannot be the extension type {name!r}: {cause}"
+        ) from cause
 
 
 def check_names(schema: Schema) -> None:
@@ -73,6 +78,11 @@ def check_names(schema: Schema) -> None:
         if "." in top.name:
             raise InvalidInputError(
                 f"column name {top.name!r} is not allowed: it contains '.'", column=top.name
+            )
+        if "`" in top.name or "\0" in top.name:
+            raise InvalidInputError(
+                f"column name {top.name!r} is not allowed: it contains a backtick or NUL",
+                column=top.name,
             )
         if top.name in RESERVED_NAMES:
             raise InvalidInputError(
@@ -107,6 +117,8 @@ def _to_arrow_type(field: Field) -> pa.DataType:
         if len(entries.children) != 2:
             raise FormatError(f"map {field.name!r} needs both key and value", column=field.name)
         key, value = entries.children
+        if key.nullable:
+            raise FormatError(f"map {field.name!r} has a key that may be null", column=field.name)
         return pa.map_(to_arrow_field(key), to_arrow_field(value))
     return decode_leaf_type(kind)
 
@@ -146,7 +158,7 @@ def _from_arrow(arrow: pa.Field, path: str, depth: int, ids: Iterator[FieldId]) 
         text, below = f"fixed_size_list:struct:{kind.list_size}", [kind.value_field]
     else:
         text = encode_leaf_type(kind)
-    if text is None or (text == "struct" and not below):
+    if text is None or (text == "struct" and not below) or _has_no_width(text):
         raise UnsupportedError(
             f"column {path!r} has type {arrow.type}, which Lance tables cannot hold; "
             "cast it to another type",
@@ -157,15 +169,23 @@ def _from_arrow(arrow: pa.Field, path: str, depth: int, ids: Iterator[FieldId]) 
     return Field(own_id, arrow.name, text, arrow.nullable, metadata, tuple(children))
 
 
+def _has_no_width(logical_type: str) -> bool:
+    return logical_type.startswith("fixed_size") and logical_type.endswith(":0")
+
+
 def _storage(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _text_keys(metadata: dict[bytes, bytes]) -> dict[str, bytes]:
     try:
+        for value in metadata.values():
+            value.decode()
         return {key.decode(): value for key, value in metadata.items()}
     except UnicodeDecodeError as cause:
-        raise InvalidInputError(f"a metadata key is not UTF-8: {cause.object!r}") from cause
+        raise InvalidInputError(
+            f"metadata of a column or schema is not UTF-8: {cause.object!r}; encode it as text"
+        ) from cause
 
 
 class _ArrowSchema(ctypes.Structure):

@@ -123,9 +123,11 @@ def check_file_name(name: str, what: str) -> str:
 def find_base(bases: Iterable[table_pb2.BasePath], base_id: BaseId) -> table_pb2.BasePath:
     """The base path with that id; raises FormatError if the manifest declares none."""
     known = list(bases)
-    for each in known:
-        if each.id == base_id:
-            return each
+    found = [each for each in known if each.id == base_id]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise FormatError(f"base path {base_id} is declared {len(found)} times", base_id=base_id)
     ids = ", ".join(str(each.id) for each in known) or "none"
     raise FormatError(
         f"a file refers to base path {base_id}, but the manifest declares {ids}", base_id=base_id

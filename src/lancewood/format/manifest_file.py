@@ -10,7 +10,7 @@ import struct
 from google.protobuf.message import DecodeError
 
 from lancewood.errors import FormatError, UnsupportedError
-from lancewood.model.manifest import Manifest
+from lancewood.model.manifest import Manifest, peek_fragment_id
 from lancewood.proto import table_pb2
 
 MAGIC = b"LANC"
@@ -47,11 +47,7 @@ def decode_manifest_file(data: bytes, *, name: str) -> Manifest:
         name=name,
         size=len(data),
     )
-    if not message.HasField("max_fragment_id") and message.fragments:
-        highest = max(each.id for each in manifest.fragments)
-        if highest > _U32_MAX:
-            raise FormatError(f"{name}: fragment id {highest} is out of range", file=name)
-        message.max_fragment_id = highest
+    _raise_fragment_mark(manifest)
     return manifest
 
 
@@ -112,6 +108,21 @@ def _transaction_slice(data: bytes, message: table_pb2.Manifest, name: str) -> b
     if inline is None:
         inline = _slice(data, message, "transaction_section_deprecated", name)
     return inline
+
+
+def _raise_fragment_mark(manifest: Manifest) -> None:
+    """Fill in a mark of fragment ids that is missing or too low: ids must never come twice."""
+    message, name = manifest.message, manifest.name
+    if not message.fragments:
+        return
+    highest = peek_fragment_id(message.fragments[-1], name)
+    if not message.HasField("max_fragment_id"):
+        highest = max(each.id for each in manifest.fragments)
+    elif highest <= message.max_fragment_id:
+        return
+    if highest > _U32_MAX:
+        raise FormatError(f"{name}: fragment id {highest} is out of range", file=name)
+    message.max_fragment_id = highest
 
 
 def _check_supported(message: table_pb2.Manifest, name: str) -> None:

@@ -194,6 +194,13 @@ class RowIdSequence(_Runs):
         what = "row id sequence"
         message = rowids_pb2.RowIdSequence()
         parse_sequence(message, data, what)
+        if len(message.segments) == 1 and message.segments[0].WhichOneof("segment") == "range":
+            only = message.segments[0].range
+            if only.start <= only.end:
+                check_total(what, only.end - only.start, check_length)
+                made = cls._single(only.start, only.end - only.start)
+                made._encoded = bytes(data)
+                return made
         parts = [decode_segment(each, what) for each in message.segments]
         check_total(what, sum(count for _, _, count in parts), check_length)
         firsts = np.concatenate([_NO_VALUES, *(each[0] for each in parts)])

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lancewood.errors import NotFoundError
 from lancewood.model.ids import FieldId
 from lancewood.proto import schema_pb2
 
@@ -77,17 +76,12 @@ class Schema:
         """Every field of the tree by its id."""
         return {each.id: each for each in self.walk()}
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the top-level columns."""
         return tuple(each.name for each in self.fields)
 
-    def column(self, name: str) -> Field:
-        """The top-level field of that name; raises NotFoundError."""
-        for each in self.fields:
-            if each.name == name:
-                return each
-        raise NotFoundError(
-            f"column {name!r} not found: the table has {', '.join(self.names) or 'no columns'}",
-            column=name,
-        )
+    @cached_property
+    def by_name(self) -> Mapping[str, Field]:
+        """The top-level fields by name."""
+        return {each.name: each for each in self.fields}

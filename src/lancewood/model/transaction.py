@@ -36,10 +36,9 @@ class Transaction:
         """A transaction with a fresh identity."""
         if not operations:
             raise InvalidInputError("a transaction needs at least one operation, none was given")
-        facts = dict(properties or {})
-        if message is not None:
-            facts[MESSAGE_PROPERTY] = message
-        return cls(read_version, str(uuids.uuid4()), operations, facts)
+        return cls(
+            read_version, str(uuids.uuid4()), operations, commit_properties(message, properties)
+        )
 
     @property
     def operation(self) -> Operation:
@@ -80,3 +79,26 @@ class Transaction:
     def rebased(self, read_version: Version) -> Transaction:
         """The same transaction, built on another version."""
         return replace(self, read_version=read_version)
+
+
+def commit_properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
+    """A commit's message and properties as one map; raises InvalidInputError for other things."""
+    if properties is not None and not isinstance(properties, Mapping):
+        raise InvalidInputError(f"properties takes a map of texts, got {properties!r}")
+    facts = dict(properties or {})
+    if message is not None:
+        facts[MESSAGE_PROPERTY] = message
+    for key, value in facts.items():
+        check_text("a property's key", key)
+        check_text("the message" if key == MESSAGE_PROPERTY else f"property {key!r}", value)
+    return facts
+
+
+def check_text(what: str, value: object) -> None:
+    """Raises InvalidInputError unless the value is a text that can be written down."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{what} must be a text, got {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"{what} is not valid text: {value!r}") from cause

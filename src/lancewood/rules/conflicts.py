@@ -10,7 +10,7 @@ that is missing or whose operation is unknown conflicts with everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
@@ -60,19 +60,22 @@ class Verdict:
     reason: str = ""
 
 
-_FINE = Verdict(Outcome.COMPATIBLE)
+COMPATIBLE = Verdict(Outcome.COMPATIBLE)
 _SEVERITY = (Outcome.COMPATIBLE, Outcome.RETRY, Outcome.INCOMPATIBLE)
 
 
 def judge(mine: Transaction, theirs: Transaction) -> Verdict:
     """What a transaction that landed first means for mine: the severest of all pairs."""
-    worst = _FINE
-    for my_operation in mine.operations:
-        for their_operation in theirs.operations:
-            verdict = judge_operations(my_operation, their_operation)
-            if _SEVERITY.index(verdict.outcome) > _SEVERITY.index(worst.outcome):
-                worst = verdict
-    return worst
+    return severest(
+        judge_operations(my_operation, their_operation)
+        for my_operation in mine.operations
+        for their_operation in theirs.operations
+    )
+
+
+def severest(verdicts: Iterable[Verdict]) -> Verdict:
+    """The first of the most severe verdicts."""
+    return max(verdicts, key=lambda each: _SEVERITY.index(each.outcome), default=COMPATIBLE)
 
 
 def judge_operations(mine: Operation, theirs: Operation) -> Verdict:
@@ -82,7 +85,7 @@ def judge_operations(mine: Operation, theirs: Operation) -> Verdict:
 
 
 def _fine(mine: Operation, theirs: Operation) -> Verdict:
-    return _FINE
+    return COMPATIBLE
 
 
 def _incompatible(mine: Operation, theirs: Operation, because: str = "") -> Verdict:
@@ -121,7 +124,7 @@ def touched_fragments(operation: Operation) -> frozenset[FragmentId]:
 def _if_fragments_meet(mine: Operation, theirs: Operation) -> Verdict:
     common = sorted(touched_fragments(mine) & touched_fragments(theirs))
     if not common:
-        return _FINE
+        return COMPATIBLE
     shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
     noun = "fragment" if len(common) == 1 else "fragments"
     return _retry(mine, theirs, f"both change {noun} {shown}")
@@ -132,13 +135,13 @@ def _if_nulls_may_vanish(mine: Operation, theirs: Operation) -> Verdict:
     for each in (mine, theirs):
         if isinstance(each, Merge | Project) and not each.preserves_nullability:
             return _retry(mine, theirs, "the schema change may make a column non-nullable")
-    return _FINE
+    return COMPATIBLE
 
 
 def _update_after_append(mine: Update, theirs: Append) -> Verdict:
     if mine.inserted_rows is not None:
         return _retry(mine, theirs, "the appended rows may hold keys that this upsert inserts")
-    return _FINE
+    return COMPATIBLE
 
 
 def _update_after_update(mine: Update, theirs: Update) -> Verdict:
@@ -150,7 +153,7 @@ def _update_after_update(mine: Update, theirs: Update) -> Verdict:
 def _if_wal_meets(mine: Update, theirs: UpdateMemWalState) -> Verdict:
     if mine.compacted_sstables:
         return _retry(mine, theirs, "both change the write-ahead log")
-    return _FINE
+    return COMPATIBLE
 
 
 def _overwrite_after_overwrite(mine: Overwrite, theirs: Overwrite) -> Verdict:
@@ -170,7 +173,7 @@ def _if_overwrite_sets_same_config(mine: Operation, theirs: Operation) -> Verdic
     if common or (other.config.replace and one.config_upserts):
         keys = ", ".join(common) or "as a whole"
         return _incompatible(mine, theirs, f"both set the configuration {keys}")
-    return _FINE
+    return COMPATIBLE
 
 
 def _index_after_update(mine: CreateIndex, theirs: Update) -> Verdict:
@@ -178,7 +181,7 @@ def _index_after_update(mine: CreateIndex, theirs: Update) -> Verdict:
     for index in mine.new_indices:
         if index.touches(changed) and not index.fragments.isdisjoint(_bitmap(theirs)):
             return _retry(mine, theirs, f"the column of index {index.name!r} was rewritten")
-    return _FINE
+    return COMPATIBLE
 
 
 def _bitmap(operation: Operation) -> BitMap:
@@ -189,7 +192,7 @@ def _index_after_index(mine: CreateIndex, theirs: CreateIndex) -> Verdict:
     my_names = {each.name for each in (*mine.new_indices, *mine.removed_indices)}
     their_names = {each.name for each in (*theirs.new_indices, *theirs.removed_indices)}
     common = sorted(my_names & their_names)
-    return _retry(mine, theirs, f"both change index {', '.join(common)}") if common else _FINE
+    return _retry(mine, theirs, f"both change index {', '.join(common)}") if common else COMPATIBLE
 
 
 def _if_index_covers_rewritten(mine: Operation, theirs: Operation) -> Verdict:
@@ -200,7 +203,7 @@ def _if_index_covers_rewritten(mine: Operation, theirs: Operation) -> Verdict:
     for each in index.new_indices:
         if not each.fragments.isdisjoint(old):
             return _retry(mine, theirs, f"index {each.name!r} covers rewritten fragments")
-    return _FINE
+    return COMPATIBLE
 
 
 def _if_index_on_replaced_field(mine: Operation, theirs: Operation) -> Verdict:
@@ -211,7 +214,7 @@ def _if_index_on_replaced_field(mine: Operation, theirs: Operation) -> Verdict:
     for each in index.new_indices:
         if each.touches(fields):
             return _retry(mine, theirs, f"the column of index {each.name!r} was replaced")
-    return _FINE
+    return COMPATIBLE
 
 
 def _replaced_fields(operation: DataReplacement) -> frozenset[FieldId]:
@@ -223,13 +226,13 @@ def _replaced_fields(operation: DataReplacement) -> frozenset[FieldId]:
 def _if_schema_metadata_changes(mine: Operation, theirs: Operation) -> Verdict:
     if any(isinstance(each, UpdateConfig) and each.touches_schema for each in (mine, theirs)):
         return _retry(mine, theirs, "schema or field metadata changed")
-    return _FINE
+    return COMPATIBLE
 
 
 def _if_restore_meets_schema_metadata(mine: Operation, theirs: Operation) -> Verdict:
     if any(isinstance(each, UpdateConfig) and each.touches_schema for each in (mine, theirs)):
         return _incompatible(mine, theirs, "schema or field metadata changed")
-    return _FINE
+    return COMPATIBLE
 
 
 def _config_after_config(mine: UpdateConfig, theirs: UpdateConfig) -> Verdict:
@@ -241,7 +244,7 @@ def _config_after_config(mine: UpdateConfig, theirs: UpdateConfig) -> Verdict:
         return _incompatible(mine, theirs, "both change the schema's metadata")
     if set(mine.field_metadata) & set(theirs.field_metadata):
         return _incompatible(mine, theirs, "both change the metadata of one field")
-    return _FINE
+    return COMPATIBLE
 
 
 def _keys_meet(mine: MapUpdate, theirs: MapUpdate) -> bool:
@@ -254,7 +257,7 @@ def _replacement_after_delete(mine: DataReplacement, theirs: Delete) -> Verdict:
     gone = touched_fragments(mine) & frozenset(theirs.deleted_fragment_ids)
     if gone:
         return _incompatible(mine, theirs, f"fragment {min(gone)} was deleted")
-    return _FINE
+    return COMPATIBLE
 
 
 def _replacement_after_update(mine: DataReplacement, theirs: Update) -> Verdict:
@@ -273,7 +276,7 @@ def _replacement_after_project(mine: DataReplacement, theirs: Project) -> Verdic
 
 def _replacement_after_replacement(mine: DataReplacement, theirs: DataReplacement) -> Verdict:
     if _replaced_fields(mine).isdisjoint(_replaced_fields(theirs)):
-        return _FINE
+        return COMPATIBLE
     return _if_fragments_meet(mine, theirs)
 
 
@@ -283,7 +286,7 @@ def _bases_after_bases(mine: UpdateBases, theirs: UpdateBases) -> Verdict:
             same_name = one.HasField("name") and other.HasField("name") and one.name == other.name
             if one.path == other.path or same_name or (one.id and one.id == other.id):
                 return _incompatible(mine, theirs, f"both add the base path {one.path!r}")
-    return _FINE
+    return COMPATIBLE
 
 
 Rule: TypeAlias = Callable[[Any, Any], Verdict]

@@ -71,7 +71,11 @@ class Store(Protocol):
         """All objects below a directory, in any order; none if there is no such directory."""
 
     def names(self, directory: str) -> Iterator[str]:
-        """The bare names of the objects directly in a directory, without those deeper down."""
+        """The bare names of the objects directly in a directory, without those deeper down.
+
+        On a disk the name of a subdirectory may be among them: telling it from a file would
+        double the cost of a long listing.
+        """
 
     def stamp(self, directory: str) -> object | None:
         """A value that is another one after an object was created or removed in a directory.

@@ -69,8 +69,6 @@ class DiskStore:
         self._top = f"/{root}" if root else ""
         self._known: set[str] = set()
         """Directories that are no symbolic links, as keys from the top."""
-        self._has_own_times: bool | None = None
-        """Whether the times of directories can be believed; None before anyone asked."""
         self._settled: set[str] = set()
         """Directories whose own names are durable, as paths."""
 
@@ -109,13 +107,11 @@ class DiskStore:
 
     def stamp(self, directory: str) -> object | None:
         path = self._directory(check_directory(directory))
-        if self._has_own_times is None:
-            self._has_own_times = keeps_directory_times(path)
-        if not self._has_own_times:
-            return None
         try:
             found = os.stat(path)
         except OSError:
+            return None
+        if not keeps_directory_times(path, found.st_dev):
             return None
         return found.st_dev, found.st_ino, found.st_mtime_ns
 
@@ -365,8 +361,12 @@ def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
 
 
 def _names(path: str) -> Iterator[str]:
-    with _scanned(path) as entries:
-        names = [each.name for each in entries if each.is_file(follow_symlinks=False)]
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    except OSError as error:
+        raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
     return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
 
 

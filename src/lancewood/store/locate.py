@@ -30,7 +30,11 @@ def open_store(
     ``PathLike`` is always a path. ``storage_options`` are credentials and endpoints of object
     stores: nothing here reads them. Raises ``UnsupportedError`` for any other scheme.
     """
+    if not isinstance(uri, str | os.PathLike):
+        raise InvalidInputError(f"a uri is a text or a path, got {uri!r}")
     text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise InvalidInputError(f"a uri is a text or a path of text, got {uri!r}")
     scheme = _SCHEME.match(text) if isinstance(uri, str) else None
     if scheme is None:
         return DiskStore(text, fsync)

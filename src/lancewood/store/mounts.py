@@ -9,15 +9,23 @@ from __future__ import annotations
 import os
 
 _TABLE = "/proc/self/mountinfo"
-_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
+LOCAL_KINDS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
 
 
-def keeps_directory_times(path: str, table: str = _TABLE) -> bool:
-    """Whether a directory there shows at once, to everyone, that its names changed."""
-    return _kind(os.path.realpath(path), table) in _LOCAL
+_known: dict[int, bool] = {}
 
 
-def _kind(path: str, table: str) -> str | None:
+def keeps_directory_times(path: str, device: int) -> bool:
+    """Whether a directory there shows at once, to everyone, that its names changed.
+
+    ``device`` is the number of its file system, under which the answer is remembered.
+    """
+    if device not in _known:
+        _known[device] = mount_kind(os.path.realpath(path)) in LOCAL_KINDS
+    return _known[device]
+
+
+def mount_kind(path: str, table: str = _TABLE) -> str | None:
     """The type of the file system with the longest mount point above the path."""
     try:
         with open(table, encoding="utf-8", errors="surrogateescape") as lines:

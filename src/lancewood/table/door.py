@@ -15,6 +15,7 @@ from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.versions import newest_version
+from lancewood.errors import InvalidInputError
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
@@ -44,7 +45,7 @@ def create(
         schema=schema,
         stable_row_ids=stable_row_ids,
         file_version=DEFAULT_FILE_VERSION if file_version is None else file_version,
-        limits=FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file),
+        limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
         message=message,
         properties=properties,
     )
@@ -96,5 +97,9 @@ def _place(
     allowed_bases: Sequence[str] | None = None,
 ) -> Place:
     store = open_store(uri, storage_options=storage_options, fsync=fsync)
+    if isinstance(allowed_bases, str) or not all(
+        isinstance(each, str) for each in allowed_bases or ()
+    ):
+        raise InvalidInputError(f"allowed_bases takes a list of places, got {allowed_bases!r}")
     allowed = None if allowed_bases is None else tuple(allowed_bases)
     return Place(store, storage_options, allowed)

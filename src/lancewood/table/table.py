@@ -17,17 +17,17 @@ from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.config import config_update, text_update
 from lancewood.engine.history import VersionInfo, iterate_versions
 from lancewood.engine.limits import FileLimits
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.scan import plan_scan
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.stats import TableStats, table_stats
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.write import commit_written, write_append, write_overwrite
 from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId, Version
+from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Operation, Restore, UpdateConfig
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Transaction, commit_properties
 from lancewood.table.scan import Scan
 
 
@@ -110,7 +110,7 @@ class Table:
 
     def count_rows(self, where: str | None = None) -> int:
         """How many rows there are; without a filter no data file is opened."""
-        return self._plan(where=where).count()
+        return plan_scan(self._snapshot, where=where).count()
 
     def stats(self) -> TableStats:
         """Rows, fragments, files and bytes, from the manifest."""
@@ -165,12 +165,9 @@ class Table:
 
         ``fragment_ids`` reads only those, so that several processes can share the work.
         """
-        chosen = None
-        if fragment_ids is not None:
-            manifest = self._snapshot.manifest
-            chosen = tuple(manifest.fragment(FragmentId(each)) for each in fragment_ids)
         return Scan(
-            self._plan(
+            plan_scan(
+                self._snapshot,
                 columns=columns,
                 where=where,
                 limit=limit,
@@ -178,7 +175,7 @@ class Table:
                 batch_rows=batch_rows,
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
-                fragments=chosen,
+                fragment_ids=fragment_ids,
             )
         )
 
@@ -231,9 +228,10 @@ class Table:
         serializable: bool = False,
     ) -> Table:
         """Add rows. Columns are matched by name; a missing nullable one becomes null."""
-        limits = FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file)
+        limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
+        facts = commit_properties(message, properties)
         written = write_append(self._snapshot, data, limits)
-        return self._commit_written(written, message, properties, serializable)
+        return self._commit_written(written, facts, serializable)
 
     def overwrite(
         self,
@@ -248,9 +246,10 @@ class Table:
         serializable: bool = False,
     ) -> Table:
         """Replace schema and rows. Configuration and metadata stay; older versions too."""
-        limits = FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file)
+        limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
+        facts = commit_properties(message, properties)
         written = write_overwrite(self._snapshot, data, schema, file_version, limits)
-        return self._commit_written(written, message, properties, serializable)
+        return self._commit_written(written, facts, serializable)
 
     def set_config(
         self,
@@ -293,7 +292,7 @@ class Table:
 
         Fragments pickle, so that other processes can write and one can commit.
         """
-        limits = FileLimits(max_rows=max_rows_per_file, max_bytes=max_bytes_per_file)
+        limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
         return write_append(self._snapshot, data, limits).fragments
 
     def transaction(
@@ -309,22 +308,18 @@ class Table:
 
     def commit(self, transaction: Transaction, *, serializable: bool = False) -> Table:
         """Commit a transaction, for example one whose fragments other machines have written."""
+        if not isinstance(transaction, Transaction):
+            raise InvalidInputError(f"commit takes a transaction, got {transaction!r}")
         policy = CommitPolicy(serializable=serializable)
         return Table(self._snapshot.commit(transaction, policy))
-
-    def _plan(
-        self, *, columns: Sequence[str] | None = None, where: str | None = None, **rest: Any
-    ) -> ScanPlan:
-        return ScanPlan(self._snapshot, ScanRequest(columns=columns, where=where, **rest))
 
     def _commit_written(
         self,
         operation: Operation,
-        message: str | None,
-        properties: Mapping[str, str] | None,
+        properties: Mapping[str, str],
         serializable: bool,
     ) -> Table:
-        transaction = self.transaction(operation, message=message, properties=properties)
+        transaction = self.transaction(operation, properties=properties)
         policy = CommitPolicy(serializable=serializable)
         return Table(commit_written(self._snapshot, transaction, policy))
 

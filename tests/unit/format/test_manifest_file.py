@@ -111,7 +111,7 @@ def test_flipped_bytes_give_a_right_answer_or_a_typed_error() -> None:
 
 def test_opening_decodes_no_fragment() -> None:
     made = message()
-    made.fragments.append(b"\xff\xff not a fragment")
+    made.fragments.insert(1, b"\xff\xff not a fragment")
     data = encode_manifest_file(made, index_section=None, transaction_section=None)
     manifest = decode_manifest_file(data, name="m")
     assert manifest.fragment_count == 4

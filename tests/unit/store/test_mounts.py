@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lancewood.store.mounts import keeps_directory_times
+from lancewood.store.mounts import LOCAL_KINDS, mount_kind
 
 TABLE = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -28,8 +28,8 @@ broken line
 def test_the_longest_mount_point_decides(tmp_path: Path, path: str, expected: bool) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(TABLE)
-    assert keeps_directory_times(path, str(table)) is expected
+    assert (mount_kind(path, str(table)) in LOCAL_KINDS) is expected
 
 
 def test_without_a_table_nothing_is_believed(tmp_path: Path) -> None:
-    assert not keeps_directory_times("/", str(tmp_path / "missing"))
+    assert mount_kind("/", str(tmp_path / "missing")) is None

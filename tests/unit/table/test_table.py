@@ -96,9 +96,13 @@ def test_drop_removes_what_the_format_owns_and_nothing_else(tmp_path: Path) -> N
     uri = tmp_path / "t.lance"
     lw.create(uri, ROWS).append(ROWS)
     (uri / "notes.txt").write_text("mine")
+    (uri / "data" / "holiday.jpg").write_text("mine")
+    (uri / "data" / "deeper").mkdir()
+    (uri / "data" / "deeper" / "x.lance").write_text("mine")
     lw.drop(uri)
     assert not lw.exists(uri)
-    assert [each.name for each in uri.iterdir()] == ["notes.txt"]
+    left = sorted(each.name for each in uri.rglob("*") if each.is_file())
+    assert left == ["holiday.jpg", "notes.txt", "x.lance"]
     assert lw.create(uri, ROWS).version == 1
 
 
@@ -111,7 +115,13 @@ def test_a_handle_on_a_dropped_table_writes_nothing_into_its_successor(uri: str)
     lw.create(uri, ROWS)
     with pytest.raises(lw.NotFoundError, match="dropped or replaced"):
         old.set_config({"a": "b"})
-    assert lw.open(uri).version == 1
+    lw.open(uri).append(ROWS)
+    with pytest.raises(lw.NotFoundError, match="dropped and made again"):
+        old.append(ROWS)
+    with pytest.raises(lw.NotFoundError, match="dropped and made again"):
+        old.set_config({"a": "b"})
+    assert lw.open(uri).version == 2
+    assert lw.open(uri).to_arrow().num_rows == 200
 
 
 def test_drop_refuses_a_table_with_named_versions(tmp_path: Path) -> None:
@@ -244,7 +254,8 @@ def test_columns_come_in_the_order_asked_for(table: lw.Table) -> None:
     [
         (["b"], "column 'b' not found: the table has a, s"),
         (["a", "a"], "'a' is asked for twice"),
-        ("a", "takes a list of names, the text 'a' was given"),
+        ("a", "columns takes a list, got 'a'"),
+        (5, "columns takes a list, got 5"),
         ([1], "takes a list of names, it holds 1"),
         (["a.x"], "'a.x' not found"),
     ],
@@ -271,6 +282,69 @@ def test_limit_and_offset_cut_across_fragments(table: lw.Table, offset: int, lim
 def test_negative_numbers_are_refused(table: lw.Table, name: str) -> None:
     with pytest.raises(lw.InvalidInputError, match=name):
         table.scan(**{name: -1})  # type: ignore[arg-type]
+
+
+def test_a_generator_of_names_is_as_good_as_a_list(table: lw.Table) -> None:
+    assert table.scan(each for each in ["s", "a"]).to_arrow().schema.names == ["s", "a"]  # type: ignore[arg-type]
+
+
+def test_numbers_beyond_every_table_are_no_trouble(table: lw.Table) -> None:
+    assert table.scan(where="a >= 0", limit=2**63, batch_rows=10**30).to_arrow() == ROWS
+    assert table.scan(offset=10**30).count() == 0
+    assert table.append(ROWS, max_rows_per_file=10**30).count_rows() == 200
+
+
+BAD_CALLS: dict[str, Any] = {
+    "offset": lambda t: t.scan(offset=None),
+    "fragment_ids": lambda t: t.scan(fragment_ids=["a"]),
+    "fragment_ids of a number": lambda t: t.scan(fragment_ids=0),
+    "where": lambda t: t.scan(where=5),
+    "commit": lambda t: t.commit(5),
+    "a column": lambda t: t.append(ROWS["a"]),
+    "message": lambda t: t.append(ROWS, message=123),
+    "message that is no text": lambda t: t.append(ROWS, message="\ud800"),
+    "properties": lambda t: t.append(ROWS, properties={"a": 1}),
+    "properties of numbers": lambda t: t.overwrite(ROWS, properties={1: "a"}),
+    "properties that are no map": lambda t: t.append(ROWS, properties="x"),
+    "as_of": lambda t: t.checkout(as_of=datetime.min),
+    "schema": lambda t: t.overwrite(ROWS, schema="x"),
+    "uri": lambda t: lw.open(None),  # type: ignore[arg-type]
+    "bytes": lambda t: lw.open(b"/tmp/x"),  # type: ignore[arg-type]
+    "allowed_bases": lambda t: lw.open(t.uri, allowed_bases="/"),
+    "allowed_bases of numbers": lambda t: lw.open(t.uri, allowed_bases=[5]),  # type: ignore[list-item]
+    "zero-width binary": lambda t: t.overwrite(pa.table({"c": pa.array([b""], pa.binary(0))})),
+    "metadata": lambda t: t.overwrite(
+        pa.table({"c": [1]}, schema=pa.schema([pa.field("c", pa.int64(), metadata={"k": b"\xff"})]))
+    ),
+    "backtick": lambda t: t.overwrite(pa.table({"a`b": [1]})),
+    "reserved": lambda t: t.overwrite(pa.table({"_rowoffset": [1]})),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CALLS)
+def test_a_bad_argument_is_told_before_anything_is_written(tmp_path: Path, name: str) -> None:
+    table = lw.create(tmp_path / "t.lance", ROWS)
+    before = sorted(each.name for each in tmp_path.rglob("*"))
+    with pytest.raises((lw.InvalidInputError, lw.UnsupportedError)):
+        BAD_CALLS[name](table)
+    assert sorted(each.name for each in tmp_path.rglob("*")) == before
+
+
+def test_an_error_that_is_kept_keeps_no_half_written_file(tmp_path: Path) -> None:
+    hint = {"lance-encoding:structural-encoding": "nonsense"}
+    bad = pa.table({"c": ["a"]}, schema=pa.schema([pa.field("c", pa.string(), metadata=hint)]))
+    with pytest.raises(lw.LancewoodError) as kept:
+        lw.create(tmp_path / "t.lance", bad, file_version="2.1")
+    assert kept.value
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+
+
+def test_two_thousand_columns_are_projected_in_one_pass(uri: str) -> None:
+    wide = pa.table({f"c{n}": [n] for n in range(2000)})
+    table = lw.create(uri, wide)
+    assert table.to_arrow() == wide
+    got = table.scan(["c1999", "c0"], "c7 = 7").to_arrow()
+    assert got.to_pylist() == [{"c1999": 1999, "c0": 0}]
 
 
 def test_filters_are_sql(table: lw.Table) -> None:
@@ -441,7 +515,10 @@ def test_config_and_metadata_are_set_and_removed(table: lw.Table) -> None:
     [
         ({"lance.nonsense": "1"}, "reserved"),
         ({"k": 1}, "must be a text"),
-        ({"": "x"}, "not empty"),
+        ({"": "x"}, "not be empty"),
+        ({"k": "\ud800"}, "not valid text"),
+        (None, "a map of texts"),
+        ([("a", "b")], "a map of texts"),
         ({}, "nothing to change"),
     ],
 )
