@@ -36,6 +36,7 @@ def run(scale: Scale, places: Places) -> Section:
     contenders = {
         "plain": (OURS, places.fast, False),
         PYLANCE: (PYLANCE, places.fast, False),
+        "on disk": (OURS, places.disk, False),
         "synced": (OURS, places.disk, True),
         "pylance on disk": (PYLANCE, places.disk, False),
     }
@@ -50,13 +51,15 @@ def run(scale: Scale, places: Places) -> Section:
     who = f"{scale.writers} processes"
     rows = (
         *_rows(who, rounds["plain"], rounds[PYLANCE], budgeted=True),
+        *_rows(f"{who}, on disk", rounds["on disk"], rounds["pylance on disk"], budgeted=True),
         *_rows(f"{who}, ours with fsync", rounds["synced"], rounds["pylance on disk"]),
     )
     return Section(
         name="contention",
         title="Processes appending to one table",
         note=f"{scale.appends_per_writer} appends of {ROWS_PER_APPEND} rows each, all started "
-        f"together, handles kept; on {places.fast_name}, the lines with fsync on disk. Errors "
+        f"together, handles kept; on {places.fast_name} where not said otherwise, the lines with "
+        "fsync on disk. Errors "
         "and rows are totals of all rounds, the first included.",
         rows=rows,
     )

@@ -121,6 +121,7 @@ class _Attempt:
         self._scheme = scheme
         self._policy = policy
         self._whole = transaction
+        self._encoded: tuple[Transaction, bytes] | None = None
         self._steps = list(transaction.steps())
         self._newest = base
         self._columns = ColumnWatch(base.fields, transaction.operations)
@@ -192,7 +193,7 @@ class _Attempt:
             version=self._policy.publisher.next_version(newest.version),
             timestamp_ns=self._policy.clock(),
             transaction_file=transaction_name(step.read_version, step.uuid),
-            transaction=encode_transaction(step),
+            transaction=self._encode(step),
             library=LIBRARY,
             library_version=RELEASE,
         )
@@ -200,7 +201,13 @@ class _Attempt:
 
     def _write_transaction(self, step: Transaction) -> None:
         name = transaction_name(step.read_version, step.uuid)
-        self._store.put(transaction_key(name), encode_transaction(step))
+        self._store.put(transaction_key(name), self._encode(step))
+
+    def _encode(self, step: Transaction) -> bytes:
+        """The bytes of a step; those of the last one are kept, for it is built again and again."""
+        if self._encoded is None or self._encoded[0] is not step:
+            self._encoded = step, encode_transaction(step)
+        return self._encoded[1]
 
     def _catch_up(self) -> None:
         """Judge every version since the newest one we know, oldest first.

@@ -107,22 +107,21 @@ def _gather(
     numbers, begins = np.unique(owner[order], return_index=True)
     picks = np.split(order, begins[1:])
 
-    def fetch(number: int, pick: _Ints) -> pa.Table:
+    def fetch(number: int, pick: _Ints) -> tuple[pa.Table, _Ints]:
+        """Each row once, in the order of the file, and where each that was asked for stands."""
         facts = RowFacts(snapshot, snapshot.manifest.fragments[number])
-        offsets = offsets_of(facts, values[pick])
-        unique, back = np.unique(offsets, return_inverse=True)
-        rows = _take(facts, projection, unique, schema)
-        return rows if _is_sorted(offsets) else rows.take(back)
+        unique, back = np.unique(offsets_of(facts, values[pick]), return_inverse=True)
+        return _take(facts, projection, unique, schema), back
 
-    parts = list(run_all([partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False)]))
-    if not parts:
-        return schema.empty_table()
+    tasks = [partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False)]
+    places = np.empty(len(order), np.int64)
+    parts, before = [schema.empty_table()], 0
+    for pick, (rows, back) in zip(picks, run_all(tasks), strict=False):
+        places[pick] = back + before
+        parts.append(rows)
+        before += rows.num_rows
     together = pa.concat_tables(parts)
-    if _is_sorted(order):
-        return together
-    back = np.empty(len(order), np.int64)
-    back[order] = np.arange(len(order))
-    return together.take(back)
+    return together if _counts_up(places, before) else together.take(places)
 
 
 def _take(facts: RowFacts, projection: Projection, offsets: _Ints, schema: pa.Schema) -> pa.Table:
@@ -164,5 +163,6 @@ def _numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
     return numbers.astype(np.uint64)
 
 
-def _is_sorted(numbers: _Ints) -> bool:
-    return bool(np.all(numbers[1:] > numbers[:-1]))
+def _counts_up(places: _Ints, rows: int) -> bool:
+    """Whether the rows stand where they were asked for already."""
+    return len(places) == rows and bool(np.all(places == np.arange(rows)))

@@ -153,8 +153,13 @@ _REASONS = {
 _is_in_the_making = re.compile(_IN_THE_MAKING + r"\Z").match
 
 
+_ORDINARY = re.compile(r"[A-Za-z0-9_%-][A-Za-z0-9_%.-]*(?:/[A-Za-z0-9_%-][A-Za-z0-9_%.-]*)*")
+
+
 def check_key(key: str) -> None:
     """Raise ``InvalidInputError`` for a key that no store takes; it could leave the root."""
+    if _ORDINARY.fullmatch(key):
+        return
     found = _REFUSED.search(key)
     if found:
         reason = _REASONS[str(found.lastgroup)]
