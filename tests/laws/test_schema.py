@@ -34,8 +34,9 @@ LEAVES = st.one_of(
     st.just(pa.json_()),
     st.just(pa.uuid()),
 )
-NAMES = st.text(min_size=1, max_size=6).filter(lambda each: "\0" not in each)
-METADATA = st.dictionaries(st.text(min_size=1, max_size=4), st.binary(max_size=4), max_size=2)
+NAMES = st.text(min_size=1, max_size=6).filter(lambda each: not {"\0", "`"} & set(each))
+VALUES = st.text(max_size=4).map(str.encode)
+METADATA = st.dictionaries(st.text(min_size=1, max_size=4), VALUES, max_size=2)
 
 
 def fields(kind: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.Field]:
