@@ -26,9 +26,11 @@ from lancewood.engine.transactions import (
 )
 from lancewood.engine.versions import load_manifest, versions_since
 from lancewood.errors import (
+    CommitUnknownError,
     ConflictError,
     IncompatibleConflictError,
     InvalidInputError,
+    LancewoodError,
     NotFoundError,
     RetryableConflictError,
     StorageError,
@@ -234,7 +236,7 @@ class _Attempt:
                 self._judge(gone, expected, newest=newer[0])
             theirs = load_transaction_of(self._store, version, self._scheme)
             if self._steps and theirs.uuid == self._steps[0].uuid:
-                self._has_landed(load_manifest(self._store, version, self._scheme))
+                self._has_landed(self._read_back(version))
             elif self._steps:
                 self._judge(theirs, version)
             else:
@@ -242,6 +244,17 @@ class _Attempt:
         if self._newest.version != newer[0]:
             self._newest = load_manifest(self._store, newer[0], self._scheme)
             check_writable(self._newest)
+
+    def _read_back(self, version: Version) -> Manifest:
+        """Our own version, found again. It is there, so failing to read it is not failing."""
+        try:
+            return load_manifest(self._store, version, self._scheme)
+        except LancewoodError as cause:
+            raise CommitUnknownError(
+                f"the commit landed as version {version} of {self._store.uri}, but cannot be read "
+                f"back: {cause}",
+                version=version,
+            ) from cause
 
     def _check_same_table(self) -> None:
         """Raises NotFoundError if the base version is no longer the one that we read.
