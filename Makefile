@@ -15,6 +15,7 @@ setup: $(STAMP) ## make .venv with the exact versions of requirements.lock
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv $(VENV)
+	@echo "installing the packages of requirements.lock, which takes a minute or two"
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

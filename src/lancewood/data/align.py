@@ -7,6 +7,7 @@ else, and does not look into files.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ class Alignment:
         columns = []
         for field, target in zip(self.schema.fields, self.arrow, strict=True):
             source = batch.column(field.name)
+            if pa.types.is_null(source.type):
+                source = pa.nulls(len(source), target.type)
             column = assemble(field, target.type, [Part(source)], len(source))
             _check_nulls(field, column, field.name)
             columns.append(column)
@@ -58,7 +61,7 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
     counts = Counter(data.names)
     problems += [f"column {name!r} occurs twice" for name, count in counts.items() if count > 1]
     known = set(table.names)
-    problems += [f"column {each!r} is not in the table" for each in data.names if each not in known]
+    problems += [_unknown(each, table.names) for each in data.names if each not in known]
     kept = []
     for field in table.fields:
         index = data.get_field_index(field.name)
@@ -72,10 +75,20 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
         problems.append("no column of the table is there")
     if problems:
         raise InvalidInputError(
-            "the data does not fit the table: " + _listed(problems), problems=problems
+            f"the data does not fit the table: {_listed(problems)}. Rename, cast or drop what "
+            "does not fit",
+            problems=problems,
         )
     schema = Schema(tuple(kept), table.metadata)
     return Alignment(schema, to_arrow_schema(schema).remove_metadata())
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    text = f"column {name!r} is not in the table"
+    if name.startswith("__index_level_"):
+        return f"{text} (it is the index of a pandas frame: use reset_index(drop=True))"
+    close = difflib.get_close_matches(name, names[:100], n=1)
+    return f"{text}, did you mean {close[0]!r}?" if close else text
 
 
 def _listed(problems: Sequence[str]) -> str:
@@ -85,6 +98,8 @@ def _listed(problems: Sequence[str]) -> str:
 
 def _match(field: Field, kind: pa.DataType, path: str, problems: list[str]) -> None:
     """Note what keeps a type of the data from being written as ``field``."""
+    if pa.types.is_null(kind) and field.nullable and path == field.name:
+        return
     target = to_arrow_field(field).type
     if isinstance(kind, pa.BaseExtensionType):
         wanted = target.extension_name if isinstance(target, pa.BaseExtensionType) else None
@@ -153,7 +168,9 @@ def _same_leaf(kind: pa.DataType, target: pa.DataType) -> bool:
             element = element.storage_type
         return _same_leaf(element, target.value_type)
     if pa.types.is_dictionary(target) and pa.types.is_dictionary(kind):
-        return bool(kind.index_type == target.index_type and kind.value_type == target.value_type)
+        return bool(
+            kind.index_type == target.index_type and _same_leaf(kind.value_type, target.value_type)
+        )
     if kind == target:
         return True
     return any(str(kind) in family and str(target) in family for family in (_TEXT, _BYTES))

@@ -189,5 +189,6 @@ def _leaf(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
     if array.type.equals(target, check_metadata=True):
         return array
     if pa.types.is_dictionary(target) and pa.types.is_dictionary(array.type):
-        return pa.DictionaryArray.from_arrays(array.indices, array.dictionary)
+        values = _leaf(array.dictionary, target.value_type, "")
+        return pa.DictionaryArray.from_arrays(array.indices, values)
     return array.cast(target)

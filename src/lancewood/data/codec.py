@@ -193,6 +193,14 @@ def _judge(
 ) -> LancewoodError:
     text = _SOURCE_PLACE.sub("", str(cause)).strip()
     lower = text.lower()
+    if (
+        any(each in lower for each in (*_NOT_FOUND, "not a directory"))
+        and broken is not FormatError
+    ):
+        return StorageError(
+            f"cannot write data file {location}: its directory cannot be made; {text}",
+            file=location,
+        )
     if any(each in lower for each in _NOT_FOUND):
         return NotFoundError(f"data file {location} not found", file=location)
     if "no object store provider" in lower:

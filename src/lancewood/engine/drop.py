@@ -41,6 +41,7 @@ def drop_table(store: Store, *, force: bool) -> None:
     for directory in OWNED_DIRS:
         store.delete(each.key for each in store.list(directory) if _is_ours(each.key))
         store.prune(directory)
+    store.prune("")
 
 
 def _is_ours(key: str) -> bool:

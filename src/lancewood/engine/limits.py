@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -45,7 +45,7 @@ def check_number(name: str, value: object, *, least: int = 0) -> int:
 
 def as_list(name: str, values: Iterable[T]) -> list[T]:
     """The values as a list; raises InvalidInputError for a text or what cannot be listed."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInputError(f"{name} takes a list, got {values!r}")
     return list(values)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lancewood.engine.fanout import run_all
 from lancewood.engine.fragments import open_fragment
+from lancewood.engine.limits import as_list
 from lancewood.engine.projection import Projection, project
 from lancewood.engine.rowid_index import positions_of
 from lancewood.engine.rows import RowFacts
@@ -115,12 +116,13 @@ def _gather(
 
     tasks = [partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False)]
     places = np.empty(len(order), np.int64)
-    parts, before = [schema.empty_table()], 0
+    parts: list[pa.Table] = []
+    before = 0
     for pick, (rows, back) in zip(picks, run_all(tasks), strict=False):
         places[pick] = back + before
         parts.append(rows)
         before += rows.num_rows
-    together = pa.concat_tables(parts)
+    together = pa.concat_tables(parts) if parts else schema.empty_table()
     return together if _counts_up(places, before) else together.take(places)
 
 
@@ -147,12 +149,12 @@ def _numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
         numbers = np.asarray(values)
         if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
             raise InvalidInputError(
-                f"{what} takes one list of whole numbers, got {numbers.ndim} dimensions of "
-                f"{numbers.dtype}"
+                f"{what} takes one list of whole numbers, got an array of {numbers.dtype} with "
+                f"the shape {numbers.shape}"
             )
     else:
         try:
-            listed = [operator.index(each) for each in values]
+            listed = [operator.index(each) for each in as_list(what, values)]
         except TypeError as cause:
             raise InvalidInputError(f"{what} takes whole numbers: {cause}") from cause
         if listed and max(listed) > MAX_U64:

@@ -77,6 +77,8 @@ def write_anew(
         raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
     reader = as_reader(data, schema)
     new = schema_from_arrow(reader.schema if schema is None else schema, first_id=first_id)
+    if not new.fields:
+        raise InvalidInputError("a table needs at least one column, the data has none")
     fragments = _write(store, reader, new, file_version, limits)
     return Overwrite(
         tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version

@@ -68,7 +68,7 @@ def _parse_checked(sql: str) -> Any:
     except InvalidInputError:
         raise
     except ParseError as error:
-        raise _not_sql(sql, error) from error
+        raise _not_sql(sql, error) from None  # its own text repeats this one, in colours
     except TokenError as error:
         raise InvalidInputError(
             f"cannot read {shorten(sql)} as SQL: a quote or comment is not closed, "

@@ -26,7 +26,7 @@ def open_store(
 ) -> Store:
     """The store at a local path, a ``file:`` URI (percent-decoded) or ``memory://name/deeper``.
 
-    A relative path is taken from the current directory, and ``~`` is a name like any other. A
+    A relative path is taken from the current directory, ``~`` at the start is the home directory. A
     ``PathLike`` is always a path. ``storage_options`` are credentials and endpoints of object
     stores: nothing here reads them. Raises ``UnsupportedError`` for any other scheme.
     """
@@ -36,6 +36,8 @@ def open_store(
     if not isinstance(text, str):
         raise InvalidInputError(f"a uri is a text or a path of text, got {uri!r}")
     scheme = _SCHEME.match(text) if isinstance(uri, str) else None
+    if scheme is None and text.startswith("~"):
+        text = os.path.expanduser(text)
     if scheme is None:
         return DiskStore(text, fsync)
     name, rest = (scheme[1] or scheme[2]).lower(), text[scheme.end() :]

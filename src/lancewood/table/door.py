@@ -37,7 +37,13 @@ def create(
 ) -> Table:
     """A new table with the data, or an empty one for a ``pyarrow.Schema``.
 
-    ``data`` is anything that speaks Arrow. Raises AlreadyExistsError if there is a table.
+    ``data`` is anything that speaks Arrow; ``schema`` says which columns the table gets, where that
+    is not the data's own schema. ``stable_row_ids`` gives every row an id that stays with it. A
+    data file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes;
+    ``file_version`` is 2.0, 2.1 or 2.2. ``fsync=False`` leaves the syncing of local files to the
+    system. ``message`` and ``properties`` are kept with the version.
+
+    Raises AlreadyExistsError if there is a table.
     """
     snapshot = create_table(
         _place(uri, storage_options, fsync),

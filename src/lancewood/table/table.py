@@ -129,7 +129,10 @@ class Table:
         return Table(load_snapshot(self._snapshot.place))
 
     def versions(self, limit: int | None = None) -> Iterator[VersionInfo]:
-        """The versions, newest first; each is opened only when the iterator reaches it."""
+        """The table's versions, newest first, those after this handle's included.
+
+        Each is opened only when the iterator reaches it.
+        """
         return iterate_versions(self._snapshot.place.store, limit)
 
     def restore(
@@ -163,7 +166,10 @@ class Table:
     ) -> Scan:
         """Rows in table order. Names and the filter are checked now, data is read later.
 
-        ``fragment_ids`` reads only those, so that several processes can share the work.
+        ``columns`` are names, dotted for a field inside a struct; None means all. ``where`` is a
+        condition in SQL. ``offset`` rows are passed over, then at most ``limit`` given, in batches
+        of at most ``batch_rows``. ``with_row_id`` and ``with_row_address`` add ``_rowid`` and
+        ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.
         """
         return Scan(
             plan_scan(

@@ -103,6 +103,9 @@ def test_drop_removes_what_the_format_owns_and_nothing_else(tmp_path: Path) -> N
     assert not lw.exists(uri)
     left = sorted(each.name for each in uri.rglob("*") if each.is_file())
     assert left == ["holiday.jpg", "notes.txt", "x.lance"]
+    lw.create(tmp_path / "other.lance", ROWS)
+    lw.drop(tmp_path / "other.lance")
+    assert not (tmp_path / "other.lance").exists()
     assert lw.create(uri, ROWS).version == 1
 
 
@@ -143,6 +146,48 @@ class Stream:
 
 def many() -> Iterator[pa.RecordBatch]:
     yield from ROWS.to_batches(max_chunksize=7)
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["x", "y"]), pl.String])
+def test_categories_of_polars_are_kept(uri: str, kind: Any) -> None:
+    frame = pl.DataFrame({"c": ["x", "y", None, "x"]}, schema={"c": kind})
+    table = lw.create(uri, frame)
+    assert table.append(frame).to_arrow().column("c").to_pylist() == ["x", "y", None, "x"] * 2
+
+
+def test_a_column_of_nothing_fits_every_nullable_column(table: lw.Table) -> None:
+    nothing = pa.table({"a": pa.nulls(2), "s": pa.nulls(2)})
+    assert (
+        table.append(nothing).scan(offset=100).to_arrow().to_pylist()
+        == [{"a": None, "s": None}] * 2
+    )
+
+
+def test_the_index_of_a_pandas_frame_is_told_from_a_column(table: lw.Table) -> None:
+    frame = pd.DataFrame({"a": [1], "s": ["x"]}, index=[7.5])
+    with pytest.raises(lw.InvalidInputError, match="reset_index"):
+        table.append(frame)
+    assert table.append(frame.reset_index(drop=True)).count_rows() == 101
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("file", "cannot write data file|cannot be made"), ("file/deeper", "cannot")],
+)
+def test_a_place_that_is_no_directory_is_told(tmp_path: Path, path: str, problem: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(lw.StorageError, match=problem):
+        lw.create(tmp_path / path, ROWS)
+
+
+def test_a_table_without_columns_is_refused(uri: str) -> None:
+    with pytest.raises(lw.InvalidInputError, match="at least one column"):
+        lw.create(uri, pa.table({}))
+
+
+def test_home_is_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert lw.create("~/t.lance", ROWS).uri == str(tmp_path / "t.lance")
 
 
 SOURCES: dict[str, Any] = {
