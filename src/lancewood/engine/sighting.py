@@ -1,10 +1,11 @@
 """Remembering that a version was the newest, where looking again would cost too much.
 
 A commit lists the versions before every attempt. In a directory of 100,000 names that is most of
-its cost, so whoever has just published the newest version keeps the directory's stamp with it. As
-long as the stamp is the same, no name was created or removed since, and the listing would find
-nothing new. Stamps are some milliseconds coarse, so the next few numbers are looked up too:
-what would have to be missed is several commits and their cleanup within one tick of the clock.
+its cost, so whoever has just published or opened the newest version keeps the directory's stamp
+with it: the one from right after the publishing, or from before the listing. As long as the stamp
+is the same, no name was created or removed since, and a listing would find nothing new. Stamps
+are some milliseconds coarse, so the next few numbers are looked up too: what would have to be
+missed is several commits and their cleanup within one tick of the clock.
 """
 
 from __future__ import annotations

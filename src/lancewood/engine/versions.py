@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from lancewood.engine.limits import check_number
+from lancewood.engine.sighting import WORTH_IT, Sighting
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import (
     VERSIONS_DIR,
@@ -74,7 +76,15 @@ def versions_since(store: Store, version: Version, scheme: NamingScheme) -> Vers
     return VersionList(scheme, newer, len(listed))
 
 
-def newest_version(store: Store) -> tuple[Version, NamingScheme] | None:
+class Newest(NamedTuple):
+    """The newest version of a table, and how long the listing was that found it."""
+
+    version: Version
+    scheme: NamingScheme
+    listed: int
+
+
+def newest_version(store: Store) -> Newest | None:
     """The newest version and the naming scheme; None where there is no table."""
     names = store.names(VERSIONS_DIR)
     if store.lists_in_order:
@@ -83,7 +93,7 @@ def newest_version(store: Store) -> tuple[Version, NamingScheme] | None:
     found = _parsed(store, _suspects(listed, before=None))
     if found.newest is None:
         found = _parsed(store, listed)
-    return None if found.newest is None else (found.newest, found.scheme)
+    return None if found.newest is None else Newest(found.newest, found.scheme, len(listed))
 
 
 def _suspects(names: list[str], before: str | None) -> list[str]:
@@ -93,11 +103,10 @@ def _suspects(names: list[str], before: str | None) -> list[str]:
     all that look like anything else.
     """
     odd = [each for each in names if len(each) != _V2_LENGTH]
-    if len(odd) == len(names):
-        return odd
+    alike = [each for each in names if len(each) == _V2_LENGTH] if odd else names
     if before is None:
-        return [*odd, min(each for each in names if len(each) == _V2_LENGTH)]
-    return [*odd, *(each for each in names if each < before and len(each) == _V2_LENGTH)]
+        return [*odd, min(alike)] if alike else odd
+    return [*odd, *(each for each in alike if each < before)]
 
 
 def _until(names: Iterator[str], bound: str) -> Iterator[str]:
@@ -140,8 +149,12 @@ def load_manifest(store: Store, version: Version, scheme: NamingScheme) -> Manif
 def load_version(store: Store, version: int | None = None) -> tuple[Manifest, NamingScheme]:
     """The given version, or the newest; raises NotFoundError saying what there is instead."""
     if version is None:
-        wanted, scheme = require_newest(store)
-        return _load_or_point_down(store, wanted, scheme), scheme
+        stamp = store.stamp(VERSIONS_DIR)
+        newest = require_newest(store)
+        manifest = _load_or_point_down(store, newest.version, newest.scheme)
+        if stamp is not None and newest.listed >= WORTH_IT:
+            manifest.sighting = Sighting(newest.version, stamp)
+        return manifest, newest.scheme
     number = Version(check_number("version", version, least=1))
     if number > MAX_U64:
         raise InvalidInputError(f"version {number} cannot exist: it has more than 64 bits")
@@ -151,7 +164,7 @@ def load_version(store: Store, version: int | None = None) -> tuple[Manifest, Na
         return _load_by_listing(store, number)
 
 
-def require_newest(store: Store) -> tuple[Version, NamingScheme]:
+def require_newest(store: Store) -> Newest:
     """The newest version and the naming scheme; raises NotFoundError where there is no table."""
     newest = newest_version(store)
     if newest is None:
@@ -164,7 +177,7 @@ def _no_table(store: Store) -> NotFoundError:
 
 
 def _load_by_listing(store: Store, version: Version) -> tuple[Manifest, NamingScheme]:
-    newest, scheme = require_newest(store)
+    newest, scheme, _ = require_newest(store)
     try:
         return load_manifest(store, version, scheme), scheme
     except NotFoundError:

@@ -21,7 +21,7 @@ from lancewood.store.locate import open_store
 def newest_manifest(uri: str | os.PathLike[str]) -> Manifest:
     """The newest manifest."""
     store = open_store(uri)
-    version, scheme = require_newest(store)
+    version, scheme, _ = require_newest(store)
     return load_manifest(store, version, scheme)
 
 
@@ -30,7 +30,7 @@ def edit_manifest(
 ) -> None:
     """Rewrite the newest manifest in place after ``change``."""
     store = open_store(uri)
-    version, scheme = require_newest(store)
+    version, scheme, _ = require_newest(store)
     key = manifest_key(version, scheme)
     old = decode_manifest_file(store.get(key), name=key)
     change(old.message)
@@ -49,7 +49,7 @@ def add_version(
 ) -> int:
     """Add a version with a hand-written inline transaction (None: without any) and return it."""
     store = open_store(uri)
-    version, scheme = require_newest(store)
+    version, scheme, _ = require_newest(store)
     old = load_manifest(store, version, scheme)
     message = table_pb2.Manifest()
     message.CopyFrom(old.message)

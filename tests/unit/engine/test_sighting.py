@@ -23,6 +23,7 @@ ROWS = pa.table({"a": [1]})
 @pytest.fixture(autouse=True)
 def _every_directory_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lancewood.engine.commit.WORTH_IT", 1)
+    monkeypatch.setattr("lancewood.engine.versions.WORTH_IT", 1)
 
 
 @pytest.fixture
@@ -50,6 +51,16 @@ def test_the_next_append_does_not_list(table: lw.Table) -> None:
     _, calls = verbs(table)
     assert "names" not in calls
     assert lance.dataset(table.uri).count_rows() == 4
+
+
+def test_an_append_right_after_opening_does_not_list_again(table: lw.Table) -> None:
+    opened = lw.open(table.uri)
+    _, calls = verbs(opened)
+    assert "names" not in calls
+    lance.write_dataset(ROWS, table.uri, mode="append")
+    _, calls = verbs(opened)
+    assert "names" in calls
+    assert lance.dataset(table.uri).count_rows() == 5
 
 
 def test_a_commit_of_another_is_seen(table: lw.Table) -> None:
@@ -88,6 +99,7 @@ def test_a_sighting_does_not_travel(table: lw.Table) -> None:
 def test_an_ordinary_directory_is_simply_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.engine.commit.WORTH_IT", 2_000)
+    for place in ("commit", "versions"):
+        monkeypatch.setattr(f"lancewood.engine.{place}.WORTH_IT", 2_000)
     table = lw.create(tmp_path / "t.lance", ROWS).append(ROWS)
     assert table._snapshot.manifest.sighting is None
