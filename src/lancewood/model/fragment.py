@@ -172,28 +172,6 @@ class Fragment:
             return None
         return RowVersions.decode(self.message.inline_last_updated_at_versions, self._check_length)
 
-    def with_id(self, fragment_id: FragmentId) -> Fragment:
-        """The same fragment under another id."""
-        copy = self._copy()
-        copy.id = fragment_id
-        return Fragment(copy)
-
-    def with_lineage(
-        self,
-        row_ids: RowIdSequence | None = None,
-        created_at: RowVersions | None = None,
-        last_updated_at: RowVersions | None = None,
-    ) -> Fragment:
-        """The same fragment with the given sequences; None leaves one as it is."""
-        copy = self._copy()
-        if row_ids is not None:
-            copy.inline_row_ids = row_ids.encode()
-        if created_at is not None:
-            copy.inline_created_at_versions = created_at.encode()
-        if last_updated_at is not None:
-            copy.inline_last_updated_at_versions = last_updated_at.encode()
-        return Fragment(copy)
-
     def with_deletion_file(self, deletion_file: DeletionFile | None) -> Fragment:
         """The same fragment with another deletion file, or none."""
         copy = self._copy()
