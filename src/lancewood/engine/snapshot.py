@@ -77,15 +77,24 @@ class Snapshot:
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""
-        if transaction.read_version != self.manifest.version:
-            base = load_manifest(self.place.store, transaction.read_version, self.scheme)
-        else:
-            base = self.manifest
+        base = self.manifest
+        if transaction.read_version != base.version:
+            base = self._read_version(transaction)
         done = commit(self.place.store, base, self.scheme, transaction, policy)
         after = Snapshot(self.place, done, self.scheme)
         if self._same_schema(after):
             after.__dict__.update({k: v for k, v in self.__dict__.items() if k in _SCHEMA_CACHES})
         return after
+
+    def _read_version(self, transaction: Transaction) -> Manifest:
+        try:
+            return load_manifest(self.place.store, transaction.read_version, self.scheme)
+        except NotFoundError as cause:
+            raise NotFoundError(
+                f"the transaction was built on version {transaction.read_version} of "
+                f"{self.place.uri}, which is not there; build it again on the newest version",
+                version=transaction.read_version,
+            ) from cause
 
     def _same_schema(self, other: Snapshot) -> bool:
         mine, theirs = self.manifest.message, other.manifest.message

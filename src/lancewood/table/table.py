@@ -22,7 +22,7 @@ from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.stats import TableStats, table_stats
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.write import commit_written, write_append, write_overwrite
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index
@@ -109,7 +109,7 @@ class Table:
         return self._snapshot.manifest.has_stable_row_ids
 
     def count_rows(self, where: str | None = None) -> int:
-        """How many rows there are; without a filter no data file is opened."""
+        """How many rows there are; without a filter from the manifest, if that records them."""
         return plan_scan(self._snapshot, where=where).count()
 
     def stats(self) -> TableStats:
@@ -217,6 +217,8 @@ class Table:
         What is written through it is pylance's doing; open the table anew to see it.
         """
         place = self._snapshot.place
+        if place.store.location("data") is None:
+            raise UnsupportedError(f"pylance cannot open {self.uri}: it is in this process only")
         return open_with_pylance(
             place.uri, Version(self.version), storage_options=place.storage_options
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -627,6 +628,17 @@ def test_file_versions_can_be_chosen(uri: str) -> None:
     for bad in ("1.0", "2.3", "stable", ""):
         with pytest.raises(lw.InvalidInputError, match="cannot be written"):
             table.overwrite(ROWS, file_version=bad)
+
+
+def test_a_transaction_on_a_version_that_is_gone_is_refused(table: lw.Table) -> None:
+    transaction = replace(table.transaction(Append(())), read_version=Version(77))
+    with pytest.raises(lw.NotFoundError, match=r"built on version 77 .* build it again"):
+        table.commit(transaction)
+
+
+def test_pylance_is_not_handed_a_table_in_memory() -> None:
+    with pytest.raises(lw.UnsupportedError, match="in this process only"):
+        lw.create("memory://alone/t", ROWS).lance()
 
 
 def test_pylance_is_handed_exactly_this_version(tmp_path: Path) -> None:
