@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from bench import contention, memory, metadata, rows, small_append, versions
+from bench import contention, filtered, memory, metadata, rows, s3, small_append, versions
 from bench.machine import is_busy, machine_facts
 from bench.places import Places, temporary_places
 from bench.report import render_json, render_markdown, replace_generated
@@ -32,8 +32,10 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "memory": memory.run,
     "small-append": small_append.run,
     "contention": contention.run,
+    "s3": s3.run,
     "versions": versions.run,
     "rows": rows.run,
+    "filtered": filtered.run,
 }
 
 

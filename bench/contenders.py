@@ -11,6 +11,8 @@ import pyarrow as pa
 import lancewood as lw
 from bench import OURS
 
+Options = dict[str, str]
+
 
 def ten_rows(first_id: int = 0) -> pa.Table:
     """The small append: ids from ``first_id`` on, and a number."""
@@ -25,23 +27,29 @@ class Appender(Protocol):
 
 
 class OurAppender:
-    def __init__(self, table: Path, *, fsync: bool = False) -> None:
-        self._table = lw.open(table, fsync=fsync)
+    def __init__(
+        self, table: Path | str, *, fsync: bool = False, options: Options | None = None
+    ) -> None:
+        self._table = lw.open(table, fsync=fsync, storage_options=options)
 
     def append(self, data: pa.Table) -> None:
         self._table = self._table.append(data)
 
 
 class PylanceAppender:
-    def __init__(self, table: Path) -> None:
-        self._dataset = lance.dataset(table)
+    def __init__(self, table: Path | str, *, options: Options | None = None) -> None:
+        self._dataset = lance.dataset(table, storage_options=options)
 
     def append(self, data: pa.Table) -> None:
         self._dataset = lance.write_dataset(data, self._dataset, mode="append")
 
 
-def open_appender(library: str, table: Path, *, fsync: bool = False) -> Appender:
-    return OurAppender(table, fsync=fsync) if library == OURS else PylanceAppender(table)
+def open_appender(
+    library: str, table: Path | str, *, fsync: bool = False, options: Options | None = None
+) -> Appender:
+    if library == OURS:
+        return OurAppender(table, fsync=fsync, options=options)
+    return PylanceAppender(table, options=options)
 
 
 def our_open(table: Path) -> lw.Table:

@@ -82,9 +82,12 @@ def _round(crew: Crew, library: str, table: Path, appends: int, fsync: bool) -> 
     )
 
 
-def rows_off(table: Path, acknowledged: Sequence[int]) -> int:
+def rows_off(
+    table: Path | str, acknowledged: Sequence[int], options: dict[str, str] | None = None
+) -> int:
     """Rows lost or doubled, as pylance reads the table: appends are named by their first id."""
-    found = Counter(lance.dataset(table).to_table(columns=["id"])["id"].to_pylist())
+    dataset = lance.dataset(table, storage_options=options)
+    found = Counter(dataset.to_table(columns=["id"])["id"].to_pylist())
     wanted = {first + step for first in acknowledged for step in range(ROWS_PER_APPEND)}
     lost = sum(1 for each in wanted if not found[each])
     return lost + sum(count - 1 for count in found.values())

@@ -61,7 +61,15 @@ class Crew:
         for member in self._members:
             member.communicate()
 
-    def append(self, library: str, table: Path, *, appends: int, fsync: bool) -> tuple[Report, ...]:
+    def append(
+        self,
+        library: str,
+        table: Path | str,
+        *,
+        appends: int,
+        fsync: bool,
+        options: dict[str, str] | None = None,
+    ) -> tuple[Report, ...]:
         """One round: all open the table, then all append. Their ids do not meet."""
         watchdog = threading.Timer(_SECONDS, self._end)
         watchdog.start()
@@ -72,6 +80,7 @@ class Crew:
                     "table": str(table),
                     "appends": appends,
                     "fsync": fsync,
+                    "options": options,
                     "first_id": 1_000_000 * (number + 1),
                 }
                 _say(member, order)

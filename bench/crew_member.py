@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from bench.contenders import open_appender, ten_rows
@@ -20,7 +19,9 @@ def main() -> None:
 
 
 def _round(order: dict[str, Any]) -> None:
-    handle = open_appender(order["library"], Path(order["table"]), fsync=order["fsync"])
+    handle = open_appender(
+        order["library"], order["table"], fsync=order["fsync"], options=order["options"]
+    )
     firsts = [order["first_id"] + 10 * number for number in range(order["appends"])]
     batches = [(first, ten_rows(first)) for first in firsts]
     _say("ready")

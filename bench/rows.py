@@ -1,4 +1,4 @@
-"""Reading rows: full, one-column and filtered scans, and single rows taken at random."""
+"""Reading narrow rows: full, one-column and filtered scans, and single rows taken at random."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ TAKEN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class Job:
+    """The same work through both libraries."""
+
     work: str
     ours: Callable[[], Any]
     pylance: Callable[[], Any]
@@ -52,37 +54,42 @@ def _measure(table: Path, scale: Scale) -> Iterator[Row]:
         (_takes(table, scale.rows), scale.take_passes),
     ):
         for job in jobs:
-            check_same(job.work, job.ours(), job.pylance())
-            found = interleave({OURS: job.ours, PYLANCE: job.pylance}, passes)
-            yield Row(
-                work=job.work,
-                unit="ms",
-                ours=found[OURS],
-                pylance=found[PYLANCE],
-                target=LeastRatio(1.0) if job.budgeted else None,
-            )
+            yield measure(job, passes)
 
 
-def _scans(table: Path) -> tuple[_Job, ...]:
+def measure(job: Job, passes: int) -> Row:
+    """Both sides of a job, after a look at whether they do the same."""
+    check_same(job.work, job.ours(), job.pylance())
+    found = interleave({OURS: job.ours, PYLANCE: job.pylance}, passes)
+    return Row(
+        work=job.work,
+        unit="ms",
+        ours=found[OURS],
+        pylance=found[PYLANCE],
+        target=LeastRatio(1.0) if job.budgeted else None,
+    )
+
+
+def _scans(table: Path) -> tuple[Job, ...]:
     ours, theirs = lw.open(table, fsync=False), lance.dataset(table)
     return (
-        _Job(
+        Job(
             "full scan, batches drained",
             lambda: drain(ours.scan().to_batches()),
             lambda: drain(theirs.to_batches()),
         ),
-        _Job("full scan into one table", lambda: ours.scan().to_arrow(), lambda: theirs.to_table()),
-        _Job(
+        Job("full scan into one table", lambda: ours.scan().to_arrow(), lambda: theirs.to_table()),
+        Job(
             "one column (double), batches drained",
             lambda: drain(ours.scan(["value"]).to_batches()),
             lambda: drain(theirs.to_batches(columns=["value"])),
         ),
-        _Job(
+        Job(
             "one column (string) into one table",
             lambda: ours.scan(["name"]).to_arrow(),
             lambda: theirs.to_table(columns=["name"]),
         ),
-        _Job(
+        Job(
             "filtered scan into one table, 1 % of the rows",
             lambda: ours.scan(where=FILTER).to_arrow(),
             lambda: theirs.to_table(filter=FILTER),
@@ -90,15 +97,15 @@ def _scans(table: Path) -> tuple[_Job, ...]:
     )
 
 
-def _takes(table: Path, rows: int) -> tuple[_Job, ...]:
+def _takes(table: Path, rows: int) -> tuple[Job, ...]:
     ours, theirs = lw.open(table, fsync=False), lance.dataset(table)
     return (
-        _Job(
+        Job(
             f"take {TAKEN:,} random rows",
             _with_positions(rows, lambda each: ours.take(each)),
             _with_positions(rows, lambda each: theirs.take(each)),
         ),
-        _Job(
+        Job(
             f"open and take {TAKEN:,} random rows",
             _with_positions(rows, lambda each: lw.open(table, fsync=False).take(each)),
             _with_positions(rows, lambda each: lance.dataset(table).take(each)),

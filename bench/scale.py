@@ -22,9 +22,14 @@ class Scale:
     writers: int
     appends_per_writer: int
     contention_rounds: int
+    s3_writers: tuple[int, ...]
+    s3_appends_per_writer: int
+    s3_rounds: int
     versions: int
     """0 leaves the benchmark out."""
     rows: int
+    wide_rows: int
+    """Of a vector and 20 KB each."""
     scan_passes: int
     take_passes: int
 
@@ -41,8 +46,12 @@ FULL = Scale(
     writers=16,
     appends_per_writer=20,
     contention_rounds=3,
+    s3_writers=(1, 8, 16),
+    s3_appends_per_writer=5,
+    s3_rounds=2,
     versions=100_000,
     rows=10_000_000,
+    wide_rows=40_000,
     scan_passes=5,
     take_passes=15,
 )
@@ -59,8 +68,12 @@ QUICK = Scale(
     writers=4,
     appends_per_writer=5,
     contention_rounds=1,
+    s3_writers=(1, 2),
+    s3_appends_per_writer=3,
+    s3_rounds=1,
     versions=0,
     rows=200_000,
+    wide_rows=400,
     scan_passes=2,
     take_passes=3,
 )

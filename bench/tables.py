@@ -74,6 +74,47 @@ def make_narrow(table: Path, rows: int, fragments: int = 10) -> None:
         raise RuntimeError(f"asked for {rows} rows in {fragments} fragments, made {made.stats()}")
 
 
+def make_wide(table: Path, rows: int, fragments: int = 8) -> None:
+    """Rows of a number, a score, a label, a vector of 768 floats and 20 KB of noise."""
+    share = rows // fragments
+    step = min(share, _WIDE_STEP)
+    batches = (_wide_batch(first, step) for first in range(0, rows, step))
+    made = lw.create(
+        table,
+        pa.RecordBatchReader.from_batches(_wide_batch(0, 1).schema, batches),
+        stable_row_ids=False,
+        max_rows_per_file=share,
+        fsync=False,
+    )
+    if len(made.fragments) != fragments or made.count_rows() != rows:
+        raise RuntimeError(f"asked for {rows} rows in {fragments} fragments, made {made.stats()}")
+
+
+_WIDE_STEP = 1_000
+_FLOATS = 768
+_NOISE = 20 * 1024
+
+
+def _wide_batch(first: int, rows: int) -> pa.RecordBatch:
+    generator = np.random.default_rng(first)
+    ids = np.arange(first, first + rows, dtype=np.int64)
+    vectors = pa.FixedSizeListArray.from_arrays(
+        pa.array(generator.random(rows * _FLOATS, dtype=np.float32)), _FLOATS
+    )
+    ends = pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * _NOISE)
+    noise = pa.py_buffer(generator.bytes(rows * _NOISE))
+    payload = pa.BinaryArray.from_buffers(pa.binary(), rows, [None, ends, noise])
+    return pa.record_batch(
+        {
+            "id": ids,
+            "score": generator.random(rows),
+            "label": pa.array([f"label {each % 97}" for each in ids.tolist()]),
+            "vector": vectors,
+            "payload": payload,
+        }
+    )
+
+
 def _narrow_batch(first: int, rows: int) -> pa.RecordBatch:
     ids = np.arange(first, first + rows, dtype=np.int64)
     values = np.random.default_rng(first).random(rows)

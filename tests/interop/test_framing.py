@@ -13,12 +13,14 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.place import Place
 from lancewood.engine.publish import Detached
+from lancewood.engine.snapshot import Snapshot
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.ids import DETACHED_BIT, Version
 from lancewood.model.operations import Append
-from lancewood.testing.faults import FaultyStore, Killed
+from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
 from lancewood.testing.surgery import edit_manifest, manifest_path
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", "y", "z"]})
@@ -277,7 +279,14 @@ def test_what_we_put_into_versions_is_a_manifest_and_nothing_else(uri: str) -> N
     assert sorted(os.listdir(uri)) == ["_transactions", "_versions", "data"]
 
 
-def test_the_hint_is_left_where_listing_is_costly() -> None:
+def test_the_hint_is_left_where_listing_is_costly_and_nowhere_else() -> None:
+    class Unordered(WatchedStore):
+        lists_in_order = False
+
     table = lw.create("memory://hinted/t", ROWS).append(MORE)
-    store = table._snapshot.place.store
-    assert json.loads(store.get("_versions/latest_version_hint.json")) == {"version": 2}
+    old = table._snapshot
+    hint = "_versions/latest_version_hint.json"
+    assert hint not in {each.key for each in old.place.store.list()}
+    place = Place(Unordered(old.place.store))
+    lw.Table(Snapshot(place, old.manifest, old.scheme)).append(MORE)
+    assert json.loads(place.store.get(hint)) == {"version": 3}

@@ -101,9 +101,10 @@ def commit(
             f"version {base.version} is detached: it is beside the history of {store.uri}, and "
             "nothing can follow it there; write to latest()"
         )
+    policy.publisher.check_trust(store)
     attempt = _Attempt(store, scheme, transaction, policy, base)
     done = attempt.run()
-    if policy.publisher.follows_newest and store.lists_in_order:
+    if policy.publisher.follows_newest and _reads_hints(store):
         _leave_hint(store, done.version)
     return done
 
@@ -331,10 +332,13 @@ def _pause(attempt: int) -> float:
     return random.uniform(0, min(0.002 * 1.6**attempt, 0.25))
 
 
-def _leave_hint(store: Store, version: Version) -> None:
-    """Tell readers of an object store where to start looking. Best effort: nothing rests on it.
+def _reads_hints(store: Store) -> bool:
+    """Whether a listing is so costly that a hint can help: pylance looks at none on a disk, nor
+    where the first page of an ordered listing is enough."""
+    return "://" in store.uri and not store.lists_in_order
 
-    On a local disk nobody reads it.
-    """
+
+def _leave_hint(store: Store, version: Version) -> None:
+    """Tell readers where to start looking. Best effort: nothing rests on it."""
     with contextlib.suppress(StorageError):
         store.put(HINT_KEY, json.dumps({"version": version}, separators=(",", ":")).encode())

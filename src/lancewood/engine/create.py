@@ -37,7 +37,7 @@ def create_table(
     facts = commit_properties(message, properties)
     if newest_version(place.store) is not None:
         raise _exists(place)
-    overwrite = write_anew(place.store, data, schema, file_version, limits)
+    overwrite = write_anew(place, data, schema, file_version, limits)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
     nothing = empty_manifest(file_version, flags=FLAG_STABLE_ROW_IDS if stable_row_ids else 0)
     try:

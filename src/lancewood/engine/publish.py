@@ -9,9 +9,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from lancewood.errors import UnsupportedError
-from lancewood.format.layout import NamingScheme, detached_version, manifest_key
+from lancewood.format.layout import (
+    TRANSACTIONS_DIR,
+    NamingScheme,
+    detached_version,
+    manifest_key,
+)
 from lancewood.model.ids import Version, is_detached
 from lancewood.store.base import PutOutcome, Store
+from lancewood.store.probe import check_put_if_absent
 from lancewood.store.readback import put_new_settled
 
 
@@ -21,6 +27,13 @@ class Publisher(Protocol):
     @property
     def follows_newest(self) -> bool:
         """Whether what it publishes comes after the newest version, and must be judged by it."""
+        ...
+
+    def check_trust(self, store: Store) -> None:
+        """Raise UnsupportedError if nothing can be published there safely.
+
+        Asked before anything is written for a commit; asking again costs nothing.
+        """
         ...
 
     def next_version(self, newest: Version) -> Version:
@@ -41,6 +54,11 @@ class PutIfAbsent:
     """The ordinary way: the store itself refuses to create the same name twice."""
 
     follows_newest = True
+
+    def check_trust(self, store: Store) -> None:
+        # What is left behind if we die here looks like a transaction that nobody names, and is
+        # cleaned up like one.
+        check_put_if_absent(store, TRANSACTIONS_DIR)
 
     def next_version(self, newest: Version) -> Version:
         if is_detached(Version(newest + 1)):

@@ -13,10 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.data.align import align_schema
+from lancewood.data.encodings import check_encoding_keys
 from lancewood.data.writer import write_fragments
 from lancewood.engine.arrow_input import as_reader
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.limits import FileLimits, check_file_version
+from lancewood.engine.place import Place
+from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
@@ -43,8 +46,8 @@ def write_append(snapshot: Snapshot, data: Any, limits: FileLimits) -> Append:
     """
     check_writable(snapshot.manifest)
     reader = as_reader(data, snapshot.arrow_schema)
-    version, store = snapshot.manifest.file_version, snapshot.place.store
-    return Append(tuple(_write(store, reader, snapshot.schema, version, limits)))
+    version = snapshot.manifest.file_version
+    return Append(tuple(_write(snapshot.place, reader, snapshot.schema, version, limits)))
 
 
 def write_overwrite(
@@ -60,12 +63,12 @@ def write_overwrite(
     if file_version is not None:
         version = check_file_version(file_version)
     return write_anew(
-        snapshot.place.store, data, schema, version, limits, first_field_id(snapshot.manifest)
+        snapshot.place, data, schema, version, limits, first_field_id(snapshot.manifest)
     )
 
 
 def write_anew(
-    store: Store,
+    place: Place,
     data: Any,
     schema: pa.Schema | None,
     file_version: str,
@@ -79,27 +82,33 @@ def write_anew(
     new = schema_from_arrow(reader.schema if schema is None else schema, first_id=first_id)
     if not new.fields:
         raise InvalidInputError("a table needs at least one column, the data has none")
-    fragments = _write(store, reader, new, file_version, limits)
+    check_encoding_keys(new)
+    fragments = _write(place, reader, new, file_version, limits)
     return Overwrite(
         tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
     )
 
 
 def _write(
-    store: Store,
+    place: Place,
     reader: pa.RecordBatchReader,
     table: Schema,
     file_version: str,
     limits: FileLimits,
 ) -> list[Fragment]:
-    """Write the columns of ``table`` that the reader has, as fragments without ids."""
+    """Write the columns of ``table`` that the reader has, as fragments without ids.
+
+    Nothing is written to a store that could not be trusted with the commit.
+    """
     alignment = align_schema(table, reader.schema)
+    PutIfAbsent().check_trust(place.store)
     return write_fragments(
         reader,
         alignment.schema,
         alignment=alignment,
-        store=store,
+        store=place.store,
         directory=DATA_DIR,
+        storage_options=place.storage_options,
         file_version=file_version,
         max_rows=limits.max_rows,
         max_bytes=limits.max_bytes,

@@ -18,7 +18,8 @@ from lancewood.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object, without its bytes. ``modified`` is in UTC; ``etag`` changes on each write."""
+    """One object, without its bytes. ``modified`` is in UTC; ``etag`` changes with the bytes, and
+    on a disk on each write."""
 
     key: str
     size: int
@@ -45,8 +46,10 @@ class Store(Protocol):
 
     A verb raises ``InvalidInputError`` for a key that ``check_key`` refuses, ``NotFoundError`` for
     a missing object, ``StorageError`` for anything else. A ``StorageError`` from a write says
-    nothing about whether the write happened, unless its facts hold ``landed=False``. Stores are
-    synchronous and picklable, and do not retry.
+    nothing about whether the write happened, unless its facts hold ``landed=False``; ``final=True``
+    says that trying again is useless. Stores are synchronous and picklable. One behind a network
+    tries again what may be carried out twice; ``put_new`` and ``replace`` never answer about an
+    attempt that may have been their own, but raise.
     """
 
     @property
@@ -56,6 +59,11 @@ class Store(Protocol):
     @property
     def lists_in_order(self) -> bool:
         """Whether ``names`` yields names in lexical order."""
+
+    @property
+    def probed_as(self) -> str | None:
+        """Under which name a proof that ``put_new`` holds is remembered; it is given once for all
+        stores of that name. None where no proof is needed."""
 
     def get(self, key: str) -> bytes:
         """The whole object."""

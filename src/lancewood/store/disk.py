@@ -50,11 +50,16 @@ class DiskStore:
     """
 
     lists_in_order = False
+    probed_as = None
 
     def __init__(self, root: str | os.PathLike[str], fsync: bool | None = None) -> None:
         path = os.fspath(root)
         if not path or "\0" in path:
             raise InvalidInputError(f"path {path!r} is not allowed: it is empty or contains NUL")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as cause:
+            raise InvalidInputError(f"path {path!r} is not allowed: {cause.reason}") from cause
         on = _fsync_by_default() if fsync is None else fsync
         self.__setstate__((os.path.abspath(path).strip("/"), "", on))
 

@@ -1,6 +1,7 @@
 """From a URI to the store it names. Opens nothing and makes nothing: a root need not exist.
 
-Knows local paths, ``file:`` and ``memory:``. Does not read the environment (``disk`` does).
+Knows local paths, ``file:``, ``memory:`` and the schemes of object stores, as pylance spells them.
+Does not read the environment (``disk`` does, and the clients of object stores).
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from urllib.parse import unquote
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.store.base import Store
+from lancewood.store.clients import KINDS
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
+from lancewood.store.objects import ObjectStore
+from lancewood.store.options import StorageOptions
 
+_ALSO_CALLED = {"s3a": "s3", "abfs": "abfss"}
 _SCHEME = re.compile(r"(file):|([a-zA-Z][a-zA-Z0-9+.-]*)://", re.IGNORECASE)
 
 
@@ -23,12 +28,15 @@ def open_store(
     *,
     fsync: bool | None = None,
     storage_options: Mapping[str, str] | None = None,
+    unsafe: bool = False,
 ) -> Store:
-    """The store at a local path, a ``file:`` URI (percent-decoded) or ``memory://name/deeper``.
+    """The store at a local path, a ``file:`` URI (percent-decoded), ``memory://name/deeper``, or
+    in a bucket: ``s3://``, ``gs://``, ``az://`` and ``abfss://``, percent-decoded as by pylance.
 
     A relative path is taken from the current directory, ``~`` at the start is the home directory. A
-    ``PathLike`` is always a path. ``storage_options`` are credentials and endpoints of object
-    stores: nothing here reads them. Raises ``UnsupportedError`` for any other scheme.
+    ``PathLike`` is always a path. ``storage_options`` are credentials and settings for buckets, in
+    the words that pylance takes; a disk does not look at them. ``unsafe`` trusts a bucket's
+    put-if-absent without a proof. Raises ``UnsupportedError`` for any other scheme.
     """
     if not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"a uri is a text or a path, got {uri!r}")
@@ -46,12 +54,31 @@ def open_store(
     if name == "memory":
         bucket, _, prefix = rest.partition("/")
         return MemoryStore(bucket, prefix)
+    name = _ALSO_CALLED.get(name, name)
+    if name in KINDS:
+        return _in_bucket(name, rest, StorageOptions(storage_options), unsafe)
     raise UnsupportedError(
-        f"{text!r} is not supported: no store for scheme {name!r}; "
-        "use a local path, file:// or memory://",
-        uri=text,
+        f"no store for scheme {name!r}; use a local path, file://, memory://, "
+        f"{', '.join(f'{each}://' for each in KINDS)}",
         scheme=name,
     )
+
+
+def _in_bucket(scheme: str, rest: str, options: StorageOptions, unsafe: bool) -> ObjectStore:
+    bucket, _, path = rest.partition("/")
+    if ("@" in bucket) != (scheme == "abfss") or ":" in bucket:
+        shape = "container@account.dfs.core.windows.net" if scheme == "abfss" else "bucket"
+        raise InvalidInputError(
+            f"a {scheme}:// URI begins with {shape}, and never holds a name or a password; "
+            "those go into storage_options"
+        )
+    if not bucket:
+        raise InvalidInputError(f"'{scheme}://{rest}' names no bucket")
+    if "?" in rest or "#" in rest:
+        raise InvalidInputError(
+            f"a {scheme}:// URI must not hold '?' or '#'; in a path write %3F and %23"
+        )
+    return ObjectStore(scheme, bucket, unquote(path), options, unsafe=unsafe)
 
 
 def _path_of(text: str, rest: str) -> str:

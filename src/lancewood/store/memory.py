@@ -50,6 +50,7 @@ class MemoryStore:
     """``memory://name``: the same name is the same data for as long as the process lives."""
 
     lists_in_order = True
+    probed_as = None
 
     def __init__(self, name: str | None = None, prefix: str = "") -> None:
         self._name = uuid4().hex if name is None else name

@@ -23,7 +23,7 @@ def put_new_settled(
     data: bytes,
     attempts: int = 6,
     *,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] | None = None,
     jitter: Callable[[], float] = random.random,
 ) -> PutOutcome:
     """``store.put_new``, with every unclear answer settled: CREATED means that *these* bytes are
@@ -31,8 +31,10 @@ def put_new_settled(
 
     After a ``StorageError`` the key is read back: our bytes have landed, others have won, nothing
     means another attempt. A clear first answer costs no read. Raises ``CommitUnknownError`` if it
-    stays unclear, and the ``StorageError`` if the store vouched each time that nothing landed.
+    stays unclear, and the ``StorageError`` if the store vouched each time that nothing landed, at
+    once if it also said that another attempt is useless (``final`` among the facts).
     """
+    sleep = sleep or time.sleep
     unclear = False
     failure: StorageError | None = None
     for attempt in range(attempts):
@@ -43,6 +45,8 @@ def put_new_settled(
         except StorageError as error:
             failure = error
             unclear = unclear or error.facts.get("landed") is not False
+            if error.facts.get("final") and not unclear:
+                raise
         else:
             if outcome is PutOutcome.CREATED or not unclear:
                 return outcome

@@ -44,6 +44,10 @@ class WatchedStore:
     def lists_in_order(self) -> bool:
         return self._inner.lists_in_order
 
+    @property
+    def probed_as(self) -> str | None:
+        return self._inner.probed_as
+
     def get(self, key: str) -> bytes:
         return self._call("get", self._prefix + key, lambda: self._inner.get(key))
 

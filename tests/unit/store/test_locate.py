@@ -11,6 +11,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store
 from lancewood.store.memory import MemoryStore
+from lancewood.store.objects import ObjectStore
 
 
 @pytest.mark.parametrize(
@@ -75,10 +76,63 @@ def test_a_file_uri_is_of_this_machine(uri: str) -> None:
         open_store(uri)
 
 
-@pytest.mark.parametrize("scheme", ["s3", "gs", "az", "s3+ddb", "https"])
+@pytest.mark.parametrize("scheme", ["hdfs", "gcs", "s3+ddb", "https"])
 def test_another_scheme_is_named_in_the_error(scheme: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"'{scheme.replace('+', '.')}'"):
+    with pytest.raises(UnsupportedError, match=f"'{scheme.replace('+', '.')}'.*s3://, gs://"):
         open_store(f"{scheme}://bucket/t.lance")
+
+
+@pytest.mark.parametrize(
+    ("uri", "normal"),
+    [
+        ("s3://bucket/a/t.lance", "s3://bucket/a/t.lance"),
+        ("S3://bucket/t/", "s3://bucket/t"),
+        ("s3a://bucket/t", "s3://bucket/t"),
+        ("s3://bucket", "s3://bucket"),
+        ("s3://bucket/a%20b/%25%23%3f", "s3://bucket/a b/%25%23%3F"),
+        ("s3://bucket/100%/t", "s3://bucket/100%25/t"),
+        ("gs://bucket/t", "gs://bucket/t"),
+        ("az://container/t", "az://container/t"),
+        (
+            "abfs://box@account.dfs.core.windows.net/t",
+            "abfss://box@account.dfs.core.windows.net/t",
+        ),
+    ],
+)
+def test_a_bucket_has_one_normal_uri_which_pylance_reads_alike(uri: str, normal: str) -> None:
+    options = {"account_name": "account", "account_key": "c2VjcmV0"} if "://c" in uri else {}
+    store = open_store(uri, storage_options=options)
+    assert isinstance(store, ObjectStore)
+    assert store.uri == normal
+    assert open_store(store.uri, storage_options=options).uri == normal
+    assert store.location("d/100%#?") == f"{normal}/d/100%25%23%3F"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://",
+        "s3:///t",
+        "s3://bucket/a/../t",
+        "s3://bucket/a//t",
+        "s3://bucket/t?versionId=1",
+        "s3://bucket/t#part",
+        "s3://bucket/a%00b",
+        "s3://bucket/a%0Ab",
+        "abfss://container/t",
+        "az://container@account/t",
+    ],
+)
+def test_a_bucket_uri_that_names_nothing_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidInputError):
+        open_store(uri)
+
+
+def test_a_password_in_a_uri_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidInputError, match="storage_options") as refused:
+        open_store("s3://name:hunter2@bucket/t")
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(refused.value.facts)
 
 
 def test_fsync_is_passed_on(tmp_path: Path) -> None:

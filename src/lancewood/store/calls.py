@@ -1,0 +1,65 @@
+"""The requests of an object store, as obstore's functions make them.
+
+Each is one call on a client, imported when it is first made. Knows what a client takes for a
+condition that did not hold; everything else that it raises is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+PAGE = 1_000
+"""Objects in one answer to a list request, and keys in one bulk delete."""
+_NOT_THE_CONDITION = ("ConditionalRequestConflict", "NoSuchBucket")
+"""What a client takes for a condition that did not hold, although it is something else."""
+
+
+def get_object(client: Any, path: str) -> bytes:
+    import obstore
+
+    return bytes(obstore.get(client, path).bytes())
+
+
+def get_part(client: Any, path: str, start: int, length: int) -> bytes:
+    import obstore
+
+    return bytes(obstore.get_range(client, path, start=start, length=length))
+
+
+def head_object(client: Any, path: str) -> Any:
+    import obstore
+
+    return obstore.head(client, path)
+
+
+def list_objects(client: Any, directory: str, after: str | None) -> Any:
+    import obstore
+
+    return iter(obstore.list(client, directory or None, offset=after, chunk_size=PAGE))
+
+
+def put_object(client: Any, path: str, data: bytes, mode: Any = "overwrite") -> bool:
+    """Whether it was written; False where a condition did not hold."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+    try:
+        obstore.put(client, path, data, mode=mode)
+    except (AlreadyExistsError, PreconditionError) as error:
+        if mode == "overwrite" or any(each in str(error) for each in _NOT_THE_CONDITION):
+            raise
+        return False
+    return True
+
+
+def copy_object(client: Any, source: str, target: str) -> None:
+    import obstore
+
+    obstore.copy(client, source, target)
+
+
+def delete_objects(client: Any, paths: Sequence[str]) -> None:
+    import obstore
+
+    obstore.delete(client, paths)

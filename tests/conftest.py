@@ -1,0 +1,50 @@
+"""An S3 server for whoever asks: moto's, in a process of its own, one for each worker of pytest."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+SERVER = Path(__file__).resolve().parents[1] / "scripts" / "s3_server.py"
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """The address of a running server."""
+    with subprocess.Popen(
+        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        endpoint = server.stdout.readline().strip()
+        try:
+            assert endpoint.startswith("http://127.0.0.1:"), "the server did not start"
+            yield endpoint
+        finally:
+            server.kill()
+
+
+@pytest.fixture
+def s3_options(s3_endpoint: str) -> dict[str, str]:
+    """What both clients need to reach it."""
+    return {
+        "aws_access_key_id": "AKIAEXAMPLE",
+        "aws_secret_access_key": "planted-secret-of-the-tests",
+        "aws_region": "us-east-1",
+        "aws_endpoint": s3_endpoint,
+        "allow_http": "true",
+    }
+
+
+@pytest.fixture
+def s3_root(s3_endpoint: str) -> str:
+    """A place in a bucket that no other test uses."""
+    bucket = f"test-{uuid4().hex}"
+    request = urllib.request.Request(f"{s3_endpoint}/{bucket}", method="PUT")
+    urllib.request.urlopen(request, timeout=30).close()
+    return f"s3://{bucket}/root"
