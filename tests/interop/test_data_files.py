@@ -505,21 +505,6 @@ def test_a_file_of_another_type_is_refused(tmp_path: Path) -> None:
         list(reader(tmp_path, fragments[0], other).batches())
 
 
-def test_blobs_of_version_2_1_are_read_and_those_of_2_2_refused(tmp_path: Path) -> None:
-    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    table = pa.table(
-        [pa.array([b"abc", None], pa.large_binary()), pa.array([1, 2])],
-        schema=pa.schema([blob, ("z", pa.int64())]),
-    )
-    lance.write_dataset(table, tmp_path / "old", data_storage_version="2.1")
-    assert read(tmp_path / "old").equals(table)
-    lance.write_dataset(table, tmp_path / "new", data_storage_version="2.2")
-    schema, _ = opened(tmp_path / "new")
-    for wanted in (schema, Schema(schema.fields[:1]), Schema(schema.fields[1:])):
-        with pytest.raises(UnsupportedError, match="blob"):
-            read(tmp_path / "new", wanted)
-
-
 def test_a_legacy_table_is_refused(tmp_path: Path) -> None:
     lance.write_dataset(pa.table({"a": [1]}), tmp_path, data_storage_version="legacy")
     with pytest.raises(UnsupportedError, match=r"version 0\.2"):

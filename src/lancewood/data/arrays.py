@@ -56,9 +56,11 @@ def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: i
     """
     if not parts:
         return pa.nulls(length, target)
+    if field.is_blob:
+        return parts[0].array
     if len(parts) == 1 and not parts[0].is_renamed:
         array = parts[0].array
-        if array.type.equals(target, check_metadata=True):
+        if array.type.equals(target, check_metadata=True) and not _has_dictionary(field):
             return array
     if isinstance(target, pa.BaseExtensionType) and field.logical_type != JSON:
         return target.wrap_array(assemble(field, target.storage_type, parts, length))
@@ -186,9 +188,27 @@ def _leaf(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
         return pa.Array.from_buffers(
             target, len(array), array.buffers()[:1], -1, array.offset, children=[child]
         )
+    if pa.types.is_dictionary(target) and pa.types.is_dictionary(array.type):
+        indices, values = _without_null_value(array)
+        values = _leaf(values, target.value_type, "")
+        return pa.DictionaryArray.from_arrays(indices, values)
     if array.type.equals(target, check_metadata=True):
         return array
-    if pa.types.is_dictionary(target) and pa.types.is_dictionary(array.type):
-        values = _leaf(array.dictionary, target.value_type, "")
-        return pa.DictionaryArray.from_arrays(array.indices, values)
     return array.cast(target)
+
+
+def _has_dictionary(field: Field) -> bool:
+    return any(each.logical_type.startswith("dict:") for each in field.walk())
+
+
+def _without_null_value(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
+    """Indices and values where null is an index: Arrow cannot join dictionaries that hold it."""
+    indices, values = array.indices, array.dictionary
+    if not len(values):
+        return pa.nulls(len(indices), indices.type), values  # below a null, the codec puts zeros
+    if not values.null_count:
+        return indices, values
+    there = values.is_valid()
+    moved = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
+    places = pc.if_else(there, moved, pa.scalar(None, pa.int64())).cast(indices.type)
+    return places.take(indices), values.drop_null()

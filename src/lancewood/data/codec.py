@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +42,26 @@ class FileFacts:
     schema: Schema
     num_rows: int
     num_columns: int
+    column_bytes: tuple[int, ...] = ()
+    """The stored size of each physical column, where the codec told."""
+
+
+_decode_schema = lru_cache(maxsize=64)(decode_file_schema)
+"""The files of one write describe themselves in the same bytes, and then share one schema."""
+
+
+def file_facts(
+    location: str,
+    descriptor: bytes,
+    num_rows: int,
+    num_columns: int,
+    column_bytes: tuple[int, ...] = (),
+) -> FileFacts:
+    """The facts in a file's own schema; raises FormatError that names the file."""
+    try:
+        return FileFacts(_decode_schema(descriptor), num_rows, num_columns, column_bytes)
+    except (FormatError, UnsupportedError) as cause:
+        raise type(cause)(f"data file {location}: {cause}", **cause.facts, file=location) from cause
 
 
 class FileReader:
@@ -56,29 +76,28 @@ class FileReader:
         """The file's own schema and counts, whatever the projection; raises FormatError."""
         with _translated("read", self._location, FormatError):
             descriptor = self._inner.read_global_buffer(0)
-            columns = len(self._inner.file_statistics().columns)
+            sizes = tuple(each.size_bytes for each in self._inner.file_statistics().columns)
             rows = self._inner.num_rows()
-        try:
-            return FileFacts(decode_file_schema(descriptor), rows, columns)
-        except (FormatError, UnsupportedError) as cause:
-            raise type(cause)(
-                f"data file {self._location}: {cause}", **cause.facts, file=self._location
-            ) from cause
+        return file_facts(self._location, descriptor, rows, len(sizes), sizes)
 
     def read(self, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a range in batches of at most ``batch_rows``, streamed."""
+        """The rows of a range in batches of at most ``batch_rows``: begun now, streamed."""
         with _translated("read", self._location, FormatError):
             result = self._inner.read_range(
                 start, stop - start, batch_size=batch_rows, batch_readahead=READAHEAD
             )
-            yield from result.to_batches()
+        return self._batches(result)
 
     def take(self, offsets: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """The rows at strictly increasing offsets."""
+        """The rows at strictly increasing offsets: begun now, streamed."""
         with _translated("read", self._location, FormatError):
             result = self._inner.take_rows(
                 offsets, batch_size=batch_rows, batch_readahead=READAHEAD
             )
+        return self._batches(result)
+
+    def _batches(self, result: Any) -> Iterator[pa.RecordBatch]:
+        with _translated("read", self._location, FormatError):
             yield from result.to_batches()
 
 
@@ -121,6 +140,18 @@ def open_reader(
             columns=list(paths) if paths is not None else None,
         )
     return FileReader(inner, location)
+
+
+def read_range(location: str, storage_options: StorageOptions, start: int, length: int) -> bytes:
+    """Bytes of a data file that is not on this disk; fewer where it ends before."""
+    from lance.file import LanceFileSession
+
+    directory, _, name = location.rpartition("/")
+    with _translated("read", location, FormatError):
+        session = LanceFileSession(
+            directory, storage_options=dict(storage_options) if storage_options else None
+        )
+        return bytes(session.read_range(name, start, length))
 
 
 def open_writer(
@@ -208,7 +239,7 @@ def _judge(
     if "projection specified the column index" in lower:
         return UnsupportedError(
             f"data file {location} has fewer columns than its schema, as files with a blob (v2) "
-            "column do; read the table through pylance",
+            "column do",
             file=location,
         )
     kind = broken

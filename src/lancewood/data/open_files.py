@@ -11,9 +11,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from lancewood.data.codec import FileFacts, FileReader, StorageOptions, open_reader
+from lancewood.data.codec import (
+    FileFacts,
+    FileReader,
+    StorageOptions,
+    file_facts,
+    open_reader,
+    read_range,
+)
+from lancewood.data.container import Container, read_container
 from lancewood.errors import FormatError, NotFoundError, StorageError, UnsupportedError
 
 _Options = tuple[tuple[str, str], ...]
@@ -24,8 +32,10 @@ class DataFilePlace:
     """Where a data file is, and proof that it is still the same one."""
 
     location: str
-    options: _Options
+    options: _Options = field(repr=False)
     proof: tuple[int, ...] = ()
+    size: int | None = None
+    """In bytes; None where neither the disk nor the manifest told."""
 
     @property
     def storage_options(self) -> StorageOptions:
@@ -41,7 +51,7 @@ def find_file(location: str, storage_options: StorageOptions, size: int | None) 
     options = tuple(sorted((storage_options or {}).items()))
     path = _local_path(location)
     if path is None:
-        return DataFilePlace(location, options)
+        return DataFilePlace(location, options, size=size)
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as cause:
@@ -55,7 +65,38 @@ def find_file(location: str, storage_options: StorageOptions, size: int | None) 
             file=location,
         )
     proof = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    return DataFilePlace(location, options, proof)
+    return DataFilePlace(location, options, proof, found.st_size)
+
+
+def open_container(place: DataFilePlace) -> Container:
+    """The file as pages and places, without the codec; raises FormatError and StorageError."""
+    path = _local_path(place.location)
+    if place.size is None:
+        raise UnsupportedError(
+            f"the manifest does not record the size of data file {place.location}, which reading "
+            "its blobs needs; rewrite the table with pylance",
+            file=place.location,
+        )
+
+    def remote(start: int, length: int) -> bytes:
+        return read_range(place.location, place.storage_options, start, length)
+
+    def local(start: int, length: int) -> bytes:
+        assert path is not None
+        try:
+            with open(path, "rb") as file:
+                file.seek(start)
+                return file.read(length)
+        except FileNotFoundError as cause:
+            raise NotFoundError(
+                f"data file {place.location} not found", file=place.location
+            ) from cause
+        except OSError as cause:
+            raise StorageError(
+                f"cannot read data file {place.location}: {cause}", file=place.location
+            ) from cause
+
+    return read_container(place.location, place.size, remote if path is None else local)
 
 
 _Key = tuple[DataFilePlace, tuple[str, ...] | None]
@@ -90,18 +131,23 @@ class OpenFiles:
             if paths is None:
                 raise
             paths = None
-            reader = open_reader(place.location, None, place.storage_options)
-        facts = reader.facts
-        with self._lock:
-            self._known[place] = facts
-            while len(self._known) > self._max_known:
-                self._known.popitem(last=False)
+            try:
+                reader = open_reader(place.location, None, place.storage_options)
+            except UnsupportedError as cause:
+                return self._remember(place, _facts_without_codec(place, cause))
+        facts = self._remember(place, reader.facts)
         self._keep((place, paths), reader)
         return facts
 
     @contextmanager
     def reader(self, place: DataFilePlace, paths: tuple[str, ...]) -> Iterator[FileReader]:
         """Lend out a reader with this projection, opening one if none is idle."""
+        reader = self.borrow(place, paths)
+        yield reader
+        self.give_back(place, paths, reader)  # not after an error, nor after half a scan
+
+    def borrow(self, place: DataFilePlace, paths: tuple[str, ...]) -> FileReader:
+        """A reader with this projection; one that is never given back is just closed."""
         key: _Key = (place, paths)
         with self._lock:
             idle = self._idle.get(key)
@@ -109,10 +155,11 @@ class OpenFiles:
             if idle is not None and not idle:
                 del self._idle[key]
             self._count -= reader is not None
-        if reader is None:
-            reader = open_reader(place.location, paths, place.storage_options)
-        yield reader
-        self._keep(key, reader)  # not after an error, nor after half a scan
+        return reader or open_reader(place.location, paths, place.storage_options)
+
+    def give_back(self, place: DataFilePlace, paths: tuple[str, ...], reader: FileReader) -> None:
+        """Keep a reader that was used to the end for the next who asks."""
+        self._keep((place, paths), reader)
 
     def close(self) -> None:
         """Drop every idle reader and all knowledge. Readers that are lent out stay open."""
@@ -126,6 +173,13 @@ class OpenFiles:
     def idle_count(self) -> int:
         """How many readers are idle."""
         return self._count
+
+    def _remember(self, place: DataFilePlace, facts: FileFacts) -> FileFacts:
+        with self._lock:
+            self._known[place] = facts
+            while len(self._known) > self._max_known:
+                self._known.popitem(last=False)
+        return facts
 
     def _keep(self, key: _Key, reader: FileReader) -> None:
         dropped: list[FileReader] = []
@@ -157,6 +211,20 @@ OPEN_FILES = OpenFiles()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=OPEN_FILES.after_fork)
+
+
+def _facts_without_codec(place: DataFilePlace, refusal: UnsupportedError) -> FileFacts:
+    """The facts of a file with a blob (v2) column, which the codec does not open as a whole."""
+    try:
+        container = open_container(place)
+        facts = file_facts(
+            place.location, container.descriptor, container.num_rows, container.footer.num_columns
+        )
+    except FormatError:
+        raise refusal from None
+    if not any(each.is_blob_v2 for each in facts.schema.walk()):
+        raise refusal
+    return facts
 
 
 def _local_path(location: str) -> str | None:

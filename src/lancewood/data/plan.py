@@ -28,6 +28,8 @@ class FilePlan:
 
     file: DataFile
     columns: Mapping[FieldId, int]
+    index: int = 0
+    """Which of the fragment's files it is."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,14 @@ class ColumnPlan:
 
     files: tuple[FilePlan, ...]
     missing: frozenset[FieldId]
+
+    def bound_to(self, fragment: Fragment) -> ColumnPlan:
+        """The same plan for another fragment whose files have the same layout."""
+        files = fragment.files
+        return ColumnPlan(
+            tuple(FilePlan(files[each.index], each.columns, each.index) for each in self.files),
+            self.missing,
+        )
 
 
 @dataclass(frozen=True)
@@ -46,27 +56,32 @@ class FileProjection:
     names: Mapping[FieldId, str]
     renamed: frozenset[FieldId]
     """The top-level fields below which, or at which, a name differs from the table's."""
+    transplanted: tuple[tuple[Field, tuple[int, ...]], ...] = ()
+    """Top-level columns of the file, with their physical columns, that the codec reads only from a
+    file of their own."""
 
 
 def plan_columns(fragment: Fragment, wanted: Schema) -> ColumnPlan:
     """Where the wanted part of the table's schema lies in a fragment.
 
     Raises FormatError where the manifest contradicts itself or a field without nulls is in no
-    file, UnsupportedError for file versions and blob columns that we do not read.
+    file, UnsupportedError for file versions and nested blobs that we do not read.
     """
     units = {each[-1].id: each for each in _units(wanted)}
     for path in units.values():
-        if any(each.is_blob_v2 for each in path):
+        if path[-1].is_blob and len(path) > 1:
             raise UnsupportedError(
-                f"column {path[0].name!r} is a blob (v2); read the table through pylance",
+                f"column {'.'.join(each.name for each in path)!r} is a blob inside another column; "
+                "Lancewood reads blobs that are columns of their own",
                 column=path[0].name,
             )
     files: list[FilePlan] = []
     found: set[FieldId] = set()
-    for file in reversed(fragment.files):  # the newest first; a live id is in one file only
+    numbered = list(enumerate(fragment.files))
+    for index, file in reversed(numbered):  # the newest first; a live id is in one file only
         columns = _columns_in(file, units, found)
         found |= columns.keys()
-        files += [FilePlan(file, each) for each in _read_together(columns, units)]
+        files += [FilePlan(file, each, index) for each in _read_together(columns, units)]
     missing = frozenset(units.keys() - found)
     _check_missing(fragment, wanted, missing)
     return ColumnPlan(tuple(reversed(files)), missing)
@@ -99,6 +114,7 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
     asked: list[Path] = []
     names: dict[FieldId, str] = {}
     renamed: set[FieldId] = set()
+    transplanted: dict[FieldId, Field] = {}
     for path in _units(wanted):
         column = plan.columns.get(path[-1].id)
         if column is None:
@@ -115,8 +131,21 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
                 raise _shape(path, here, location)
             if table_node.name != file_node.name:
                 renamed.add(path[0].id)
-        asked.append(here)
-    return FileProjection(_projected(asked, facts.schema), names, frozenset(renamed))
+        if here[-1].is_blob or _is_behind_blob(physical, column):
+            transplanted[path[0].id] = here[0]
+        else:
+            asked.append(here)
+    alone = [
+        (top, tuple(number for number, each in enumerate(physical) if each[0] is top))
+        for top in transplanted.values()
+    ]
+    paths = _projected(asked, facts.schema)
+    return FileProjection(paths, names, frozenset(renamed), tuple(alone))
+
+
+def _is_behind_blob(physical: Sequence[Path], column: int) -> bool:
+    """The codec miscounts the columns that follow a blob (v2) in a file."""
+    return any(each[-1].is_blob_v2 for each in physical[:column])
 
 
 def _units(schema: Schema) -> Iterator[Path]:
@@ -169,7 +198,7 @@ def _columns_in(
         )
     columns: dict[FieldId, int] = {}
     for field, index in zip(fields, indices, strict=True):
-        if field < 0 or field not in units or field in found:
+        if field not in units or field in found:
             continue
         if index < 0 or field in columns:
             raise FormatError(
@@ -187,12 +216,14 @@ def _read_together(
     """Groups of columns that one reader can read.
 
     The codec counts the items, not the rows, of a fixed-size list of structs, and then refuses to
-    read it beside other columns: it is read by itself.
+    read it beside other columns: it is read by itself. So are blobs.
     """
     groups: dict[FieldId | None, dict[FieldId, int]] = {}
     for field, index in columns.items():
         path = units[field]
-        is_alone = any(list_size_of_structs(each.logical_type) is not None for each in path)
+        is_alone = path[0].is_blob or any(
+            list_size_of_structs(each.logical_type) is not None for each in path
+        )
         groups.setdefault(path[0].id if is_alone else None, {})[field] = index
     return list(groups.values())
 
@@ -230,10 +261,11 @@ def _matched(path: Path, here: Path, location: str) -> Iterator[tuple[Field, Fie
     if len(path) != len(here):
         raise _shape(path, here, location)
     for table_node, file_node in zip(path, here, strict=True):
-        if not _is_same_type(table_node.logical_type, file_node.logical_type):
+        is_same = _is_same_type(table_node.logical_type, file_node.logical_type)
+        if not is_same or table_node.is_blob != file_node.is_blob:
             raise _shape(path, here, location)
         yield table_node, file_node
-    if path[-1].is_packed:
+    if path[-1].is_packed and not path[-1].is_blob:
         yield from _matched_children(path, here, location)
 
 
@@ -271,7 +303,10 @@ def _shape(path: Path, here: Path, location: str) -> FormatError:
 
 
 def _described(path: Path) -> str:
-    types = " of ".join(each.logical_type for each in reversed(path))
+    types = " of ".join(
+        f"blob of {each.logical_type}" if each.is_blob else each.logical_type
+        for each in reversed(path)
+    )
     return f"{'.'.join(each.name for each in path)!r} ({types})"
 
 

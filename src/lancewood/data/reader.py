@@ -8,24 +8,24 @@ files, which looks after itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 
 import numpy as np
 import pyarrow as pa
 
 from lancewood.data.arrays import Part, assemble
-from lancewood.data.codec import FileReader
-from lancewood.data.open_files import OPEN_FILES, DataFilePlace, OpenFiles, find_file
-from lancewood.data.plan import (
-    ColumnPlan,
-    FilePlan,
-    FileProjection,
-    guess_paths,
-    plan_columns,
-    project_file,
+from lancewood.data.codec import FileFacts, FileReader
+from lancewood.data.descriptors import transplant
+from lancewood.data.open_files import (
+    OPEN_FILES,
+    DataFilePlace,
+    OpenFiles,
+    find_file,
+    open_container,
 )
+from lancewood.data.plan import ColumnPlan, FilePlan, FileProjection
+from lancewood.data.transplant import Transplant
+from lancewood.data.wanted import WantedColumns, has_dictionary, layout_of
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.format.arrow import to_arrow_schema
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
 
@@ -35,6 +35,7 @@ Locate = Callable[[DataFile], tuple[str, Mapping[str, str] | None]]
 MAX_BATCH_ROWS = 65_536
 _MIN_BATCH_ROWS = 256
 _BATCH_BYTES = 8 << 20
+_FEW_ROWS = 4_096
 
 Offsets = np.ndarray[tuple[int], np.dtype[np.integer]]
 
@@ -45,7 +46,7 @@ class FragmentReader:
     def __init__(
         self,
         fragment: Fragment,
-        wanted: Schema,
+        wanted: Schema | WantedColumns,
         locate: Locate,
         *,
         open_files: OpenFiles = OPEN_FILES,
@@ -53,58 +54,81 @@ class FragmentReader:
         """Plan the read; raises what ``plan_columns`` raises.
 
         ``wanted`` is a part of the table's schema with the table's ids; its metadata is dropped.
+        Whoever reads many fragments passes the same WantedColumns for all of them.
         """
-        self._fragment = fragment
-        self._wanted = wanted
-        self._locate = locate
-        self._open_files = open_files
-        self._plan: ColumnPlan = plan_columns(fragment, wanted)
-        self._projections: dict[int, tuple[DataFilePlace, FileProjection]] = {}
-        self._rows: int | None = fragment.physical_rows or None
-        self.schema: pa.Schema = to_arrow_schema(wanted).remove_metadata()
-        """The Arrow schema of every batch and table that comes out."""
+        self._files = _Files(fragment, locate, open_files)
+        self._select(wanted)
+
+    def _select(self, wanted: Schema | WantedColumns) -> None:
+        self._wanted = wanted if isinstance(wanted, WantedColumns) else WantedColumns(wanted)
+        self._plan: ColumnPlan = self._wanted.plan(self._files.fragment, self._files.layout)
+        self.schema: pa.Schema = self._wanted.arrow
+        """The Arrow schema of every batch and table that comes out, up to metadata of fields."""
+
+    def of(self, wanted: WantedColumns) -> FragmentReader:
+        """A reader of other columns that shares what is known of the files."""
+        other = FragmentReader.__new__(FragmentReader)
+        other._files = self._files
+        other._select(wanted)
+        return other
+
+    @property
+    def file_numbers(self) -> frozenset[int]:
+        """Which of the fragment's files hold the columns."""
+        return frozenset(each.index for each in self._plan.files)
+
+    def look(self) -> None:
+        """Open the files that hold the columns, if nothing is known of them yet."""
+        for plan in self._plan.files:
+            self._files.facts(plan, self._wanted.guess(plan))
 
     def physical_rows(self) -> int:
         """Rows in the fragment, deleted ones included; opens a file if the manifest is silent."""
-        if self._rows is None:
-            if not self._fragment.files:
-                raise FormatError(
-                    f"fragment {self._fragment.id} has no data files and no row count",
-                    fragment=self._fragment.id,
-                )
-            file = self._fragment.files[0]
-            place = self._find(file)
-            self._rows = self._open_files.facts(place, None).num_rows
-        return self._rows
+        return self._files.rows()
 
     def batches(
         self, start: int = 0, stop: int | None = None, batch_rows: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a range of offsets, in order, in batches of at most ``batch_rows``.
 
-        The default follows the width of a row. Without columns the batches carry only their number
-        of rows. Raises InvalidInputError for a range outside the fragment, NotFoundError,
+        Reading begins now, so that it goes on while another fragment is looked at. The default
+        follows the width of a row. Without columns the batches carry only their number of rows.
+        Raises InvalidInputError for a range outside the fragment, NotFoundError,
         FormatError and StorageError that name the file.
         """
         rows = self.physical_rows()
         stop = rows if stop is None else stop
         if not 0 <= start <= stop <= rows:
             raise InvalidInputError(
-                f"rows {start} to {stop} were asked of fragment {self._fragment.id}, "
+                f"rows {start} to {stop} were asked of fragment {self._files.fragment.id}, "
                 f"which has {rows}",
-                fragment=self._fragment.id,
+                fragment=self._files.fragment.id,
             )
-        size = self._default_batch_rows() if batch_rows is None else max(1, batch_rows)
         if not self._plan.files:
-            for at in range(start, stop, size):
-                yield self._assembled([], min(size, stop - at))
-        elif start < stop:
-            yield from self._streamed(lambda reader: reader.read(start, stop, size), stop - start)
+            size = self._default_batch_rows() if batch_rows is None else max(1, batch_rows)
+            return (self._assembled([], min(size, stop - at)) for at in range(start, stop, size))
+        if start == stop:
+            return iter(())
+
+        def read(reader: FileReader | Transplant, size: int) -> Iterator[pa.RecordBatch]:
+            return reader.read(start, stop, size)
+
+        return self._streamed(read, stop - start, batch_rows)
 
     def take(self, offsets: Offsets) -> pa.Table:
         """The rows at the given offsets, which are sorted and unique, in that order.
 
         Raises InvalidInputError for offsets that are not, or lie outside the fragment.
+        """
+        return pa.Table.from_batches(self.pick(offsets), self.schema)
+
+    def pick(
+        self, offsets: Offsets, *, within: bool = False, batch_rows: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same in batches of at most ``batch_rows``.
+
+        ``within`` reads everything from the first to the last of them and drops what is between:
+        cheaper for narrow columns where few rows are dropped.
         """
         wanted = np.asarray(offsets)
         rows = self.physical_rows()
@@ -112,91 +136,174 @@ class FragmentReader:
             wanted[0] < 0 or wanted[-1] >= rows or not bool(np.all(wanted[1:] > wanted[:-1]))
         ):
             raise InvalidInputError(
-                f"offsets for fragment {self._fragment.id} must rise strictly from 0 to {rows - 1}",
-                fragment=self._fragment.id,
+                f"offsets for fragment {self._files.fragment.id} must rise strictly from 0 to "
+                f"{rows - 1}",
+                fragment=self._files.fragment.id,
             )
         if not wanted.size:
-            return self.schema.empty_table()
+            return iter(())
         if not self._plan.files:
-            return pa.Table.from_batches([self._assembled([], wanted.size)])
-        listed, size = wanted.tolist(), self._default_batch_rows()
-        batches = self._streamed(lambda reader: reader.take(listed, size), len(listed))
-        return pa.Table.from_batches(batches, self.schema)
+            size = MAX_BATCH_ROWS if batch_rows is None else max(1, batch_rows)
+            return (
+                self._assembled([], min(size, wanted.size - at))
+                for at in range(0, wanted.size, size)
+            )
+        if within:
+            return self._picked_within(wanted, batch_rows)
+        listed = wanted.tolist()
+
+        def take(reader: FileReader | Transplant, size: int) -> Iterator[pa.RecordBatch]:
+            return reader.take(listed, size)
+
+        return self._streamed(take, len(listed), batch_rows)
+
+    def stored_widths(self) -> Mapping[str, float]:
+        """Stored bytes per row of each column, by its name.
+
+        Exact for files that were opened; for others their size is shared out evenly. Opens nothing.
+        """
+        rows = self.physical_rows()
+        widths = dict.fromkeys(self._wanted.schema.names, 0.0)
+        for plan in self._plan.files:
+            sizes = self._files.column_bytes(plan)
+            for field, index in plan.columns.items():
+                widths[self._wanted.owners[field]] += sizes(index) / max(rows, 1)
+        return widths
+
+    def _picked_within(self, wanted: Offsets, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
+        batches = self.batches(int(wanted[0]), int(wanted[-1]) + 1, batch_rows)
+        return _sifted(batches, wanted, batch_rows)
 
     def _streamed(
-        self, read: Callable[[FileReader], Iterator[pa.RecordBatch]], rows: int
+        self,
+        read: Callable[[FileReader | Transplant, int], Iterator[pa.RecordBatch]],
+        rows: int,
+        batch_rows: int | None,
     ) -> Iterator[pa.RecordBatch]:
-        with ExitStack() as stack:
-            streams, projections = [], []
-            for plan in self._plan.files:
-                place, projection = self._projection(plan)
-                reader = stack.enter_context(self._open_files.reader(place, projection.paths))
-                streams.append(read(reader))
-                projections.append(projection)
+        readers: list[FileReader | Transplant] = []
+        projections: list[FileProjection] = []
+        borrowed: list[tuple[DataFilePlace, tuple[str, ...], FileReader]] = []
+        for plan in self._plan.files:
+            place, projection = self._projection(plan)
+            if projection.paths:
+                reader = self._files.open_files.borrow(place, projection.paths)
+                borrowed.append((place, projection.paths, reader))
+                readers.append(reader)
+            for top, columns in projection.transplanted:
+                readers.append(transplant(open_container(place), top, columns))
+            projections += [projection] * (len(readers) - len(projections))
+        size = self._default_batch_rows() if batch_rows is None else max(1, batch_rows)
+        streams = [read(each, min(size, rows)) for each in readers]
+
+        def drained() -> Iterator[pa.RecordBatch]:
             seen = 0
-            for batches in _in_step(streams):
+            for batches in in_step(streams):
                 seen += batches[0].num_rows
                 yield self._assembled(
                     list(zip(batches, projections, strict=True)), batches[0].num_rows
                 )
+                if seen >= rows:
+                    break  # asking the codec for the end of its stream costs as much as a batch
             if seen != rows:
                 names = ", ".join(each.file.path for each in self._plan.files)
                 raise FormatError(
                     f"data file {names} gave {seen} rows where {rows} were expected", file=names
                 )
+            for each in borrowed:
+                self._files.open_files.give_back(*each)
+
+        return drained()
 
     def _assembled(
         self, sources: Sequence[tuple[pa.RecordBatch, FileProjection]], rows: int
     ) -> pa.RecordBatch:
+        if len(sources) == 1 and not sources[0][1].renamed:
+            batch = sources[0][0]
+            if batch.schema.equals(self.schema):
+                return batch
         columns = []
-        for field, target in zip(self._wanted.fields, self.schema, strict=True):
+        arrays = [
+            (dict(zip(batch.schema.names, batch.columns, strict=True)), projection)
+            for batch, projection in sources
+        ]
+        for field, target in zip(self._wanted.schema.fields, self.schema, strict=True):
             parts = []
-            for batch, projection in sources:
-                name = projection.names.get(field.id)
-                if name is not None:
+            for held, projection in arrays:
+                array = held.get(projection.names.get(field.id, ""))
+                if array is not None and field.id in projection.names:
                     is_renamed = field.id in projection.renamed
-                    parts.append(Part(batch.column(name), projection.names, is_renamed))
+                    parts.append(Part(array, projection.names, is_renamed))
             columns.append(assemble(field, target.type, parts, rows))
         if not columns:
             return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    def _projection(self, plan: FilePlan) -> tuple[DataFilePlace, FileProjection]:
+        place, facts = self._files.facts(plan, self._wanted.guess(plan))
+        return place, self._wanted.projection(plan, facts, place.location)
+
+    def _default_batch_rows(self) -> int:
+        """So many rows that a batch has a few megabytes; text and bytes as wide as stored."""
+        width, of_unknown_width = self._wanted.width
+        if of_unknown_width:
+            stored = self.stored_widths()
+            width += sum(stored[each] for each in of_unknown_width)
+        return max(_MIN_BATCH_ROWS, min(MAX_BATCH_ROWS, int(_BATCH_BYTES / max(width, 1))))
+
+
+class _Files:
+    """The data files of one fragment: where they are, and what they said about themselves."""
+
+    def __init__(self, fragment: Fragment, locate: Locate, open_files: OpenFiles) -> None:
+        self.fragment = fragment
+        self.open_files = open_files
+        self.layout = layout_of(fragment)
+        self._locate = locate
+        self._rows: int | None = fragment.physical_rows or None
+        self._facts: dict[int, tuple[DataFilePlace, FileFacts]] = {}
+
+    def rows(self) -> int:
+        if self._rows is None:
+            if not self.fragment.files:
+                raise FormatError(
+                    f"fragment {self.fragment.id} has no data files and no row count",
+                    fragment=self.fragment.id,
+                )
+            place = self._find(self.fragment.files[0])
+            self._rows = self.open_files.facts(place, None).num_rows
+        return self._rows
+
+    def facts(self, plan: FilePlan, guess: Sequence[str]) -> tuple[DataFilePlace, FileFacts]:
+        """Where the file is, and its facts; raises FormatError for other rows than expected."""
+        known = self._facts.get(plan.index)
+        if known is not None:
+            return known
+        place = self._find(plan.file)
+        facts = self.open_files.facts(place, guess)
+        if facts.num_rows != self.rows():
+            raise FormatError(
+                f"data file {place.location} has {facts.num_rows} rows, fragment "
+                f"{self.fragment.id} has {self.rows()}",
+                file=place.location,
+            )
+        self._facts[plan.index] = place, facts
+        return place, facts
+
+    def column_bytes(self, plan: FilePlan) -> Callable[[int], float]:
+        """The stored size of a physical column of the file."""
+        known = self._facts.get(plan.index)
+        exact = () if known is None else known[1].column_bytes
+        live = sum(1 for each in plan.file.column_indices if each >= 0)
+        share = (plan.file.size or 0) / max(live, 1)
+        return lambda index: exact[index] if index < len(exact) else share
+
     def _find(self, file: DataFile) -> DataFilePlace:
         location, options = self._locate(file)
         return find_file(location, options, file.size)
 
-    def _projection(self, plan: FilePlan) -> tuple[DataFilePlace, FileProjection]:
-        place = self._find(plan.file)
-        known = self._projections.get(id(plan))
-        if known is not None and known[0] == place:
-            return known
-        facts = self._open_files.facts(place, guess_paths(plan, self._wanted))
-        if facts.num_rows != self.physical_rows():
-            raise FormatError(
-                f"data file {place.location} has {facts.num_rows} rows, fragment "
-                f"{self._fragment.id} has {self.physical_rows()}",
-                file=place.location,
-            )
-        found = (place, project_file(plan, self._wanted, facts, place.location))
-        self._projections[id(plan)] = found
-        return found
 
-    def _default_batch_rows(self) -> int:
-        width = sum(_width(each.type) for each in self.schema) + self._stored_width()
-        return max(_MIN_BATCH_ROWS, min(MAX_BATCH_ROWS, int(_BATCH_BYTES / max(width, 1))))
-
-    def _stored_width(self) -> float:
-        """Stored bytes per row of what is read: tells wide strings and blobs from narrow ones."""
-        rows = self.physical_rows()
-        total = 0.0
-        for plan in self._plan.files:
-            live = sum(1 for each in plan.file.column_indices if each >= 0)
-            total += (plan.file.size or 0) * len(plan.columns) / max(live, 1)
-        return total / rows if rows else 0.0
-
-
-def _in_step(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches of several files, cut so that they always cover the same rows."""
+def in_step(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches of several streams, cut so that they always cover the same rows."""
     if len(streams) == 1:
         yield from ([each] for each in streams[0] if each.num_rows)
         return
@@ -213,15 +320,32 @@ def _in_step(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.Re
             heads[index] = rest if rest.num_rows else next(streams[index], None)
 
 
-def _width(kind: pa.DataType) -> float:
-    """Bytes of one value in memory as far as the type tells."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _width(kind.storage_type)
-    if pa.types.is_fixed_size_list(kind):
-        return float(kind.list_size * _width(kind.value_type))
-    if pa.types.is_struct(kind):
-        return sum(_width(each.type) for each in kind)
-    try:
-        return float(kind.bit_width) / 8
-    except ValueError:
-        return 16.0
+def _sifted(
+    batches: Iterator[pa.RecordBatch], wanted: Offsets, batch_rows: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Of batches from the first wanted row on, the wanted rows; not in all too small batches."""
+    position = int(wanted[0])
+    few: list[pa.RecordBatch] = []
+    enough = min(_FEW_ROWS, batch_rows or _FEW_ROWS)
+    for batch in batches:
+        low, high = np.searchsorted(wanted, (position, position + batch.num_rows))
+        if high - low == batch.num_rows:
+            few.append(batch)
+        elif high > low:
+            few.append(batch.take(pa.array(wanted[low:high] - position)))
+        position += batch.num_rows
+        if sum(each.num_rows for each in few) >= enough:
+            yield from _joined(few, batch_rows)
+            few = []
+    yield from _joined(few, batch_rows)
+
+
+def _joined(batches: list[pa.RecordBatch], batch_rows: int | None) -> Iterator[pa.RecordBatch]:
+    if not batches:
+        return
+    if any(has_dictionary(each.type) for each in batches[0].schema):
+        yield from batches  # what several dictionaries hold may be too much for one
+        return
+    whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    size = whole.num_rows if batch_rows is None else batch_rows
+    yield from (whole.slice(at, size) for at in range(0, whole.num_rows, size))

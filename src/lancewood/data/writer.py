@@ -21,8 +21,10 @@ from lancewood.data.codec import (
     check_writable,
     open_writer,
 )
+from lancewood.data.encodings import check_encodings
 from lancewood.data.names import new_data_file_name
 from lancewood.data.plan import listed_columns
+from lancewood.data.values import ValueCheck
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.logical_type import list_size_of_structs
@@ -73,8 +75,10 @@ def write_fragments(
     for top in schema.fields:
         _check_supported(top, top.name, file_version)
     _check_lists_of_structs(schema)
+    check_encodings(schema, file_version)
     if alignment is None:
         alignment = align_schema(schema, batches.schema, complete=True)
+    check_values = ValueCheck(schema, file_version)
     output = _Output(schema, store, directory, file_version, storage_options)
     rows = size = 0
     try:
@@ -82,8 +86,7 @@ def write_fragments(
             if not batch.schema.equals(batches.schema):
                 raise InvalidInputError("a batch has another schema than the stream it is part of")
             for piece in _pieces(alignment.cast(batch), max_bytes):
-                if file_version == "2.0":
-                    _check_no_null_structs(schema, piece)
+                check_values(piece)
                 output.write(piece, max_rows, max_bytes)
                 rows, size = rows + piece.num_rows, size + piece.nbytes
                 if on_progress is not None:
@@ -218,13 +221,6 @@ def _check_supported(field: Field, path: str, file_version: str) -> None:
             "write version 2.2",
             column=path,
         )
-    is_blob = field.metadata.get("lance-encoding:blob", b"").lower() == b"true"
-    if field.is_blob_v2 or (is_blob and file_version not in ("2.0", "2.1")):
-        raise UnsupportedError(
-            f"column {path!r} is a blob, which Lancewood does not write into version "
-            f"{file_version} files; drop the metadata 'lance-encoding:blob', or write version 2.1",
-            column=path,
-        )
     for child in field.children:
         _check_supported(child, f"{path}.{child.name}", file_version)
 
@@ -243,26 +239,3 @@ def _check_lists_of_structs(schema: Schema) -> None:
 
 def _is_list_of_structs(field: Field) -> bool:
     return list_size_of_structs(field.logical_type) is not None
-
-
-def _check_no_null_structs(schema: Schema, batch: pa.RecordBatch) -> None:
-    """Raise InvalidInputError for a null struct: version 2.0 files do not record it."""
-
-    def check(field: Field, array: pa.Array, path: str) -> None:
-        if isinstance(array.type, pa.BaseExtensionType):
-            array = array.storage
-        if field.logical_type == "struct":
-            if array.null_count:
-                raise InvalidInputError(
-                    f"column {path!r} has {array.null_count} null structs, which data file version "
-                    "2.0 cannot hold; write version 2.1 or later",
-                    column=path,
-                )
-            for index, child in enumerate(field.children):
-                check(child, array.field(index), f"{path}.{child.name}")
-        elif field.children:
-            child = field.children[0]
-            check(child, array.flatten(), f"{path}.{child.name}")
-
-    for index, top in enumerate(schema.fields):
-        check(top, batch.column(index), top.name)

@@ -1,11 +1,20 @@
-"""The table's own settings: which keys may be set, and the change that sets them."""
+"""The table's own settings: which keys may be set, and the change that sets them.
+
+What may be changed of a field's metadata is decided where the change is applied (``rules.apply``),
+because another commit may come first; what makes no sense at all is found here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace as replaced
 
+from lancewood.data.encodings import check_encoding_keys, check_hints
 from lancewood.errors import InvalidInputError
+from lancewood.model.ids import FieldId
 from lancewood.model.operations import MapUpdate
+from lancewood.model.schema import Field, Schema
 from lancewood.model.transaction import check_text
 
 RESERVED_PREFIX = "lance."
@@ -47,3 +56,46 @@ def text_update(values: Mapping[str, str | None], *, replace: bool = False) -> M
     if not values and not replace:
         raise InvalidInputError("nothing to change was given")
     return MapUpdate(dict(values), replace)
+
+
+def field_metadata_update(
+    schema: Schema,
+    file_version: str,
+    values: Mapping[str, Mapping[str, str | None]],
+    *,
+    replace: bool = False,
+) -> dict[FieldId, MapUpdate]:
+    """The change to the metadata of fields, which are named by their dotted paths.
+
+    The item of a list is below the list, under its own name. Raises InvalidInputError for a column
+    that is not there, and for a key or value of an encoding that no codec knows.
+    """
+    if not isinstance(values, Mapping) or not values:
+        raise InvalidInputError(f"a map from columns to maps of texts was expected, got {values!r}")
+    known: dict[str, Field] = {}
+    for path, field in _paths(schema):
+        known.setdefault(path, field)
+    updates = {}
+    for path, entries in values.items():
+        named = known.get(path)
+        if named is None:
+            close = difflib.get_close_matches(str(path), known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InvalidInputError(f"column {path!r} not found{hint}", column=path)
+        update = text_update(entries, replace=replace)
+        new = {key: value.encode() for key, value in entries.items() if value is not None}
+        kept = {} if replace else {k: v for k, v in named.metadata.items() if k not in entries}
+        check_encoding_keys(Schema((replaced(named, metadata=new, children=()),)))
+        check_hints(replaced(named, metadata={**kept, **new}), path, file_version)
+        updates[named.id] = update
+    return updates
+
+
+def _paths(schema: Schema) -> Iterator[tuple[str, Field]]:
+    def below(path: str, field: Field) -> Iterator[tuple[str, Field]]:
+        yield path, field
+        for child in field.children:
+            yield from below(f"{path}.{child.name}", child)
+
+    for top in schema.fields:
+        yield from below(top.name, top)

@@ -17,16 +17,15 @@ import pyarrow as pa
 
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.logical_type import (
-    EXTENSION_METADATA,
-    EXTENSION_NAME,
     JSON,
     decode_leaf_type,
     encode_leaf_type,
     list_size_of_structs,
 )
-from lancewood.format.schema import MAX_DEPTH
+from lancewood.format.schema import MAX_DEPTH, encode_schema
+from lancewood.model.field_keys import EXTENSION_METADATA, EXTENSION_NAME, check_primary_key
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import SYSTEM_COLUMNS, Field, Schema
+from lancewood.model.schema import BLOB, PACKED, SYSTEM_COLUMNS, Field, Schema
 
 RESERVED_NAMES = frozenset({*SYSTEM_COLUMNS, "_rowoffset"})
 
@@ -42,12 +41,40 @@ def schema_from_arrow(arrow: pa.Schema, *, first_id: int = 0) -> Schema:
     fields = tuple(_from_arrow(each, each.name, 1, ids) for each in arrow)
     schema = Schema(fields, _text_keys(arrow.metadata or {}))
     check_names(schema)
+    check_primary_key(encode_schema(schema))
     return schema
 
 
 def to_arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema that a scan of all columns returns."""
+    """The Arrow schema of the table; ``to_scan_schema`` is the one that a scan of it returns."""
     return pa.schema([to_arrow_field(each) for each in schema.fields], dict(schema.metadata))
+
+
+def to_scan_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of what a read gives: like the table's, but descriptors for blobs."""
+    fields = [
+        _descriptor_field(each) if each.is_blob else to_arrow_field(each) for each in schema.fields
+    ]
+    return pa.schema(fields, dict(schema.metadata))
+
+
+BLOB_V1_DESCRIPTOR: pa.DataType = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
+BLOB_V2_DESCRIPTOR: pa.DataType = pa.struct(
+    [
+        pa.field("kind", pa.uint8(), nullable=False),
+        pa.field("position", pa.uint64(), nullable=False),
+        pa.field("size", pa.uint64(), nullable=False),
+        pa.field("blob_id", pa.uint32(), nullable=False),
+        pa.field("blob_uri", pa.string(), nullable=False),
+    ]
+)
+
+
+def _descriptor_field(field: Field) -> pa.Field:
+    if field.is_blob_v2:
+        metadata = {PACKED: "true", BLOB: "true"}
+        return pa.field(field.name, BLOB_V2_DESCRIPTOR, field.nullable, metadata)
+    return pa.field(field.name, BLOB_V1_DESCRIPTOR, field.nullable, {BLOB: "true"})
 
 
 def to_arrow_field(field: Field) -> pa.Field:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lancewood.errors import FormatError
+from lancewood.model.field_keys import EXTENSION_METADATA, EXTENSION_NAME
 
 BFLOAT16 = "lance.bfloat16"
-EXTENSION_NAME = "ARROW:extension:name"
-EXTENSION_METADATA = "ARROW:extension:metadata"
 JSON = "json"
 PARENTS = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct", "map"})
 
@@ -125,7 +124,7 @@ def _encode_element(element: pa.Field) -> str | None:
 
 
 def _fits_list(text: str) -> bool:
-    return text not in _VARIABLE and text not in ("null", JSON) and not text.startswith("dict:")
+    return text not in _VARIABLE and text != JSON and not text.startswith("dict:")
 
 
 def _fits_dictionary(value: str | None) -> bool:
@@ -151,7 +150,9 @@ def _read_fixed_size_list(text: str, _rest: str) -> pa.DataType:
     if not sizes or not (element == BFLOAT16 or _fits_list(element)):
         raise _unknown(text)
     if element == BFLOAT16:
-        item = pa.field("item", pa.binary(2), metadata={EXTENSION_NAME: BFLOAT16})
+        item = pa.field(
+            "item", pa.binary(2), metadata={EXTENSION_NAME: BFLOAT16, EXTENSION_METADATA: ""}
+        )
     else:
         item = pa.field("item", decode_leaf_type(element))
     for size in reversed(sizes):

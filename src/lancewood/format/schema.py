@@ -10,25 +10,22 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf.message import DecodeError
 
-from lancewood.errors import FormatError, UnsupportedError
+from lancewood.errors import FormatError
 from lancewood.format.logical_type import (
-    EXTENSION_NAME,
     decode_leaf_type,
     is_parent,
     list_size_of_structs,
 )
+from lancewood.model.field_keys import EXTENSION_NAME, mirror_metadata
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import Field, Schema
+from lancewood.model.schema import BLOB, Field, Schema
 from lancewood.proto import schema_pb2
 
 MAX_DEPTH = 128
 """Deeper trees are refused: no table has them, and they exhaust the stack of every reader."""
 
-PRIMARY_KEY = "lance-schema:unenforced-primary-key"
-PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
-CLUSTERING_KEY_POSITION = "lance-schema:unenforced-clustering-key:position"
-
 _TOP = -1
+_MAX_ID = (1 << 31) - 1
 _VARIABLE = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 
 
@@ -91,21 +88,27 @@ def encode_schema(schema: Schema) -> list[schema_pb2.Field]:
 def decode_file_schema(descriptor: bytes) -> Schema:
     """The schema that a data file carries about itself (its global buffer 0).
 
-    The ids in it are the writer's own and mean nothing; names and types do. Raises FormatError,
-    and UnsupportedError for a file with a blob v2 column, whose tree is not written down.
+    The ids in it are the writer's own and mean nothing; names and types do. The parts of a blob
+    (v2) column, which files list without ids, are not in the result. Raises FormatError.
     """
     try:
-        fields = schema_pb2.FileDescriptor.FromString(descriptor).schema.fields
+        message = schema_pb2.FileDescriptor.FromString(descriptor)
     except DecodeError as cause:
         raise FormatError("the file's own schema cannot be decoded") from cause
-    for each in fields:
-        if each.logical_type == "struct" and each.metadata.get("lance-encoding:blob") == b"true":
-            raise UnsupportedError(
-                f"column {each.name!r} is a blob (v2), which shares its file with others; read the "
-                "table through pylance",
-                column=each.name,
-            )
-    return decode_schema(fields, {})
+    numbered: list[schema_pb2.Field] = []
+    after_blob = False
+    free = max((each.id for each in message.schema.fields), default=_TOP)
+    for each in message.schema.fields:
+        if after_blob and each.id == each.parent_id == _TOP:
+            continue
+        after_blob = each.logical_type == "struct" and BLOB in each.metadata
+        if each.id < _TOP:  # lineage that was spilled into the file
+            free += 1
+            if free > _MAX_ID:
+                raise FormatError("the file's own schema has no id left for a field without one")
+            each.id = free
+        numbered.append(each)
+    return decode_schema(numbered, {})
 
 
 def _decode_field(message: schema_pb2.Field, children: tuple[Field, ...]) -> Field:
@@ -160,21 +163,13 @@ def _encode_field(field: Field, parent: int) -> schema_pb2.Field:
     message.logical_type = field.logical_type
     message.nullable = field.nullable
     message.encoding = _encoding(field.logical_type)
-    message.extension_name = field.metadata.get(EXTENSION_NAME, b"").decode(errors="replace")
     message.metadata.clear()
     message.metadata.update(field.metadata)
     if field.logical_type.startswith("dict:"):
         message.dictionary.SetInParent()
     else:
         message.ClearField("dictionary")
-    if PRIMARY_KEY in before or PRIMARY_KEY in field.metadata:
-        message.unenforced_primary_key = _is_true(field.metadata.get(PRIMARY_KEY, b""))
-    if PRIMARY_KEY_POSITION in before or PRIMARY_KEY_POSITION in field.metadata:
-        position = _position(field.metadata.get(PRIMARY_KEY_POSITION, b""))
-        message.unenforced_primary_key_position = position
-    if CLUSTERING_KEY_POSITION in before or CLUSTERING_KEY_POSITION in field.metadata:
-        position = _position(field.metadata.get(CLUSTERING_KEY_POSITION, b""))
-        message.unenforced_clustering_key_position = position
+    mirror_metadata(message, before)
     return message
 
 
@@ -192,11 +187,3 @@ def _encoding(logical_type: str) -> schema_pb2.Field.Encoding:
     if logical_type.startswith("dict:"):
         return schema_pb2.Field.DICTIONARY
     return schema_pb2.Field.PLAIN
-
-
-def _is_true(value: bytes) -> bool:
-    return value.lower() in (b"true", b"1", b"yes")
-
-
-def _position(value: bytes) -> int:
-    return int(value) if value.isdigit() and int(value) < 1 << 32 else 0

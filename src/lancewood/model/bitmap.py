@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pyroaring import BitMap
+from pyroaring import AbstractBitMap, BitMap
 
 from lancewood.errors import FormatError
 
@@ -19,6 +19,8 @@ _COOKIE_WITH_RUNS = 12347
 _FEWEST_WITH_POSITIONS = 4  # with run containers, fewer containers than this have no positions
 _MOST_IN_ARRAY = 4096
 _BITSET_SIZE = 8192
+_FEW_RUNS = 16
+_BLOCK = 1 << 20
 
 
 def decode_bitmap(data: bytes, what: str) -> BitMap:
@@ -28,6 +30,33 @@ def decode_bitmap(data: bytes, what: str) -> BitMap:
         return BitMap.deserialize(data)
     except (struct.error, IndexError, ValueError) as cause:
         raise _broken(what, f"{cause} in {len(data)} bytes") from cause
+
+
+def bitmap_runs(bitmap: AbstractBitMap) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where stretches of consecutive numbers begin, and where they end (exclusive), ascending.
+
+    A few bytes can stand for four billion numbers: no more than a block of them is spelled out.
+    """
+    begins, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    first, last = (bitmap.min(), bitmap.max()) if bitmap else (0, -1)
+    for start in range(first // _BLOCK * _BLOCK, last + 1, _BLOCK):
+        stop = start + _BLOCK
+        block = bitmap if last - first < _BLOCK else bitmap & BitMap(range(start, stop))
+        if len(block) == _BLOCK and block.min() == start:
+            begins.append(np.array([start]))
+            ends.append(np.array([stop]))
+        elif block:
+            values = np.frombuffer(block.to_array(), dtype=np.uint32).astype(np.int64)
+            breaks = np.flatnonzero(np.diff(values) != 1)
+            begins.append(values[np.concatenate(([0], breaks + 1))])
+            ends.append(values[np.concatenate((breaks, [-1]))] + 1)
+        if block is bitmap:
+            break
+    starts, stops = np.concatenate(begins), np.concatenate(ends)
+    apart = np.flatnonzero(starts[1:] != stops[:-1])  # blocks cut stretches in two
+    if not len(starts):
+        return starts, stops
+    return starts[np.concatenate(([0], apart + 1))], stops[np.concatenate((apart, [-1]))]
 
 
 def _check_bitmap(data: memoryview, what: str) -> None:
@@ -76,20 +105,42 @@ def _check_plain(data: memoryview, position: int, size: int, what: str) -> int:
 def _check_run(data: memoryview, position: int, size: int, what: str) -> int:
     """Checks a run container of ``size`` values; the position after it."""
     count = int(_numbers(data, position, 1, "<u2", what)[0])
+    end = position + 2 + 4 * count
+    if end > len(data):
+        raise _ends_early(data, end, what)
+    if count <= _FEW_RUNS:  # the usual kind, tens of thousands of times: arrays would cost more
+        if not _are_few_runs(struct.unpack_from(f"<{2 * count}H", data, position + 2), size):
+            raise _broken(what, f"the runs at {position} do not make up {size} values")
+        return end
     runs = _numbers(data, position + 2, 2 * count, "<u2", what).astype(np.int64)
     firsts, lasts = runs[::2], runs[::2] + runs[1::2]
     apart = bool((firsts[1:] > lasts[:-1] + 1).all())
     if not apart or int((lasts - firsts + 1).sum()) != size or lasts.max(initial=0) > 0xFFFF:
         raise _broken(what, f"the runs at {position} do not make up {size} values")
-    return position + 2 + 4 * count
+    return end
+
+
+def _are_few_runs(numbers: tuple[int, ...], size: int) -> bool:
+    """Whether pairs of first value and length less one ascend apart and hold ``size`` values."""
+    total, free = 0, 0
+    for first, more in zip(numbers[::2], numbers[1::2], strict=True):
+        if first < free:
+            return False
+        total += more + 1
+        free = first + more + 2
+    return total == size and free <= 0x10001
 
 
 def _numbers(data: memoryview, position: int, count: int, kind: str, what: str) -> NDArray[Any]:
     """``count`` numbers of the data; FormatError where it ends before them."""
     end = position + count * np.dtype(kind).itemsize
     if end > len(data):
-        raise _broken(what, f"it ends at {len(data)}, but has something up to {end}")
+        raise _ends_early(data, end, what)
     return np.frombuffer(data[position:end], dtype=kind)
+
+
+def _ends_early(data: memoryview, end: int, what: str) -> FormatError:
+    return _broken(what, f"it ends at {len(data)}, but has something up to {end}")
 
 
 def _ascends(values: NDArray[Any]) -> bool:

@@ -6,7 +6,7 @@ touch, unknown fields included, is carried over unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -15,8 +15,24 @@ from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
 
-_Lineage: TypeAlias = Literal["row_ids", "created_at_versions", "last_updated_at_versions"]
-_LINEAGE: tuple[_Lineage, ...] = get_args(_Lineage)
+Lineage: TypeAlias = Literal["row_ids", "created_at_versions", "last_updated_at_versions"]
+"""What a fragment may know of each of its rows, besides what is in its columns."""
+_LINEAGE: tuple[Lineage, ...] = get_args(Lineage)
+LINEAGE_FIELDS: Mapping[Lineage, FieldId] = {
+    "row_ids": FieldId(-3),
+    "created_at_versions": FieldId(-4),
+    "last_updated_at_versions": FieldId(-5),
+}
+"""The ids under which data files list lineage that was spilled into them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRange:
+    """A part of a file below the table's root."""
+
+    path: str
+    offset: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,36 +157,59 @@ class Fragment:
 
     @property
     def num_rows(self) -> int | None:
-        """Live rows; None where a writer recorded neither the rows nor how many are deleted."""
+        """Live rows; None where a writer recorded neither the rows nor how many are deleted.
+
+        Raises FormatError where more rows are deleted than there are.
+        """
         if not self.physical_rows:
             return None
         if self.message.HasField("deletion_file") and not self.num_deleted_rows:
             return None
+        if self.physical_rows < self.num_deleted_rows:
+            raise FormatError(
+                f"fragment {self.id}: {self.num_deleted_rows} of {self.physical_rows} rows are "
+                "said to be deleted",
+                fragment=self.id,
+            )
         return self.physical_rows - self.num_deleted_rows
+
+    def lineage(self, what: Lineage) -> bytes | ExternalRange | FieldId | None:
+        """Where a sequence is: its own bytes, a part of another file, a column of the fragment's
+        data files, or nowhere."""
+        kind = self.message.WhichOneof(what)
+        if kind is None:
+            return None
+        found = getattr(self.message, kind)
+        if isinstance(found, bytes):
+            return found
+        if isinstance(found, table_pb2.ExternalFile):
+            return ExternalRange(found.path, found.offset, found.size)
+        return LINEAGE_FIELDS[what]
 
     @property
     def row_ids(self) -> RowIdSequence | None:
         """The stable row ids; None where there are none.
 
-        Raises FormatError for a broken sequence, UnsupportedError for one in another file.
+        Raises FormatError for a broken sequence, UnsupportedError for one outside the manifest:
+        the engine reads those.
         """
         if not self._is_inline("row_ids"):
             return None
-        return RowIdSequence.decode(self.message.inline_row_ids, self._check_length)
+        return RowIdSequence.decode(self.message.inline_row_ids, self.check_length)
 
     @property
     def created_at(self) -> RowVersions | None:
         """The version that created each row; None means version 1 for all."""
         if not self._is_inline("created_at_versions"):
             return None
-        return RowVersions.decode(self.message.inline_created_at_versions, self._check_length)
+        return RowVersions.decode(self.message.inline_created_at_versions, self.check_length)
 
     @property
     def last_updated_at(self) -> RowVersions | None:
         """The version that last changed each row; None means version 1 for all."""
         if not self._is_inline("last_updated_at_versions"):
             return None
-        return RowVersions.decode(self.message.inline_last_updated_at_versions, self._check_length)
+        return RowVersions.decode(self.message.inline_last_updated_at_versions, self.check_length)
 
     def with_deletion_file(self, deletion_file: DeletionFile | None) -> Fragment:
         """The same fragment with another deletion file, or none."""
@@ -203,7 +242,7 @@ class Fragment:
             copy.inline_last_updated_at_versions = version.encode()
         return Fragment(copy)
 
-    def _is_inline(self, what: _Lineage) -> bool:
+    def _is_inline(self, what: Lineage) -> bool:
         kind = self.message.WhichOneof(what)
         if kind is None or kind.startswith("inline_"):
             return kind is not None
@@ -217,7 +256,8 @@ class Fragment:
         copy.CopyFrom(self.message)
         return copy
 
-    def _check_length(self, what: str, length: int) -> None:
+    def check_length(self, what: str, length: int) -> None:
+        """Raise FormatError for a sequence that is not as long as the fragment has rows."""
         if self.physical_rows and length != self.physical_rows:
             raise FormatError(
                 f"fragment {self.id}: {what} has {length} values for {self.physical_rows} rows",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
+from operator import eq
 from typing import overload
 
 from google.protobuf.message import DecodeError, Message
@@ -18,6 +19,7 @@ from lancewood.errors import FormatError, NotFoundError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import Index
+from lancewood.model.segments import MAX_ROWS
 from lancewood.proto import schema_pb2, table_pb2
 
 FLAG_DELETION_FILES = 1
@@ -172,16 +174,26 @@ class Manifest(ManifestHead):
 
     @cached_property
     def rows_by_fragment(self) -> Sequence[int] | None:
-        """The live rows of each fragment; None where a writer left one of them out."""
+        """The live rows of each fragment; None where a writer left one of them out.
+
+        Raises FormatError for numbers that no fragment can have.
+        """
         counts = table_pb2.FragmentCounts()
         self._decode_fragments(counts)
         rows = [each.physical_rows for each in counts.fragments]
         unknown = 0 in rows
+        if max(rows, default=0) > MAX_ROWS:
+            raise FormatError(f"{self.name}: a fragment of {max(rows)} rows; {MAX_ROWS} can be")
         for position, each in enumerate(counts.fragments):
             if each.HasField("deletion_file"):
                 deleted = each.deletion_file.num_deleted_rows
                 unknown = unknown or not deleted
                 rows[position] -= deleted
+                if each.physical_rows < deleted and each.physical_rows:
+                    raise FormatError(
+                        f"{self.name}: {deleted} of a fragment's {each.physical_rows} rows are "
+                        "said to be deleted"
+                    )
         return None if unknown else rows
 
     @property
@@ -208,7 +220,7 @@ class Manifest(ManifestHead):
                 low = middle + 1
             else:
                 high = middle
-        if low < len(raw) and peek_fragment_id(raw[low], self.name) == fragment_id:
+        if low < len(raw) and decode_fragment(raw[low], self.name).id == fragment_id:
             return low
         return self._positions.get(fragment_id) if not self._is_sorted else None
 
@@ -218,8 +230,10 @@ class Manifest(ManifestHead):
 
     @cached_property
     def _is_sorted(self) -> bool:
+        """Whether halving finds every fragment: ids ascend, and are what they seem at a glance."""
         ids = [each.id for each in self.fragments]
-        return all(a < b for a, b in pairwise(ids))
+        seen = (peek_fragment_id(each, self.name) for each in self.message.fragments)
+        return all(a < b for a, b in pairwise(ids)) and all(map(eq, ids, seen))
 
     def _decode_fragments(self, into: Message) -> None:
         """Decode the same wire bytes as another message, in one go."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyroaring import AbstractBitMap
 
 from lancewood.errors import InvalidInputError
+from lancewood.model.bitmap import bitmap_runs
 from lancewood.model.ids import MAX_U64
 from lancewood.model.segments import (
     MAX_ROWS,
@@ -139,11 +140,29 @@ class _Runs:
 
     def without(self, offsets: Offsets) -> Self:
         """All rows but those at the given offsets: what is left when deleted rows are dropped."""
+        if isinstance(offsets, AbstractBitMap):
+            return self._without_bitmap(offsets)
         dropped = self._check_offsets(offsets)
         if not len(dropped):
             return self
         cuts, chosen = self._cut_at(dropped)
         return self._between(cuts[:-1][~chosen], cuts[1:][~chosen])
+
+    def values_at(self, offsets: NDArray[Any] | Sequence[int]) -> Values:
+        """The values of the rows at the given offsets, in the given order."""
+        return self._values_at(self._check_offsets(offsets))
+
+    def _without_bitmap(self, offsets: AbstractBitMap) -> Self:
+        if not offsets:
+            return self
+        if offsets.max() >= len(self):
+            raise InvalidInputError(f"row offset {offsets.max()} asked of {len(self)} rows")
+        begins, ends = bitmap_runs(offsets)
+        cuts = np.unique(np.concatenate((self._offsets, begins, ends)))
+        starts = cuts[:-1]
+        before = np.searchsorted(begins, starts, side="right") - 1
+        kept = (before < 0) | (starts >= ends[before])
+        return self._between(starts[kept], cuts[1:][kept])
 
     @property
     def _counts(self) -> Counts:

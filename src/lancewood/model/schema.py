@@ -13,6 +13,10 @@ from functools import cached_property
 from lancewood.model.ids import FieldId
 from lancewood.proto import schema_pb2
 
+BLOB = "lance-encoding:blob"
+BLOB_V2 = b"lance.blob.v2"
+PACKED = "lance-encoding:packed"
+
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
 CREATED_AT = "_row_created_at_version"
@@ -44,14 +48,26 @@ class Field:
     def is_packed(self) -> bool:
         """A struct stored as one physical column."""
         return self.logical_type == "struct" and any(
-            self.metadata.get(key, b"").lower() == b"true"
-            for key in ("lance-encoding:packed", "packed")
+            self.metadata.get(key, b"").lower() == b"true" for key in (PACKED, "packed")
         )
+
+    @property
+    def is_blob_v1(self) -> bool:
+        """Bytes that lie beside the pages of their file. Any value of the key counts, as it does
+        for every writer so far."""
+        return self.logical_type in ("large_binary", "binary") and BLOB in self.metadata
 
     @property
     def is_blob_v2(self) -> bool:
         """A struct of the blob v2 layout, stored as one physical column."""
-        return self.metadata.get("ARROW:extension:name") == b"lance.blob.v2"
+        if self.logical_type != "struct":
+            return False
+        return self.metadata.get("ARROW:extension:name") == BLOB_V2 or BLOB in self.metadata
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether a scan gives descriptors of the values, and ``take_blobs`` the bytes."""
+        return self.is_blob_v1 or self.is_blob_v2
 
     @property
     def is_column_leaf(self) -> bool:

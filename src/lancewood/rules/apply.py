@@ -16,6 +16,7 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
+from lancewood.model.field_keys import check_metadata_change, mirror_metadata
 from lancewood.model.file_version import version_name
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
@@ -312,12 +313,13 @@ def _with_field_metadata(
         raise InvalidInputError(f"no field has the id {', '.join(map(str, missing))}")
     fields = []
     for each in head.fields:
+        changed = schema_pb2.Field()
+        changed.CopyFrom(each)
         update = updates.get(FieldId(each.id))
         if update:
-            changed = schema_pb2.Field()
-            changed.CopyFrom(each)
             changed.ClearField("metadata")
             changed.metadata.update(_bytes_map(update, each.metadata))
-            each = changed
-        fields.append(each)
+            mirror_metadata(changed, each.metadata)
+        fields.append(changed)
+    check_metadata_change(head.fields, fields)
     return tuple(fields)

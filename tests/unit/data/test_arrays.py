@@ -123,3 +123,22 @@ def test_only_sliced_structs_are_copied() -> None:
         assert copied.equals(array)
         assert copied is not array
         assert without_offset(copied) is copied
+
+
+def test_a_dictionary_keeps_null_among_its_indices_only() -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    array = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None, 2, 1], pa.int8()), pa.array(["a", None, "b"])
+    )
+    found = built(kind, Part(array), rows=5)
+    assert found.to_pylist() == ["a", None, None, "b", None]
+    assert found.dictionary.to_pylist() == ["a", "b"]
+
+
+def test_indices_into_an_empty_dictionary_are_null() -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    array = pa.DictionaryArray.from_arrays(
+        pa.array([0, None], pa.int8()), pa.array([], pa.string()), safe=False
+    )
+    found = built(kind, Part(array), rows=2)
+    assert found.to_pylist() == [None, None]

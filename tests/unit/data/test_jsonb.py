@@ -64,6 +64,25 @@ def test_endless_nesting_is_a_format_error() -> None:
         jsonb_to_text(value)
 
 
+@pytest.mark.parametrize("number", ["0110", "0120", "0130", "09607ff0000000000000"])
+def test_a_number_without_a_text_is_null_as_in_pylance(number: str) -> None:
+    assert jsonb_to_text(bytes.fromhex("20000000200000" + number)) == "null"
+
+
+def test_containers_that_share_their_bytes_are_a_format_error() -> None:
+    """Fuzzing found it: 40 arrays that all claim no length were read 2 to the 40th times."""
+    level = bytes.fromhex("80000002" + 2 * "50000000")
+    with pytest.raises(FormatError, match="cut short"):
+        decode_jsonb(pa.array([40 * level + bytes.fromhex("80000000")], pa.large_binary()))
+
+
+@pytest.mark.parametrize("kind", ["00000000", "40000000", "50000004"])
+def test_a_key_that_is_no_text_is_a_format_error(kind: str) -> None:
+    raw = bytes.fromhex("40000001" + kind + "00000000" + "80000000")
+    with pytest.raises(FormatError, match="no text"):
+        jsonb_to_text(raw)
+
+
 @given(st.binary(max_size=40))
 def test_any_bytes_are_json_or_a_format_error(data: bytes) -> None:
     with contextlib.suppress(FormatError):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lancewood.errors import FormatError, UnsupportedError
+from lancewood.errors import FormatError
 from lancewood.format.schema import MAX_DEPTH, decode_file_schema, decode_schema, encode_schema
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
@@ -188,7 +188,7 @@ def test_a_truncated_file_schema_is_refused(cut: int) -> None:
         decode_file_schema(descriptor(SEED)[:cut])
 
 
-def test_a_file_with_a_blob_v2_column_is_refused_by_name() -> None:
+def test_the_parts_of_a_blob_v2_column_are_left_out() -> None:
     blob = schema_pb2.Field(
         name="picture",
         id=0,
@@ -196,5 +196,18 @@ def test_a_file_with_a_blob_v2_column_is_refused_by_name() -> None:
         logical_type="struct",
         metadata={"lance-encoding:blob": b"true"},
     )
-    with pytest.raises(UnsupportedError, match="picture"):
-        decode_file_schema(descriptor([blob]))
+    parts = [
+        schema_pb2.Field(name=name, id=-1, parent_id=-1, logical_type="uint64")
+        for name in ("kind", "position")
+    ]
+    after = schema_pb2.Field(name="after", id=6, parent_id=-1, logical_type="int32")
+    found = decode_file_schema(descriptor([blob, *parts, after]))
+    assert found.names == ("picture", "after")
+    assert found.fields[0].is_blob_v2
+    assert found.fields[0].is_column_leaf
+
+
+def test_a_field_without_an_id_that_is_no_part_of_a_blob_is_refused() -> None:
+    stray = schema_pb2.Field(name="x", id=-1, parent_id=-1, logical_type="uint64")
+    with pytest.raises(FormatError, match="negative"):
+        decode_file_schema(descriptor([stray]))

@@ -99,7 +99,6 @@ def test_views_become_plain() -> None:
         pa.list_(pa.string(), 2),
         pa.list_(pa.list_(pa.string(), 2), 2),
         pa.list_(pa.uuid(), 2),
-        pa.list_(pa.null(), 2),
         pa.dense_union([pa.field("a", pa.int8())]),
         pa.run_end_encoded(pa.int32(), pa.int64()),
         pa.list_view(pa.int8()),

@@ -1,0 +1,152 @@
+"""Columns that someone wants of many fragments, and what was worked out about them by now.
+
+Fragments of one table mostly have the same layout, so a plan made for one serves the next. Knows
+layouts and the schemas that files carry; opens nothing, and keeps no path and no handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lancewood.data.codec import FileFacts
+from lancewood.data.plan import (
+    ColumnPlan,
+    FilePlan,
+    FileProjection,
+    guess_paths,
+    plan_columns,
+    project_file,
+)
+from lancewood.format.arrow import to_scan_schema
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import Schema
+
+_MOST_KEPT = 1024
+K = TypeVar("K")
+V = TypeVar("V")
+
+Layout = tuple[tuple[tuple[int, ...], tuple[int, ...], int, int], ...]
+"""Which fields are where in the files of a fragment, and the versions of those."""
+
+
+def layout_of(fragment: Fragment) -> Layout:
+    """The layout of a fragment: two with the same one are planned alike."""
+    return tuple(
+        (
+            tuple(each.fields),
+            tuple(each.column_indices),
+            each.file_major_version,
+            each.file_minor_version,
+        )
+        for each in fragment.message.files
+    )
+
+
+class WantedColumns:
+    """A part of a table's schema, with the table's ids. Threads may share one."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._plans: dict[Layout, ColumnPlan] = {}
+        self._projections: dict[tuple[int, int, int], tuple[object, object, FileProjection]] = {}
+        self._guesses: dict[int, tuple[object, tuple[str, ...]]] = {}
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of what is read; it carries no metadata of its own."""
+        return to_scan_schema(self.schema).remove_metadata()
+
+    @cached_property
+    def owners(self) -> Mapping[FieldId, str]:
+        """The top-level column that each field belongs to."""
+        return {each.id: top.name for top in self.schema.fields for each in top.walk()}
+
+    @cached_property
+    def width(self) -> tuple[float, tuple[str, ...]]:
+        """Bytes of a row as far as types tell, and the columns of which they do not tell all."""
+        unknown = tuple(each.name for each in self.arrow if not is_fixed_width(each.type))
+        return sum(_width(each.type) for each in self.arrow), unknown
+
+    def missing(self, fragment: Fragment) -> frozenset[FieldId]:
+        """The fields that no file of the fragment holds; raises what ``plan_columns`` raises."""
+        layout = layout_of(fragment)
+        known = self._plans.get(layout)
+        return self.plan(fragment, layout).missing if known is None else known.missing
+
+    def plan(self, fragment: Fragment, layout: Layout) -> ColumnPlan:
+        """Where the columns lie in a fragment; raises what ``plan_columns`` raises."""
+        known = self._plans.get(layout)
+        if known is not None:
+            return known.bound_to(fragment)
+        made = plan_columns(fragment, self.schema)
+        _keep(self._plans, layout, made)
+        return made
+
+    def guess(self, plan: FilePlan) -> tuple[str, ...]:
+        """The projection of a file whose columns are still called as in the table."""
+        known = self._guesses.get(id(plan.columns))
+        if known is not None:
+            return known[1]
+        made = guess_paths(plan, self.schema)
+        _keep(self._guesses, id(plan.columns), (plan.columns, made))
+        return made
+
+    def projection(self, plan: FilePlan, facts: FileFacts, location: str) -> FileProjection:
+        """What to ask of a file; raises what ``project_file`` raises."""
+        key = (id(plan.columns), id(facts.schema), facts.num_columns)
+        known = self._projections.get(key)
+        if known is not None:
+            return known[2]
+        made = project_file(plan, self.schema, facts, location)
+        # What the key numbers is kept beside the answer, so that no other object gets its number.
+        _keep(self._projections, key, (plan.columns, facts.schema, made))
+        return made
+
+
+def _keep(known: dict[K, V], key: K, value: V) -> None:
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[key] = value
+
+
+def is_fixed_width(kind: pa.DataType) -> bool:
+    """Whether the type alone tells the size of a value."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_fixed_width(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind):
+        return is_fixed_width(kind.value_type)
+    if pa.types.is_struct(kind):
+        return all(is_fixed_width(each.type) for each in kind)
+    if pa.types.is_dictionary(kind):
+        return False
+    try:
+        return bool(kind.bit_width >= 0)
+    except ValueError:
+        return False
+
+
+def _width(kind: pa.DataType) -> float:
+    """Bytes of one value in memory as far as the type tells."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind):
+        return float(kind.list_size * _width(kind.value_type))
+    if pa.types.is_struct(kind):
+        return sum(_width(each.type) for each in kind)
+    try:
+        return float(kind.bit_width) / 8
+    except ValueError:
+        return 16.0
+
+
+def has_dictionary(kind: pa.DataType) -> bool:
+    """Whether there is a dictionary anywhere in the type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return has_dictionary(kind.storage_type)
+    children = (kind.field(index).type for index in range(kind.num_fields))
+    return pa.types.is_dictionary(kind) or any(map(has_dictionary, children))
