@@ -47,12 +47,17 @@ def as_list(name: str, values: Iterable[T]) -> list[T]:
     """The values as a list; raises InvalidInputError for a text or what cannot be listed."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise InvalidInputError(f"{name} takes a list, got {values!r}")
-    return list(values)
+    try:
+        return list(values)
+    except OverflowError as cause:
+        raise InvalidInputError(
+            f"{name} takes a list, and {values!r} is too long for one"
+        ) from cause
 
 
 def check_file_version(version: str) -> str:
     """The version itself if we write it; raises InvalidInputError otherwise."""
-    if version not in WRITABLE_FILE_VERSIONS:
+    if not isinstance(version, str) or version not in WRITABLE_FILE_VERSIONS:
         raise InvalidInputError(
             f"file_version {version!r} cannot be written: "
             f"choose {', '.join(WRITABLE_FILE_VERSIONS)}"

@@ -28,7 +28,6 @@ from lancewood.rules.features import check_readable
 from lancewood.store.base import Store
 
 _V2_LENGTH = 29
-_V2_DIGITS = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -105,7 +104,10 @@ def _suspects(names: list[str], before: str | None) -> list[str]:
     odd = [each for each in names if len(each) != _V2_LENGTH]
     alike = [each for each in names if len(each) == _V2_LENGTH] if odd else names
     if before is None:
-        return [*odd, min(alike)] if alike else odd
+        first = min(alike, default="")
+        if first and not _is_v2(first):  # something else of that length must not hide the newest
+            first = min(filter(_is_v2, alike), default="")
+        return [*odd, first] if first else odd
     return [*odd, *(each for each in alike if each < before)]
 
 
@@ -113,8 +115,13 @@ def _until(names: Iterator[str], bound: str) -> Iterator[str]:
     """An ordered listing up to the first V2 name that is not before the bound."""
     for name in names:
         yield name
-        if name >= bound and len(name) == _V2_LENGTH and name[:_V2_DIGITS].isdigit():
+        if name >= bound and _is_v2(name):
             return
+
+
+def _is_v2(name: str) -> bool:
+    found = parse_manifest_name(name) if len(name) == _V2_LENGTH else None
+    return found is not None and not found.detached
 
 
 def _parsed(store: Store, names: list[str]) -> VersionList:
@@ -125,7 +132,7 @@ def _parsed(store: Store, names: list[str]) -> VersionList:
         raise FormatError(
             f"{store.uri}/{VERSIONS_DIR} mixes V1 and V2 manifest names "
             f"(for example {min(attached, key=len)} and {max(attached, key=len)}); "
-            "one of the schemes must go"
+            "`lw table migrate-names` renames the V1 ones, also after a migration that was cut off"
         )
     scheme = schemes.pop() if schemes else NamingScheme.V2
     versions = sorted({each.version for each in attached.values()}, reverse=True)

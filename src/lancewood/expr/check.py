@@ -160,7 +160,10 @@ def _many(value: Any) -> list[Any]:
     elif hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:
         value = value.tolist()
     many = isinstance(value, list | tuple | set | frozenset | range)
-    return list(value) if many else [value]
+    try:
+        return list(value) if many else [value]
+    except OverflowError as cause:
+        raise InvalidInputError(f"{value!r} is too long for an IN list") from cause
 
 
 def _field(value: Node, part: Part) -> Node:

@@ -39,6 +39,11 @@ class Expression:
         return self._node.type
 
     @property
+    def column(self) -> tuple[str, ...] | None:
+        """The path of the column or field that this is, as it is; None where it computes."""
+        return self._node.path if isinstance(self._node, Column) else None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The top-level columns that are read, in the schema's order."""
         needed = {path[0] for path in self.paths}
@@ -98,7 +103,7 @@ class Predicate(Expression):
         values = self.evaluate(batch)
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays([pa.nulls(0, pa.bool_()), *values.chunks])
-        return pc.fill_null(values, False)
+        return pc.fill_null(values, False) if values.null_count else values
 
     def bounds(self) -> tuple[Bound, ...]:
         """Simple conditions on single columns that every kept row meets, for pruning.
@@ -160,7 +165,10 @@ def _keep(parameters: Parameters) -> Parameters:
         raise InvalidInputError(
             f"parameters are a mapping or a list of values, not {type(parameters).__name__}"
         )
-    return tuple(parameters)
+    try:
+        return tuple(parameters)
+    except OverflowError as cause:
+        raise InvalidInputError(f"{parameters!r} is too long for a list of parameters") from cause
 
 
 def _try_out(expression: Expression) -> None:

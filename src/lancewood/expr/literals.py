@@ -48,6 +48,16 @@ def literal_from(value: Any) -> Literal:
 
     InvalidInputError for a value that SQL has no constant for.
     """
+    try:
+        return _literal_from(value)
+    except (pa.ArrowException, OverflowError, ValueError) as error:  # UnicodeError is a ValueError
+        if isinstance(error, InvalidInputError):
+            raise
+        kind = type(value).__name__
+        raise InvalidInputError(f"a {kind} cannot be a SQL constant: {error}") from error
+
+
+def _literal_from(value: Any) -> Literal:
     if isinstance(value, pa.Scalar):
         return _plain(value)
     if hasattr(value, "dtype") and hasattr(value, "item"):

@@ -156,13 +156,21 @@ def describe(node: Node) -> str:
         case Apply() if node.name == DECODE:
             return describe(node.args[0])
         case Literal():
-            text = repr(node.value.as_py()) if node.value.is_valid else "NULL"
-            what = f"constant {text[:60]}"
+            what = f"constant {_text(node.value)[:60]}"
         case Apply():
             what = f"the result of {node.name}"
         case _:
             what = f"the result of {type(node).__name__.upper()}"
     return f"{what} ({node.type})"
+
+
+def _text(value: pa.Scalar) -> str:
+    if not value.is_valid:
+        return "NULL"
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):  # a moment that Python's calendar does not have
+        return f"{value.value}"
 
 
 def walk(node: Node) -> list[Node]:

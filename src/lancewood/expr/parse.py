@@ -33,8 +33,8 @@ _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM
 def parse(sql: str) -> Any:
     """The sqlglot tree of one expression.
 
-    Raises InvalidInputError for text that is no string, empty, too long, too deep, not SQL, or
-    more than one expression; no error of sqlglot's comes through.
+    Raises InvalidInputError for text that is no string, empty, too long, too deep, not Unicode, not
+    SQL, or more than one expression; no error of sqlglot's comes through.
     """
     if not isinstance(sql, str):
         raise InvalidInputError(f"an expression is SQL text, not {type(sql).__name__}")
@@ -43,6 +43,10 @@ def parse(sql: str) -> Any:
             f"the expression has {len(sql):,} characters, {MAX_LENGTH:,} are allowed; "
             "pass long lists of values as a parameter: x IN (:values)"
         )
+    try:
+        sql.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"{shorten(sql)} holds half a character", sql=sql) from cause
     tree = _parse_checked(sql)
     _check_depth(tree, sql)
     return tree

@@ -10,7 +10,7 @@ import struct
 from google.protobuf.message import DecodeError
 
 from lancewood.errors import FormatError, UnsupportedError
-from lancewood.model.manifest import Manifest, peek_fragment_id
+from lancewood.model.manifest import Manifest, decode_fragment
 from lancewood.proto import table_pb2
 
 MAGIC = b"LANC"
@@ -115,7 +115,7 @@ def _raise_fragment_mark(manifest: Manifest) -> None:
     message, name = manifest.message, manifest.name
     if not message.fragments:
         return
-    highest = peek_fragment_id(message.fragments[-1], name)
+    highest = decode_fragment(message.fragments[-1], name).id
     if not message.HasField("max_fragment_id"):
         highest = max(each.id for each in manifest.fragments)
     elif highest <= message.max_fragment_id:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import string
 import time
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -182,3 +184,39 @@ def _try(text: str) -> bool:
 
 def _row() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"a": 1, "s": "x", "b": True}], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("sql", ["s = '\ud800'", "\ud800", "s = 1 -- \udfff", '"\ud800" = 1'])
+def test_half_a_character_is_refused(sql: str) -> None:
+    with pytest.raises(InvalidInputError, match="half a character"):
+        parse_expression(sql, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "\ud800",
+        np.array([1, 2]),
+        np.array([]),
+        timedelta.max,
+        range(1 << 70),
+        object(),
+    ],
+)
+def test_a_parameter_that_is_no_constant_is_refused(value: Any) -> None:
+    for sql in ("s = :p", "a = :p", ":p"):
+        with pytest.raises(InvalidInputError):
+            parse_expression(sql, SCHEMA, {"p": value})
+
+
+def test_a_list_that_is_too_long_for_memory_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="too long for an IN list"):
+        parse_expression("a IN (:p)", SCHEMA, {"p": range(1 << 70)})
+    with pytest.raises(InvalidInputError, match="too long for a list of parameters"):
+        parse_expression("a = ?", SCHEMA, range(1 << 70))
+
+
+def test_a_moment_beyond_the_calendar_is_named_by_its_number() -> None:
+    late = datetime.max.replace(tzinfo=timezone(timedelta(hours=-23)))
+    with pytest.raises(InvalidInputError, match="constant 25340238"):
+        parse_expression("a = :p", SCHEMA, {"p": late})

@@ -1,0 +1,243 @@
+"""Names for versions of one table: branches and tags, and what is recorded about each.
+
+A name is checked when it is made. What the format forbids is refused everywhere; what only harms
+in practice is refused for new names, and read where another writer left it. Knows neither where
+refs are kept nor whether the versions they name exist.
+
+Spec: "Branch and Tag Specification".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, NamedTuple, Self
+from urllib.parse import quote
+
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.model.ids import MAX_U64, Version
+
+MAIN = "main"
+"""What the branch is called that every table has; in records it is the absence of a name."""
+
+RESERVED_SEGMENTS = frozenset(
+    {"data", "tree", "_versions", "_transactions", "_deletions", "_indices", "_refs"}
+)
+"""Directories of a table: a branch ``p/data`` would live among the data files of ``p``."""
+
+_PUNCTUATION = frozenset(".-_")
+_MOST_BYTES = 250
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_SECONDS = 253_402_300_799  # the last second of the year 9999
+_LEAST_NS = -62_135_596_800 * 10**9  # the first moment of the year 1
+
+
+class _RefName(str):
+    """A text that is fit to name a ref. ``found`` makes one of a name that is already in use."""
+
+    __slots__ = ()
+    _kind: ClassVar[str]
+
+    def __new__(cls, text: str) -> Self:
+        """Raises InvalidInputError, which says which rule the text breaks."""
+        if not isinstance(text, str):
+            raise InvalidInputError(f"a {cls._kind} name is a text, not {type(text).__name__}")
+        why = _too_long(text) or cls._broken_rule(text) or cls._unwise(text)
+        if why:
+            raise InvalidInputError(f"{cls._kind} name {_quoted(text)} is not allowed: {why}")
+        return str.__new__(cls, text)
+
+    @classmethod
+    def found(cls, text: str) -> Self:
+        """A name that a table has already: the format's rules hold, ours for new names do not.
+
+        Raises FormatError. Characters beyond ASCII are not judged: what counts as a letter is
+        for the writer to say.
+        """
+        why = cls._broken_rule(text, is_new=False)
+        if why:
+            raise FormatError(f"{cls._kind} name {_quoted(text)} breaks the format: {why}")
+        return str.__new__(cls, text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).found, (str(self),)
+
+    @classmethod
+    def _broken_rule(cls, text: str, *, is_new: bool = True) -> str | None:
+        raise NotImplementedError
+
+    @classmethod
+    def _unwise(cls, text: str) -> str | None:
+        raise NotImplementedError
+
+
+class BranchName(_RefName):
+    """The name of a branch other than main; ``/`` parts it into segments."""
+
+    __slots__ = ()
+    _kind = "branch"
+
+    @classmethod
+    def _broken_rule(cls, text: str, *, is_new: bool = True) -> str | None:
+        if not text:
+            return "it is empty"
+        if text.startswith("/"):
+            return "it starts with '/'"
+        if text.endswith("/"):
+            return "it ends with '/'"
+        for each in ("//", "..", "\\"):
+            if each in text:
+                return f"it contains {each!r}"
+        wrong = _wrong_character(text.replace("/", ""), is_new=is_new)
+        if wrong is not None:
+            return f"it contains {wrong!r}; letters, digits, '.', '-', '_' and '/' are allowed"
+        if text.endswith(".lock"):
+            return "it ends with '.lock'"
+        if text == MAIN:
+            return f"{MAIN!r} is the branch that every table has"
+        if "." in text.split("/"):
+            return "a segment is '.'"
+        return None
+
+    @classmethod
+    def _unwise(cls, text: str) -> str | None:
+        for each in text.split("/"):
+            if each in RESERVED_SEGMENTS:
+                return f"the segment {each!r} is the name of a directory that every table has"
+        return None
+
+
+class TagName(_RefName):
+    """The name of a tag."""
+
+    __slots__ = ()
+    _kind = "tag"
+
+    @classmethod
+    def _broken_rule(cls, text: str, *, is_new: bool = True) -> str | None:
+        if not text:
+            return "it is empty"
+        if "/" in text:
+            return "it contains '/', which only branch names may"
+        wrong = _wrong_character(text, is_new=is_new)
+        if wrong is not None:
+            return f"it contains {wrong!r}; letters, digits, '.', '-' and '_' are allowed"
+        if text.startswith("."):
+            return "it starts with '.'"
+        if text.endswith("."):
+            return "it ends with '.'"
+        if ".." in text:
+            return "it contains '..'"
+        if text.endswith(".lock"):
+            return "it ends with '.lock'"
+        return None
+
+    @classmethod
+    def _unwise(cls, text: str) -> str | None:
+        # Tried with pylance 14: it makes such a tag, and then cannot list any tag of the table.
+        if not text.isascii():
+            return "letters beyond ASCII stop pylance from listing the table's tags"
+        return None
+
+
+class BranchPoint(NamedTuple):
+    """One step of a branch's descent: the version it left its parent at, and a random id."""
+
+    version: Version
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """What is recorded about a branch. Raises InvalidInputError for numbers out of range."""
+
+    name: BranchName
+    parent_branch: BranchName | None
+    """None means main."""
+    parent_version: Version
+    created_at_seconds: int
+    """Seconds since 1970."""
+    manifest_size: int
+    """A hint: the size of the manifest that it was made from, or of its own first one."""
+    identifier: tuple[BranchPoint, ...] | None = None
+    """Its descent from main, itself last; None where the writer did not record it."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """What else the file said, kept so that a rewrite does not lose it."""
+
+    def __post_init__(self) -> None:
+        _check_u64("parent version", self.parent_version)
+        _check_u64("manifest size", self.manifest_size)
+        for each in self.identifier or ():
+            _check_u64("version in the identifier", each.version)
+        if not 0 <= self.created_at_seconds <= _MOST_SECONDS:
+            raise InvalidInputError(f"the time {self.created_at_seconds} is out of range")
+
+    @property
+    def created_at(self) -> datetime:
+        return _EPOCH + timedelta(seconds=self.created_at_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """What is recorded about a tag. Raises InvalidInputError for numbers out of range."""
+
+    name: TagName
+    branch: BranchName | None
+    """None means main."""
+    version: Version
+    manifest_size: int
+    """A hint: the size of the manifest that it names."""
+    created_at_ns: int | None = None
+    """Nanoseconds since 1970; None where the writer did not record it."""
+    updated_at_ns: int | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """What else the file said, kept so that a rewrite does not lose it."""
+
+    def __post_init__(self) -> None:
+        _check_u64("version", self.version)
+        _check_u64("manifest size", self.manifest_size)
+        for each in (self.created_at_ns, self.updated_at_ns):
+            if each is not None and not _LEAST_NS <= each < (_MOST_SECONDS + 1) * 10**9:
+                raise InvalidInputError(f"the time {each} is out of range")
+
+    @property
+    def created_at(self) -> datetime | None:
+        """To the microsecond."""
+        return _moment(self.created_at_ns)
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """To the microsecond."""
+        return _moment(self.updated_at_ns)
+
+
+def _moment(ns: int | None) -> datetime | None:
+    return None if ns is None else _EPOCH + timedelta(microseconds=ns // 1000)
+
+
+def _check_u64(what: str, number: int) -> None:
+    if not 0 <= number <= MAX_U64:
+        raise InvalidInputError(f"the {what} {number} is no unsigned number of 64 bits")
+
+
+def _wrong_character(text: str, *, is_new: bool) -> str | None:
+    for each in text:
+        fits = each.isalnum() if is_new or each.isascii() else not "\ud800" <= each <= "\udfff"
+        if not fits and each not in _PUNCTUATION:
+            return each
+    return None
+
+
+def _too_long(text: str) -> str | None:
+    """A ref is one file, and file systems allow names of 255 bytes."""
+    size = len(quote(text, safe="", errors="replace"))
+    if size <= _MOST_BYTES:
+        return None
+    return f"it needs {size} bytes in the name of a file, {_MOST_BYTES} are allowed"
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 100 else f"{text[:70]}…{text[-20:]}")
