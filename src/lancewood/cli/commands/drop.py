@@ -1,0 +1,42 @@
+"""``lw table drop``: delete a table, after a question."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.output import Output, note
+from lancewood.cli.snapshots import opened_store
+from lancewood.engine.versions import require_newest
+
+
+def command(
+    uri: options.Uri,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Even if branches, tags or clones rest on its versions."),
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Delete a table.
+
+    All versions go, for good. Only what the format owns is deleted; other files stay.
+
+    JSON keys: uri, dropped, version.
+    """
+    store = opened_store(uri, storage_option)
+    newest = require_newest(store).version
+    if not yes:
+        if json or not sys.stdin.isatty():
+            raise typer.BadParameter("nobody can be asked here: say --yes to drop the table")
+        note(f"{store.uri} has version {newest} and all before it.")
+        typer.confirm("Drop it for good?", abort=True, err=True)
+    lw.drop(uri, force=force, storage_options=options.storage(storage_option))
+    document = {"uri": store.uri, "dropped": True, "version": newest}
+    Output(as_json=json).document(document, f"dropped {store.uri}")

@@ -1,0 +1,30 @@
+"""``lw table head``: the first rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import Output
+from lancewood.cli.rows import print_rows
+
+
+def command(
+    uri: options.Uri,
+    rows: Annotated[
+        int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")
+    ] = 10,
+    columns: options.Columns = None,
+    version: options.AtVersion = None,
+    as_of: options.AsOf = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show the first rows.
+
+    JSON lines, with a key for each column.
+    """
+    table = options.opened(uri, storage_option, version, as_of)
+    print_rows(table.scan(options.names(columns), limit=rows), Output(as_json=json))

@@ -1,0 +1,64 @@
+"""``lw table schema``: columns as the format keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lancewood.cli import options
+from lancewood.cli.output import Output, note
+from lancewood.cli.snapshots import opened_snapshot
+from lancewood.model.schema import Field
+
+
+def command(
+    uri: options.Uri,
+    version: options.AtVersion = None,
+    as_of: options.AsOf = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show columns with their ids, types and metadata.
+
+    JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
+    children.
+    """
+    snapshot = opened_snapshot(uri, storage_option, version, as_of)
+    schema = snapshot.schema
+    output = Output(as_json=json)
+    if json:
+        document = {
+            "uri": snapshot.place.uri,
+            "version": snapshot.manifest.version,
+            "fields": [_document(each) for each in schema.fields],
+            "metadata": _texts(schema.metadata),
+        }
+        output.document(document, "")
+        return
+    lines = [line for each in schema.fields for line in _lines(each, 0)]
+    output.rows(("id", "column", "type", "null", "metadata"), lines)
+    for key, value in _texts(schema.metadata).items():
+        note(f"schema metadata {key} = {value}")
+
+
+def _document(field: Field) -> dict[str, Any]:
+    return {
+        "id": field.id,
+        "name": field.name,
+        "type": field.logical_type,
+        "nullable": field.nullable,
+        "metadata": _texts(field.metadata),
+        "children": [_document(each) for each in field.children],
+    }
+
+
+def _lines(field: Field, depth: int) -> Iterator[tuple[Any, ...]]:
+    told = " ".join(f"{key}={value}" for key, value in _texts(field.metadata).items())
+    null = "null" if field.nullable else "not null"
+    yield field.id, "  " * depth + field.name, field.logical_type, null, told
+    for each in field.children:
+        yield from _lines(each, depth + 1)
+
+
+def _texts(metadata: Any) -> dict[str, str]:
+    return {key: value.decode(errors="replace") for key, value in sorted(metadata.items())}

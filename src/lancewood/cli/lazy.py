@@ -1,0 +1,84 @@
+"""Groups of commands that are loaded one by one, when they are asked for.
+
+``lw --help`` and the completion of a command's name show summaries and import nothing. Does not
+know what any command does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and the one line that lists show of it."""
+
+    module: str
+    summary: str
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are modules: each has a function ``command`` or a Typer ``group``."""
+
+    entries: ClassVar[dict[str, Entry]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._only_names = False
+        self.commands = {
+            name: TyperCommand(name, help=each.summary, short_help=each.summary)
+            for name, each in self.entries.items()
+        }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command itself; while names are listed, a stand-in with its summary."""
+        if self._only_names or cmd_name not in self.entries:
+            return self.commands.get(cmd_name)
+        return load_command(cmd_name, self.entries[cmd_name].module)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with self._naming():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        with self._naming():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        self._only_names = True
+        try:
+            yield
+        finally:
+            self._only_names = False
+
+
+def load_command(name: str, module: str) -> Any:
+    """Import the module of a command and make the command."""
+    found = import_module(module)
+    if hasattr(found, "group"):
+        made = typer.main.get_command(found.group)
+    else:
+        app = new_app(add_completion=False)
+        app.command(name, context_settings=CONTEXT)(found.command)
+        made = typer.main.get_command(app)
+    made.name = name
+    return made
+
+
+def new_app(cls: type[LazyGroup] | None = None, **settings: Any) -> typer.Typer:
+    """A Typer that prints plain help and leaves errors to ``main``."""
+    return typer.Typer(
+        cls=cls,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=CONTEXT,
+        **settings,
+    )

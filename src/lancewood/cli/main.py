@@ -1,0 +1,158 @@
+"""The command ``lw``: where it starts, and how every error ends.
+
+Knows the groups, the exit codes and what is said when something goes wrong. Does not know what the
+commands do; importing this loads neither Arrow nor a store.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from lancewood.cli.lazy import Entry, LazyGroup, new_app
+from lancewood.cli.output import json_text
+from lancewood.cli.secrets import hide_secrets
+from lancewood.errors import LancewoodError
+from lancewood.version import RELEASE
+
+DEBUG = "LANCEWOOD_DEBUG"
+
+
+def _epilog() -> str:
+    lines = [f"{code:>5}  {MEANINGS[code]}" for code in ExitCode]
+    return "\n".join(["\b", "Exit codes:", *lines])
+
+
+class RootGroup(LazyGroup):
+    """All of ``lw``. Errors are told here, once, for every command."""
+
+    entries: ClassVar[dict[str, Entry]] = {
+        "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
+        "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
+    }
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **settings: Any
+    ) -> None:
+        given = self._given = list(sys.argv[1:] if args is None else args)
+        settings["standalone_mode"] = False
+        try:
+            code = super().main(given, prog_name=prog_name or "lw", **settings)
+            sys.stdout.flush()
+        except SystemExit:
+            raise
+        except BaseException as error:
+            code = _report(error, given)
+        sys.exit(int(code) if isinstance(code, int) else 0)
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with self._told():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with self._told():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Typer has words and codes of its own for these two."""
+        try:
+            yield
+        except (BrokenPipeError, KeyboardInterrupt) as error:
+            raise typer.Exit(_report(error, self._given)) from error
+
+
+def _report(error: BaseException, args: Sequence[str]) -> int:
+    """Tell what went wrong on stderr; the exit code."""
+    if isinstance(error, BrokenPipeError):
+        _leave_pipe()
+        return ExitCode.BROKEN_PIPE
+    usage = getattr(error, "format_message", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and usage is not None:
+        print(usage(), file=sys.stderr)
+        return ExitCode.USAGE
+    if usage is not None:
+        code, kind, message = ExitCode.USAGE, "UsageError", usage()
+    elif isinstance(error, typer.Abort):
+        code, kind, message = ExitCode.DECLINED, "Declined", "nothing was done"
+    else:
+        code, kind = exit_code_of(error), type(error).__name__
+        message = _message(error)
+    message = hide_secrets(message, args)
+    if os.environ.get(DEBUG) and usage is None:
+        told = "".join(traceback.format_exception(error))
+        print(hide_secrets(told, args), file=sys.stderr)
+    if _wants_json(args):
+        document = {"type": kind, "message": message, "exit_code": int(code)}
+        print(json_text({"error": document}), file=sys.stderr)
+    else:
+        print(f"lw: {message}", file=sys.stderr)
+        _point_at_help(error)
+    return code
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; a commit has landed whole or not at all: lw table versions tells"
+    if isinstance(error, LancewoodError | OSError):
+        return str(error)
+    return (
+        f"internal error: {type(error).__name__}: {error}. This is a bug of lw; "
+        f"run it again with {DEBUG}=1 to see where"
+    )
+
+
+def _point_at_help(error: BaseException) -> None:
+    ctx = getattr(error, "ctx", None)
+    if ctx is not None:
+        print(f"try: {ctx.command_path} --help", file=sys.stderr)
+
+
+def _wants_json(args: Sequence[str]) -> bool:
+    options = args[: args.index("--")] if "--" in args else args
+    return "--json" in options
+
+
+def _leave_pipe() -> None:
+    """Point stdout nowhere, so that its last flush does not fail too."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"lw {RELEASE}")
+        raise typer.Exit
+
+
+app = new_app(RootGroup, epilog=_epilog(), no_args_is_help=True)
+
+
+@app.callback()
+def lw(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the release and exit."
+        ),
+    ] = False,
+) -> None:
+    """Lancewood: git for Lance tables."""
+
+
+def run() -> None:
+    """What the installed command calls: run, and exit with one of the exit codes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    app()

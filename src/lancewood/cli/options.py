@@ -1,0 +1,156 @@
+"""The arguments and options that commands share, and how their texts are read.
+
+One name and one meaning each, everywhere. Does not open anything: ``opened`` does that for the
+commands that read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+import lancewood as lw
+
+Uri: TypeAlias = Annotated[
+    str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+StorageOptions: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="A setting of the object store, for example a region. May be repeated.",
+    ),
+]
+AtVersion: TypeAlias = Annotated[
+    int | None, typer.Option("--version", metavar="N", help="Read this version.")
+]
+AsOf: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="TIME",
+        help="Read the newest version of that moment: ISO 8601, local time without a zone.",
+    ),
+]
+Message: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--message", "-m", metavar="TEXT", help="What the new version is about."),
+]
+Properties: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        metavar="KEY=VALUE",
+        help="A fact to keep with the new version. May be repeated.",
+    ),
+]
+Where: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--where", "-w", metavar="SQL", help="Only rows for which this is true."),
+]
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        "-c",
+        metavar="A,B",
+        help="Only these columns, with commas between them. May be repeated.",
+    ),
+]
+Limit: TypeAlias = Annotated[
+    int | None, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N rows.")
+]
+Offset: TypeAlias = Annotated[
+    int, typer.Option("--offset", metavar="N", min=0, help="Pass over the first N rows.")
+]
+MaxRowsPerFile: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--max-rows-per-file", metavar="N", min=1, help="Close a data file at N rows."),
+]
+FileVersion: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--file-version", metavar="V", help="Version of the data files: 2.0, 2.1, 2.2."),
+]
+NoStableRowIds: TypeAlias = Annotated[
+    bool, typer.Option("--no-stable-row-ids", help="Rows get no ids that stay with them.")
+]
+
+Unsafe: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe",
+        help="Trust an object store's put-if-absent without a proof; two writers at once may lose "
+        "a commit.",
+    ),
+]
+
+
+def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """The values of a repeated KEY=VALUE option. What was typed is not repeated: it may be a
+    secret."""
+    found = {}
+    for each in texts or ():
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{option} takes KEY=VALUE, and one has no KEY or no '='")
+        found[key] = value
+    return found
+
+
+def storage(texts: Sequence[str] | None) -> dict[str, str] | None:
+    """Storage options as the API takes them."""
+    return pairs(texts, "--storage-option") or None
+
+
+def commit_facts(message: str | None, properties: Sequence[str] | None) -> dict[str, Any]:
+    """The arguments that every committing verb takes."""
+    return {"message": message, "properties": pairs(properties, "--property")}
+
+
+def names(texts: Sequence[str] | None) -> list[str] | None:
+    """Column names from a repeated option with commas; None where none was given."""
+    if texts is None:
+        return None
+    return [name.strip() for each in texts for name in each.split(",") if name.strip()]
+
+
+def when(text: str | None) -> datetime | None:
+    """A moment; without a zone it is local time."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(
+            f"--as-of {text!r} is no time: write it as 2026-05-01 or 2026-05-01T12:30:00Z"
+        ) from None
+    return found.astimezone() if found.tzinfo is None else found
+
+
+def opened(
+    uri: str,
+    storage_options: Sequence[str] | None,
+    version: int | None = None,
+    as_of: str | None = None,
+    *,
+    unsafe: bool = False,
+) -> lw.Table:
+    """The table that a command is about."""
+    return lw.open(
+        uri,
+        storage_options=storage(storage_options),
+        unsafe=unsafe,
+        **which(version, as_of),
+    )
+
+
+def which(version: int | None, as_of: str | None) -> dict[str, Any]:
+    """The arguments that say which version is meant."""
+    if version is not None and as_of is not None:
+        raise typer.BadParameter("give --version or --as-of, not both")
+    return {"version": version, "as_of": when(as_of)}

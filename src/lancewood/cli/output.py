@@ -1,0 +1,227 @@
+"""One writer for everything that ``lw`` prints: aligned text for people, JSON for programs.
+
+On a terminal there are colours, figures that a person reads at a glance, and long values are cut.
+Elsewhere there is nothing but text: two spaces between columns, bare figures, whole values. Does
+not know tables; values come in as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, NamedTuple, TextIO
+
+NULL = "null"
+_BLOCK = 500
+"""Rows that are aligned with each other; a longer list is aligned block by block."""
+_CELL = 40
+_SHOWN_ITEMS = 4
+_ESCAPES = {number: f"\\x{number:02x}" for number in (*range(32), 127)}
+_ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+"""What could break a line, or make a terminal do things."""
+
+
+class Figure(NamedTuple):
+    """A number with its form for a terminal."""
+
+    value: int | float
+    text: str
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def count(number: int | None) -> Figure | None:
+    """A number of things: 1,234,567 on a terminal."""
+    return None if number is None else Figure(number, f"{number:,}")
+
+
+def size(number: int | None) -> Figure | None:
+    """A number of bytes: 1.2 GiB on a terminal."""
+    return None if number is None else Figure(number, human_size(number))
+
+
+def human_size(number: int) -> str:
+    """A number of bytes with the unit that keeps it short."""
+    amount = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024:
+            return f"{number} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} PiB"
+
+
+def moment(when: datetime | None) -> str | None:
+    """A moment as ISO 8601 text, to the second on both kinds of output."""
+    return None if when is None else when.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def json_text(document: object) -> str:
+    """One line of strict JSON: bytes are base64, what is not a finite number is null."""
+    try:
+        return _encode(document)
+    except ValueError:
+        return _encode(_finite(document))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value
+
+
+def cell(value: Any, *, short: bool) -> str:
+    """A value as one line of text; ``short`` cuts what is long, as a person would."""
+    if value is None:
+        return NULL
+    if isinstance(value, Figure):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>" if short else base64.b64encode(value).decode()
+    if isinstance(value, float):
+        return f"{value:.6g}" if short else repr(value)
+    if isinstance(value, list | tuple) and short:
+        return _short_list(value)
+    text = value if isinstance(value, str) else json_text(value)
+    text = text.translate(_ESCAPES)
+    return text if not short or len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+def _short_list(values: Sequence[Any]) -> str:
+    shown = ", ".join(cell(each, short=True) for each in values[:_SHOWN_ITEMS])
+    more = len(values) - _SHOWN_ITEMS
+    return f"[{shown}, … {more} more]" if more > 0 else f"[{shown}]"
+
+
+class Output:
+    """Where a command prints its answer: ``as_json`` decides in which form."""
+
+    def __init__(self, *, as_json: bool, stream: TextIO | None = None) -> None:
+        self.as_json = as_json
+        self._stream = stream or sys.stdout
+        self._on_terminal = self._stream.isatty()
+
+    def document(self, document: Mapping[str, Any], text: str) -> None:
+        """One answer: the document for programs, a sentence for people."""
+        print(json_text(document) if self.as_json else text, file=self._stream)
+
+    def facts(self, document: Mapping[str, Any], facts: Sequence[tuple[str, Any]]) -> None:
+        """One answer with several facts, each on a line of its own for people."""
+        if self.as_json:
+            print(json_text(document), file=self._stream)
+            return
+        width = max((len(name) for name, _ in facts), default=0)
+        for name, value in facts:
+            shown = self._cell(value, cut=False)
+            print(f"{name:<{width}}  {shown}".rstrip(), file=self._stream)
+
+    def rows(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, cut: bool = False
+    ) -> int:
+        """A list of rows as it comes: JSON lines, or aligned columns; how many there were.
+
+        ``cut`` shortens long values on a terminal; without it they go on in the next line.
+        """
+        if self.as_json:
+            return self._json_lines(columns, rows)
+        done, waiting = 0, iter(rows)
+        while True:
+            block = list(islice(waiting, _BLOCK))
+            if block or not done:
+                self._print_block(columns, block, cut)
+            done += len(block)
+            if len(block) < _BLOCK:
+                return done
+
+    def _json_lines(self, keys: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+        done = 0
+        write = self._stream.write
+        for row in rows:
+            values = [each.value if isinstance(each, Figure) else each for each in row]
+            write(json_text(dict(zip(keys, values, strict=True))) + "\n")
+            done += 1
+        return done
+
+    def _print_block(
+        self, columns: Sequence[str], block: Sequence[Sequence[Any]], cut: bool
+    ) -> None:
+        cells = [[self._cell(each, cut=cut) for each in row] for row in block]
+        right = [_is_number_column(block, at) for at in range(len(columns))]
+        if self._on_terminal:
+            self._print_rich(columns, cells, right, cut)
+        else:
+            for line in aligned([list(columns), *cells], right):
+                print(line, file=self._stream)
+
+    def _print_rich(
+        self,
+        columns: Sequence[str],
+        cells: Sequence[Sequence[str]],
+        right: Sequence[bool],
+        cut: bool,
+    ) -> None:
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for name, is_right in zip(columns, right, strict=True):
+            table.add_column(
+                Text(name),
+                justify="right" if is_right else "left",
+                no_wrap=cut,
+                overflow="ellipsis" if cut else "fold",
+            )
+        for row in cells:
+            table.add_row(*map(Text, row))
+        Console(file=self._stream, highlight=False).print(table)
+
+    def _cell(self, value: Any, *, cut: bool) -> str:
+        if isinstance(value, Figure) and self._on_terminal:
+            return value.text
+        return cell(value, short=cut and self._on_terminal)
+
+
+def _is_number_column(block: Sequence[Sequence[Any]], at: int) -> bool:
+    found = [row[at] for row in block if row[at] is not None]
+    return bool(found) and all(
+        isinstance(each, int | float | Figure) and not isinstance(each, bool) for each in found
+    )
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """Lines with two spaces between columns that stand under each other."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(right))]
+    for row in rows:
+        cells = (
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(row, widths, right, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def note(text: str) -> None:
+    """Something that people may like to know, on stderr."""
+    print(text, file=sys.stderr)

@@ -1,0 +1,182 @@
+"""Writing rows to one file: Parquet, CSV, JSON lines, Arrow; whole or not at all.
+
+A file gets its name when it is complete. Knows batches, not tables; stdout is written as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import PurePath
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+
+from lancewood.cli.file_formats import COMPRESSED, FileFormat, is_tab_separated
+from lancewood.cli.output import json_text
+from lancewood.cli.text_forms import csv_batch, plain_batch
+from lancewood.errors import AlreadyExistsError, InvalidInputError, StorageError, UnsupportedError
+
+STDOUT = "-"
+_GROUP_ROWS = 122_880
+_GROUP_BYTES = 128 << 20
+
+
+class RowSink(Protocol):
+    """Takes batches of one schema."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def check_target(path: str, *, force: bool) -> None:
+    """Raise for a file that cannot be written, before anything is read."""
+    if path == STDOUT:
+        return
+    if "://" in path:
+        raise InvalidInputError(f"{path!r} is not a local file; export it here and copy it there")
+    if PurePath(path.lower()).suffix in COMPRESSED:
+        raise InvalidInputError(f"{path!r} would be compressed; export it plain and compress it")
+    if os.path.isdir(path):
+        raise InvalidInputError(f"{path!r} is a directory; give the name of a file")
+    if os.path.lexists(path) and not force:
+        raise AlreadyExistsError(f"{path!r} is already there; replace it with --force", file=path)
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory):
+        raise InvalidInputError(f"there is no directory {directory!r}")
+
+
+@contextmanager
+def writing(path: str, format: FileFormat, schema: pa.Schema, *, force: bool) -> Iterator[RowSink]:
+    """A sink; when the block ends well the file has its name, otherwise nothing is left."""
+    if path == STDOUT:
+        with _sink(sys.stdout.buffer, format, schema, path) as sink:
+            yield sink
+        sys.stdout.buffer.flush()
+        return
+    directory = os.path.dirname(path) or "."
+    staged = os.path.join(directory, f".{os.path.basename(path)}.{secrets.token_hex(6)}")
+    try:
+        with open(staged, "xb") as file:
+            with _sink(file, format, schema, path) as sink:
+                yield sink
+            file.flush()
+            os.fsync(file.fileno())
+        _name(staged, path, force=force)
+    except OSError as cause:
+        raise StorageError(f"{path!r} cannot be written: {cause}", file=path) from cause
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(staged)
+
+
+def _name(staged: str, path: str, *, force: bool) -> None:
+    if force:
+        os.replace(staged, path)
+        return
+    try:
+        os.link(staged, path)
+    except FileExistsError:
+        raise AlreadyExistsError(
+            f"{path!r} has appeared meanwhile; replace it with --force", file=path
+        ) from None
+    except OSError:  # a file system without links
+        os.rename(staged, path)
+
+
+@contextmanager
+def _sink(file: IO[bytes], format: FileFormat, schema: pa.Schema, path: str) -> Iterator[RowSink]:
+    with ExitStack() as stack:
+        try:
+            sink = _SINKS[format](file, schema, path)
+        except (pa.ArrowException, OSError) as cause:
+            if isinstance(cause, OSError) and cause.errno is not None:
+                raise  # the disk's, not Arrow's
+            raise UnsupportedError(
+                f"{format} cannot hold these columns: {cause}; choose others with --columns, or "
+                "another --format"
+            ) from cause
+        stack.callback(sink.close)
+        yield sink
+
+
+class _Csv:
+    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
+        import pyarrow.csv as csv
+
+        empty = csv_batch(pa.RecordBatch.from_pylist([], schema=schema))
+        delimiter = "\t" if is_tab_separated(path) else ","
+        options = csv.WriteOptions(delimiter=delimiter)
+        self._writer = csv.CSVWriter(file, empty.schema, write_options=options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(csv_batch(batch))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonLines:
+    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
+        self._file = file
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = plain_batch(batch).to_pylist()
+        self._file.write("".join([json_text(each) + "\n" for each in rows]).encode())
+
+    def close(self) -> None:
+        """Each line is complete by itself."""
+
+
+class _Arrow:
+    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str, *, stream: bool) -> None:
+        import pyarrow.ipc as ipc
+
+        self._writer = (ipc.new_stream if stream else ipc.new_file)(file, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Parquet:
+    """Batches are gathered into row groups: small ones would make the file slow to read."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
+        import pyarrow.parquet as pq
+
+        self._schema = schema
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd")
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+_SINKS: dict[FileFormat, Any] = {
+    FileFormat.PARQUET: _Parquet,
+    FileFormat.CSV: _Csv,
+    FileFormat.JSON: _JsonLines,
+    FileFormat.ARROW: lambda file, schema, path: _Arrow(file, schema, path, stream=False),
+    FileFormat.ARROW_STREAM: lambda file, schema, path: _Arrow(file, schema, path, stream=True),
+}

@@ -1,0 +1,186 @@
+"""How values stand in CSV and JSON, which have fewer types than a table, both ways.
+
+Bytes are base64. Times, dates and decimals are text, a duration is a number of its unit, a map is
+a list of objects with ``key`` and ``value``. In CSV what is nested is JSON. Knows Arrow arrays,
+not files.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.cli.output import json_text
+from lancewood.errors import InvalidInputError
+
+_TEXT = pa.string()
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which values go to JSON: numbers, texts, bytes, lists and structs only."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        return _TEXT
+    if pa.types.is_map(kind):
+        entry = [pa.field("key", plain_type(kind.key_type), False)]
+        entry.append(pa.field("value", plain_type(kind.item_type)))
+        return pa.list_(pa.struct(entry))
+    return _with_children(kind, plain_type)
+
+
+def to_plain(array: Any) -> Any:
+    """An array as its plain type."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    wanted = plain_type(array.type)
+    return array if array.type == wanted else pc.cast(array, wanted)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch that ``to_pylist`` turns into what JSON can hold, and bytes."""
+    arrays = [to_plain(each) for each in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose columns a CSV writer takes."""
+    arrays = []
+    for each in batch.columns:
+        plain = to_plain(each)
+        if _is_nested(plain.type) or is_bytes(plain.type):
+            texts = [None if v is None else _csv_text(v) for v in plain.to_pylist()]
+            plain = pa.array(texts, _TEXT)
+        arrays.append(plain)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _csv_text(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else json_text(value)
+
+
+def json_read_type(kind: pa.DataType) -> pa.DataType:
+    """The type to ask the JSON reader for, where it does not know the wanted one."""
+    if is_bytes(kind) or isinstance(kind, pa.BaseExtensionType):
+        return _TEXT
+    if pa.types.is_timestamp(kind) or pa.types.is_decimal(kind):
+        return kind
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(json_read_type(kind.value_type))
+    if pa.types.is_struct(kind) or pa.types.is_list(kind):
+        return _with_children(kind, json_read_type)
+    plain = plain_type(kind)
+    return plain if plain == kind or not _is_nested(plain) else json_read_type(plain)
+
+
+def csv_read_type(kind: pa.DataType) -> pa.DataType:
+    """The type to ask the CSV reader for."""
+    if _is_nested(kind) or is_bytes(kind) or isinstance(kind, pa.BaseExtensionType):
+        return _TEXT
+    if pa.types.is_dictionary(kind):
+        return csv_read_type(kind.value_type)
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return _TEXT if pa.types.is_decimal256(kind) else kind
+
+
+def from_read(array: Any, kind: pa.DataType) -> Any:
+    """What a reader gave as the wanted type; raises InvalidInputError for a value that is none."""
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, from_read(array, kind.storage_type))
+    try:
+        if (pa.types.is_string(array.type) and _is_nested(kind)) or _holds_special(kind):
+            return pa.array([_value(each, kind) for each in array.to_pylist()], kind)
+        return _cast(array, kind)
+    except (pa.ArrowException, ValueError, TypeError, KeyError) as cause:
+        raise InvalidInputError(f"a value cannot be {kind}: {cause}") from cause
+
+
+def _cast(array: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_time(kind) and pa.types.is_string(array.type):
+        # Arrow reads a time of day only as part of a moment.
+        moments = pc.binary_join_element_wise("1970-01-01", array, " ")
+        array = pc.cast(moments, pa.timestamp(kind.unit))
+    return pc.cast(array, kind)
+
+
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """One value that was text: bytes from base64, nested ones from JSON or what JSON gave."""
+    if value is None:
+        return None
+    if is_bytes(kind):
+        try:
+            return base64.b64decode(value, validate=True)
+        except binascii.Error as cause:
+            raise ValueError(f"{value[:20]!r} is not base64") from cause
+    if isinstance(value, str) and _is_nested(kind):
+        value = json.loads(value)
+    if pa.types.is_map(kind):
+        return [
+            (_value(e["key"], kind.key_type), _value(e["value"], kind.item_type)) for e in value
+        ]
+    if pa.types.is_struct(kind):
+        return {each.name: _value(value.get(each.name), each.type) for each in kind}
+    if _is_list(kind):
+        return [_value(each, kind.value_type) for each in value]
+    if isinstance(value, str) and not pa.types.is_string(kind):
+        return _cast(pa.array([value]), kind)[0].as_py()
+    return value
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_fixed_size_binary,
+            pa.types.is_binary_view,
+        )
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return _is_list(kind) or bool(pa.types.is_struct(kind) or pa.types.is_map(kind))
+
+
+def _holds_special(kind: pa.DataType) -> bool:
+    """Whether bytes, a map or a time below others are in it, which no cast makes from text."""
+    if is_bytes(kind) or pa.types.is_map(kind):
+        return True
+    below = [each.type for each in kind] if pa.types.is_struct(kind) else []
+    below += [kind.value_type] if _is_list(kind) else []
+    return any(pa.types.is_time(each) or _holds_special(each) for each in below)
+
+
+def _with_children(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The same nested type with other types below; anything else as it is."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(change(each.type)) for each in kind])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(change(kind.value_type)), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(change(kind.value_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(change(kind.value_type)))
+    return kind

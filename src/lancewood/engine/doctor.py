@@ -1,0 +1,92 @@
+"""What is the matter with a table, or with the place where it shall be.
+
+First the store and its promises (``store.checkup``), then the table in it, if there is one. Reads
+manifests, no data file. Repairs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from lancewood.engine.versions import list_versions, load_version
+from lancewood.errors import FormatError, LancewoodError, NotFoundError, UnsupportedError
+from lancewood.format.layout import HINT_KEY, NamingScheme
+from lancewood.model.manifest import Manifest
+from lancewood.rules.features import check_writable
+from lancewood.store.base import Store
+from lancewood.store.checkup import Answer, Check, Status, check_store, run_check
+
+
+def examine(store: Store, *, read_only: bool = False) -> Iterator[Check]:
+    """Every check, as it is made; ``read_only`` leaves out those that write."""
+    failed = False
+    for check in check_store(store, read_only=read_only):
+        failed = failed or (check.name == "reachable" and check.status is Status.FAIL)
+        yield check
+    if not failed:
+        yield from check_table(store)
+
+
+def check_table(store: Store) -> Iterator[Check]:
+    """The checks of the table that is there; one line if there is none."""
+    try:
+        found = list_versions(store)
+    except FormatError as error:
+        yield Check("table", Status.FAIL, str(error), "run lw table migrate-names")
+        return
+    except LancewoodError as error:
+        yield Check("table", Status.FAIL, str(error), "check the credentials")
+        return
+    newest = found.newest
+    if newest is None:
+        yield Check("table", Status.SKIP, "there is none here")
+        return
+    yield Check("table", Status.OK, f"{len(found.versions)} versions, the newest is {newest}")
+    if found.scheme is NamingScheme.V1:
+        yield Check(
+            "manifest names",
+            Status.WARN,
+            "scheme V1",
+            "the newest version is found by listing all of them: run lw table migrate-names",
+        )
+    else:
+        yield Check("manifest names", Status.OK, "scheme V2")
+    yield run_check("hint", lambda: _hint(store, newest), "it can be deleted, nothing rests on it")
+    try:
+        manifest, _ = load_version(store)
+    except LancewoodError as error:
+        yield Check("newest version", Status.FAIL, str(error), "open an older version, restore it")
+        return
+    told = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
+    yield Check("newest version", Status.OK, told)
+    yield _writable(manifest)
+
+
+def _hint(store: Store, newest: int) -> Answer:
+    """Whether the hint of where to look for the newest version is right."""
+    try:
+        data = store.get(HINT_KEY)
+    except NotFoundError:
+        return Status.OK, "none, and none is needed", None
+    try:
+        version = json.loads(data)["version"]
+    except (ValueError, KeyError, TypeError):
+        version = None
+    if version == newest:
+        return Status.OK, f"version {version}", None
+    if isinstance(version, int) and version < newest:
+        return Status.OK, f"version {version}, {newest - version} behind", None
+    return (
+        Status.WARN,
+        "it is no version" if version is None else f"version {version!r}, which is not there",
+        "delete it: readers that begin there look in vain first",
+    )
+
+
+def _writable(manifest: Manifest) -> Check:
+    try:
+        check_writable(manifest)
+    except UnsupportedError as error:
+        return Check("writable", Status.WARN, str(error), "read it here, write it with its writer")
+    return Check("writable", Status.OK, "no flag forbids it")

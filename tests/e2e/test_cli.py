@@ -1,0 +1,186 @@
+"""``lw`` as people run it: a process of its own, pipes, signals and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lancewood as lw
+
+LW = str(Path(sys.executable).parent / "lw")
+ROWS = pa.table({"id": range(50_000), "name": [f"name {n}" for n in range(50_000)]})
+
+
+def run(*args: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LW, *map(str, args)], capture_output=True, text=True, timeout=120, check=False, **settings
+    )
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    place = str(tmp_path / "t.lance")
+    lw.create(place, ROWS)
+    return place
+
+
+def test_a_table_lives_its_life_on_the_command_line(tmp_path: Path) -> None:
+    pq.write_table(ROWS.slice(0, 10), tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("id,name\n10,ten\n")
+    for args, told in [
+        (["import", "t.lance", "a.parquet", "-m", "first"], "imported 10 rows"),
+        (["import", "t.lance", "b.csv", "--mode", "append"], "version 2"),
+        (["count", "t.lance"], "11"),
+        (["config", "t.lance", "owner=me"], "owner  me"),
+        (["restore", "t.lance", "1"], "as version 4"),
+        (["export", "t.lance", "out.jsonl", "--where", "id >= 8"], "exported 2 rows"),
+        (["drop", "t.lance", "--yes"], "dropped"),
+    ]:
+        done = run("table", *args, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert told in done.stdout
+        if args[0] == "restore":
+            assert lance.dataset(str(tmp_path / "t.lance")).count_rows() == 10
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert [json.loads(each)["id"] for each in lines] == [8, 9]
+    assert not (tmp_path / "t.lance").exists()
+
+
+def test_errors_have_their_codes_and_no_traceback(uri: str, tmp_path: Path) -> None:
+    wrong: list[tuple[list[object], int]] = [
+        (["table", "head", tmp_path / "no.lance"], 3),
+        (["table", "create", uri, "--column", "a:int8"], 4),
+        (["table", "count", uri, "--where", "nope = 1"], 5),
+        (["table", "head", "ftp://host/x"], 9),
+        (["table", "head"], 2),
+        ([], 2),
+    ]
+    for args, code in wrong:
+        done = run(*args)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_reader_that_has_enough_ends_the_command_quietly(uri: str, as_json: list[str]) -> None:
+    with subprocess.Popen(
+        [LW, "table", "cat", uri, *as_json], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_help_into_a_closed_pipe_is_quiet() -> None:
+    done = subprocess.run(
+        f"{LW} --help | true; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() in ("0", "141")
+    assert done.stderr == ""
+
+
+LINE = b"1,some text to fill the blocks\n"
+JUST_OVER_A_BLOCK = (8 << 20) // len(LINE) + 100
+"""Rows of which the command has read a block and waits for the next, while we hold the pipe."""
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+def test_an_interrupt_leaves_nothing_visible_and_no_data(tmp_path: Path, source: str) -> None:
+    uri = tmp_path / "t.lance"
+    data = b"id,text\n" + LINE * JUST_OVER_A_BLOCK
+    (tmp_path / "x.csv").write_bytes(data)
+    name = "-" if source == "stdin" else str(tmp_path / "x.csv")
+    command = [LW, "table", "import", str(uri), name, "--format", "csv", "--max-rows-per-file"]
+    command += ["10000" if source == "stdin" else "1"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            if source == "stdin":
+                process.stdin.write(data)
+                process.stdin.flush()
+            deadline = time.monotonic() + 60
+            while not any(uri.glob("data/*.lance")) and time.monotonic() < deadline:
+                os.sched_yield()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+            assert process.stderr.read().startswith(b"lw: interrupted")
+        finally:
+            process.kill()
+    assert not lw.exists(uri)
+    assert list(uri.glob("data/*")) == []
+    assert lw.create(uri, ROWS).version == 1
+
+
+def at_a_terminal(*args: object, typed: bytes = b"") -> tuple[int, str]:
+    """Run on a terminal of its own and type something."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [LW, *map(str, args)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"},
+    ) as process:
+        os.close(theirs)
+        os.write(ours, typed)
+        said = b""
+        try:
+            while part := os.read(ours, 4096):
+                said += part
+        except OSError:
+            pass  # how Linux tells that the other side is gone
+        os.close(ours)
+        return process.wait(60), said.decode()
+
+
+def test_a_person_is_asked_before_a_table_is_dropped(uri: str) -> None:
+    code, said = at_a_terminal("table", "drop", uri, typed=b"n\n")
+    assert code == 13
+    assert "Drop it for good?" in said
+    assert lw.exists(uri)
+    code, said = at_a_terminal("table", "drop", uri, typed=b"y\n")
+    assert code == 0
+    assert not lw.exists(uri)
+
+
+def test_a_person_sees_a_bar_and_short_values(uri: str, tmp_path: Path) -> None:
+    code, said = at_a_terminal("table", "export", uri, tmp_path / "x.parquet")
+    assert code == 0
+    assert "export" in said
+    assert "50,000 rows" in said
+    code, said = at_a_terminal("table", "info", uri)
+    assert "50,000" in said
+    assert "\x1b[3" not in said
+
+
+def test_a_pipe_sees_neither_bar_nor_colour(uri: str, tmp_path: Path) -> None:
+    done = run("table", "export", uri, tmp_path / "x.parquet")
+    assert done.stderr == ""
+    assert done.stdout.startswith("exported 50,000 rows")
+    assert "\x1b" not in run("table", "head", uri).stdout

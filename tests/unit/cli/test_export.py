@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.ipc as ipc
+import pyarrow.parquet as pq
+import pytest
+
+import lancewood as lw
+
+Lw = Callable[..., Any]
+ROWS = pa.table(
+    {
+        "id": pa.array(range(300), pa.int64()),
+        "name": [None if n % 3 else f'n "{n}"' for n in range(300)],
+        "v": pa.array([[n, n + 0.5] for n in range(300)], pa.list_(pa.float32(), 2)),
+    }
+)
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    place = str(tmp_path / "t.lance")
+    lw.create(place, ROWS.slice(0, 100), max_rows_per_file=40).append(ROWS.slice(100))
+    return place
+
+
+READERS: dict[str, Callable[[bytes], pa.Table]] = {
+    "parquet": lambda data: pq.read_table(io.BytesIO(data)),
+    "arrow": lambda data: ipc.open_file(data).read_all(),
+    "arrow-stream": lambda data: ipc.open_stream(data).read_all(),
+    "json": lambda data: pa.Table.from_pylist(
+        [json.loads(line) for line in data.splitlines()], schema=ROWS.schema
+    ),
+}
+
+
+@pytest.mark.parametrize("format", READERS)
+def test_what_is_exported_is_what_the_table_holds(
+    lw_ok: Lw, uri: str, tmp_path: Path, format: str
+) -> None:
+    target = tmp_path / f"x.{'arrows' if format == 'arrow-stream' else format}"
+    done = lw_ok("table", "export", uri, target, "--json").document
+    assert list(done) == ["uri", "version", "file", "format", "rows", "bytes"]
+    assert (done["rows"], done["version"], done["format"]) == (300, 2, format)
+    assert READERS[format](target.read_bytes()).equals(ROWS)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["t.lance", target.name]
+    ran = lw_ok("table", "export", uri, "-", "--format", format)
+    assert READERS[format](ran.raw).equals(ROWS)
+    assert ran.err == ""
+
+
+def test_csv_holds_what_is_nested_as_json(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
+    lw_ok("table", "export", uri, tmp_path / "x.csv", "--limit", 2)
+    assert (tmp_path / "x.csv").read_text().splitlines() == [
+        '"id","name","v"',
+        '0,"n ""0""","[0.0, 0.5]"',
+        '1,,"[1.0, 1.5]"',
+    ]
+    lw_ok("table", "export", uri, tmp_path / "x.tsv", "--limit", 1, "--columns", "id,name")
+    assert (tmp_path / "x.tsv").read_text() == '"id"\t"name"\n0\t"n ""0"""\n'
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_table_survives_the_way_through_a_text_file(
+    lw_ok: Lw, uri: str, tmp_path: Path, suffix: str
+) -> None:
+    lw_ok("table", "export", uri, tmp_path / f"x.{suffix}")
+    again = tmp_path / "again.lance"
+    casts = ["--cast", "v:fixed_size_list<float>[2]"]
+    lw_ok("table", "import", again, tmp_path / f"x.{suffix}", *casts)
+    assert lw.open(again).to_arrow().equals(ROWS)
+
+
+def test_filter_columns_limit_and_version_choose_what_is_written(
+    lw_ok: Lw, uri: str, tmp_path: Path
+) -> None:
+    lw_ok("table", "export", uri, tmp_path / "a.csv", "-w", "id % 100 = 7", "-c", "id")
+    assert csv.read_csv(str(tmp_path / "a.csv")).to_pydict() == {"id": [7, 107, 207]}
+    lw_ok("table", "export", uri, tmp_path / "b.parquet", "--version", 1)
+    assert pq.read_metadata(tmp_path / "b.parquet").num_rows == 100
+    lw_ok("table", "export", uri, tmp_path / "c.parquet", "-w", "id < 0")
+    assert pq.read_table(tmp_path / "c.parquet").schema.equals(ROWS.schema)
+
+
+def test_small_batches_do_not_become_small_row_groups(lw_ok: Lw, uri: str, tmp_path: Path) -> None:
+    lw_ok("table", "export", uri, tmp_path / "a.parquet")
+    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
+
+
+def test_a_file_is_replaced_only_when_forced(lw_run: Lw, uri: str, tmp_path: Path) -> None:
+    target = tmp_path / "x.csv"
+    target.write_text("mine")
+    ran = lw_run("table", "export", uri, target)
+    assert ran.code == 4
+    assert "--force" in ran.err
+    assert target.read_text() == "mine"
+    assert lw_run("table", "export", uri, target, "--force").code == 0
+    assert target.read_text().startswith('"id"')
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(
+    lw_run: Lw, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "x.csv"
+    told = lw.Scan.to_batches
+
+    def slow(scan: lw.Scan) -> Any:
+        target.write_text("theirs")
+        return told(scan)
+
+    monkeypatch.setattr(lw.Scan, "to_batches", slow)
+    ran = lw_run("table", "export", uri, target)
+    assert ran.code == 4
+    assert target.read_text() == "theirs"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["t.lance", "x.csv"]
+
+
+def test_an_export_that_fails_half_way_leaves_no_file(lw_run: Lw, uri: str, tmp_path: Path) -> None:
+    files = sorted((Path(uri) / "data").iterdir())
+    lost = lw.open(uri).fragments[-1].files[0].path
+    (Path(uri) / "data" / lost).unlink()
+    assert len(files) > 1
+    ran = lw_run("table", "export", uri, tmp_path / "x.parquet")
+    assert ran.code == 3
+    assert lost in ran.err
+    assert [each.name for each in tmp_path.iterdir()] == ["t.lance"]
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "told"),
+    [
+        ("x.unknown", 5, "use --format"),
+        ("-", 5, "use --format"),
+        ("no/such/x.csv", 5, "no directory"),
+        ("s3://b/x.csv", 5, "not a local file"),
+        ("folder.csv", 5, "is a directory"),
+        ("x.csv.gz", 5, "compress it"),
+    ],
+)
+def test_a_bad_target_is_told_before_anything_is_read(
+    lw_run: Lw,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    code: int,
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.csv").mkdir()
+    ran = lw_run("table", "export", "nowhere.lance", target)
+    assert ran.code == code
+    assert told in ran.err
+
+
+def test_a_full_disk_is_a_storage_error(
+    lw_run: Lw, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lancewood.cli.sinks.os.fsync", full)
+    ran = lw_run("table", "export", uri, tmp_path / "x.jsonl")
+    assert ran.code == 11
+    assert "No space left" in ran.err
+    assert [each.name for each in tmp_path.iterdir()] == ["t.lance"]
+
+
+def test_columns_that_a_format_cannot_hold_are_refused(lw_run: Lw, tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    lw.create(uri, pa.schema({"x": pa.decimal128(5, -2)}))
+    ran = lw_run("table", "export", uri, tmp_path / "x.parquet")
+    assert ran.code == 9
+    assert "another --format" in ran.err
+    assert [each.name for each in tmp_path.iterdir()] == ["t.lance"]
+    assert lw_run("table", "export", uri, tmp_path / "x.csv").code == 0
+
+
+def test_dictionaries_go_out_as_their_values(lw_ok: Lw, tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    kind = pa.struct({"d": pa.dictionary(pa.int8(), pa.string())})
+    lw.create(uri, pa.table({"x": pa.array([{"d": "a"}], kind)}))
+    lw_ok("table", "export", uri, tmp_path / "x.json")
+    assert json.loads((tmp_path / "x.json").read_text()) == {"x": {"d": "a"}}

@@ -1,0 +1,181 @@
+"""How ``lw`` starts and how it ends: help, completion, errors, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import lancewood as lw
+from lancewood.cli.exit_codes import MEANINGS, ExitCode
+from lancewood.cli.lazy import load_command
+from lancewood.cli.main import RootGroup
+from lancewood.cli.secrets import hide_secrets
+from lancewood.cli.table import TableGroup
+
+Lw = Callable[..., Any]
+ENTRIES = {**TableGroup.entries, **RootGroup.entries}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str) -> None:
+    command = load_command(name, ENTRIES[name].module)
+    assert command.help.partition("\n")[0] == ENTRIES[name].summary
+
+
+def test_help_names_every_command_and_exit_code(lw_ok: Lw) -> None:
+    text = lw_ok("--help").out
+    assert all(f"{code:>5}  {MEANINGS[code]}" in text for code in ExitCode)
+    listed = lw_ok("table", "-h").out
+    assert all(f"  {name} " in listed for name in TableGroup.entries)
+    assert all(each.summary in listed for each in TableGroup.entries.values())
+
+
+@pytest.mark.parametrize("name", TableGroup.entries)
+def test_every_command_on_a_table_speaks_json_and_takes_storage_options(
+    lw_ok: Lw, name: str
+) -> None:
+    text = lw_ok("table", name, "--help").out
+    assert "--json" in text
+    assert "--storage-option" in text
+    commits = name in ("create", "import", "restore", "config")
+    assert ("--message" in text) == ("--property" in text) == commits
+    assert ("--unsafe" in text) == (commits or name == "migrate-names")
+    reads = name in ("export", "info", "schema", "head", "cat", "count", "files", "config")
+    assert ("--as-of" in text) == ("--version" in text) == reads
+
+
+def test_the_release_is_told(lw_ok: Lw) -> None:
+    assert lw_ok("--version").out == f"lw {lw.__version__}\n"
+
+
+@pytest.mark.parametrize("args", [[], ["table"]])
+def test_nothing_asked_is_answered_with_help(lw_run: Lw, args: list[str]) -> None:
+    ran = lw_run(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Usage: lw")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["tabel"], "Did you mean 'table'?"),
+        (["table", "vversions", "x"], "Did you mean 'versions'?"),
+        (["table", "head"], "Missing argument 'URI'"),
+        (["table", "head", "x", "--nope"], "--nope"),
+        (["table", "head", "x", "--rows", "many"], "--rows"),
+        (["table", "head", "x", "--rows", "-1"], "--rows"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_two_lines(lw_run: Lw, args: list[str], told: str) -> None:
+    ran = lw_run(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+    assert ran.err.startswith("lw: ")
+    assert ran.err.splitlines()[-1].startswith("try: lw")
+    assert ran.err.splitlines()[-1].endswith("--help")
+
+
+def test_a_wrong_command_line_is_json_where_json_was_asked_for(lw_run: Lw) -> None:
+    error = lw_run("table", "head", "--json").error
+    assert error == {"type": "UsageError", "message": "Missing argument 'URI'.", "exit_code": 2}
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("lancewood.cli.commands.count.options.opened", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (lw.RetryableConflictError("lost the race"), 6, "lost the race"),
+        (lw.IncompatibleConflictError("overwritten"), 7, "overwritten"),
+        (lw.CommitUnknownError("no answer"), 8, "no answer"),
+        (lw.UnsupportedError("flag 64"), 9, "flag 64"),
+        (lw.IntegrityError("other bytes"), 10, "other bytes"),
+        (lw.StorageError("timeout"), 11, "timeout"),
+        (PermissionError(13, "Permission denied", "x"), 11, "Permission denied"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (typer.Abort(), 13, "nothing was done"),
+    ],
+)
+def test_an_error_ends_with_its_code_and_one_line(
+    lw_run: Lw, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, told: str
+) -> None:
+    failing(monkeypatch, error)
+    ran = lw_run("table", "count", "x")
+    assert (ran.code, ran.out) == (code, "")
+    assert told in ran.err
+    assert ran.err.count("\n") == 1
+    assert lw_run("table", "count", "x", "--json").error["exit_code"] == code
+
+
+def test_a_bug_is_one_line_and_tells_how_to_see_more(
+    lw_run: Lw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, KeyError("surprise"))
+    ran = lw_run("table", "count", "x")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert "KeyError: 'surprise'" in ran.err
+    assert "LANCEWOOD_DEBUG=1" in ran.err
+    monkeypatch.setenv("LANCEWOOD_DEBUG", "1")
+    assert "Traceback" in lw_run("table", "count", "x").err
+
+
+def test_a_reader_that_left_is_no_error(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, BrokenPipeError())
+    ran = lw_run("table", "count", "x")
+    assert (ran.code, ran.out, ran.err) == (141, "", "")
+
+
+def test_secrets_of_the_command_line_are_not_repeated(
+    lw_run: Lw, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    failing(monkeypatch, lw.StorageError("403 for hunter2 at us-east-1"))
+    options = ["--storage-option", "aws_secret_access_key=hunter2"]
+    options += ["--storage-option=region=us-east-1"]
+    ran = lw_run("table", "count", "x", *options)
+    assert ran.err == "lw: 403 for *** at us-east-1\n"
+    monkeypatch.setenv("LANCEWOOD_DEBUG", "1")
+    ran = lw_run("table", "count", "x", *options)
+    assert "Traceback" in ran.err
+    assert "hunter2" not in ran.err
+    ran = lw_run("table", "info", tmp_path / "x", "--storage-option", "hunter2")
+    assert ran.code == 2
+    assert "hunter2" not in ran.err
+
+
+def test_hiding_needs_the_whole_secret() -> None:
+    args = ["--storage-option", "token=abc", "--storage-option", "session_token=abcdef"]
+    assert hide_secrets("abcdef and abc", args) == "*** and ***"
+    assert hide_secrets("nothing here", args) == "nothing here"
+    assert hide_secrets("x", ["--storage-option"]) == "x"
+    assert hide_secrets("x", ["--storage-option", "token="]) == "x"
+
+
+def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list[str]:
+    monkeypatch.setenv("_LW_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    return lw_run().out.split()  # type: ignore[no-any-return]
+
+
+def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completions(lw_run, monkeypatch, "lw ") == ["table", "doctor"]
+    assert completions(lw_run, monkeypatch, "lw table ve") == ["versions"]
+    assert completions(lw_run, monkeypatch, "lw table c") == ["create", "cat", "count", "config"]
+    found = completions(lw_run, monkeypatch, "lw table import x y --m")
+    assert found == ["--mode", "--max-rows-per-file", "--message"]
+    assert completions(lw_run, monkeypatch, "lw table import x y --mode a") == ["append"]
+
+
+def test_the_script_for_the_shell_is_shown(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_LW_COMPLETE", "source_bash")
+    assert "_LW_COMPLETE=complete_bash" in lw_run().out

@@ -1,0 +1,68 @@
+"""What a drop refuses, and what it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+
+ROWS = pa.table({"a": [1, 2, 3]})
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    place = str(tmp_path / "t.lance")
+    lw.create(place, ROWS)
+    return place
+
+
+def test_branches_and_tags_are_named_as_people_know_them(uri: str) -> None:
+    dataset = lance.dataset(uri)
+    dataset.create_branch("team/exp")
+    dataset.tags.create("v1.0", 1)
+    with pytest.raises(lw.InvalidInputError, match=r"branch team/exp, tag v1\.0;") as refused:
+        lw.drop(uri)
+    assert refused.value.facts["holds"] == ["branch team/exp", "tag v1.0"]
+    assert lw.open(uri).count_rows() == 3
+    lw.drop(uri, force=True)
+    assert not Path(uri).exists()
+
+
+def test_the_pin_of_a_clone_is_called_a_clone(uri: str) -> None:
+    tags = Path(uri) / "_refs" / "tags"
+    tags.mkdir(parents=True)
+    (tags / "lw.clone.0f3a.json").write_text("{}")
+    with pytest.raises(lw.InvalidInputError, match=r"a clone \(its pin is tag lw\.clone\.0f3a\)"):
+        lw.drop(uri)
+
+
+def test_many_names_are_counted(uri: str) -> None:
+    tags = Path(uri) / "_refs" / "tags"
+    tags.mkdir(parents=True)
+    for number in range(8):
+        (tags / f"v{number}.json").write_text("{}")
+    with pytest.raises(lw.InvalidInputError, match="tag v4 and 3 more"):
+        lw.drop(uri)
+
+
+def test_a_branch_that_no_ref_names_is_a_reason_too(uri: str) -> None:
+    orphan = Path(uri) / "tree" / "a" / "b" / "_versions"
+    orphan.mkdir(parents=True)
+    (orphan / "18446744073709551614.manifest").write_bytes(b"x")
+    with pytest.raises(lw.InvalidInputError, match="tree/a/b, which has versions but no branch"):
+        lw.drop(uri)
+    assert lw.exists(uri)
+
+
+def test_other_files_among_the_refs_and_an_empty_tree_are_no_reason(uri: str) -> None:
+    tags = Path(uri) / "_refs" / "tags"
+    tags.mkdir(parents=True)
+    (tags / ".DS_Store").write_text("")
+    (Path(uri) / "tree" / "gone" / "data").mkdir(parents=True)
+    (Path(uri) / "notes.txt").write_text("mine")
+    lw.drop(uri)
+    assert [each.name for each in Path(uri).rglob("*") if each.is_file()] == ["notes.txt"]
