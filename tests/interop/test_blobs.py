@@ -6,7 +6,7 @@ import io
 import os
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lance as pylance
 import pyarrow as pa
@@ -284,6 +284,8 @@ def test_a_column_without_blobs_is_told_from_one_with(tmp_path: Path) -> None:
     for name in ("n", "nothing"):
         with pytest.raises(InvalidInputError, match=rf"'{name}' is no blob column.*: b"):
             table.take_blobs(name, [0])
+    with pytest.raises(InvalidInputError, match="no blob column"):
+        table.take_blobs(cast(Any, ["b"]), [0])
     with pytest.raises(InvalidInputError, match="position 99"):
         table.take_blobs("b", [99])
     with pytest.raises(InvalidInputError, match="not both"):

@@ -213,6 +213,12 @@ WRONG: dict[str, tuple[pa.DataType, dict[str, str], str]] = {
     "level of nothing": (TEXT, {LEVEL: "3"}, "only .* = 'zstd' has levels"),
     "level of lz4": (TEXT, {COMPRESSION: "lz4", LEVEL: "3"}, "only .* = 'zstd' has levels"),
     "structure": (INTS, {STRUCTURAL: "zipped"}, "one of miniblock, fullzip"),
+    "packed list, as it was called": (pa.list_(INTS), {"packed": "true"}, "cannot be packed"),
+    "packed map, as it was called": (
+        pa.map_(TEXT, INTS),
+        {"packed": "True"},
+        "cannot be packed|is a map",
+    ),
     "packed, perhaps": (PAIR, {PACKED: "yes"}, "one of true, false"),
     "packed list": (pa.list_(INTS), {PACKED: "true"}, "a list cannot be packed"),
     "packed map": (pa.map_(TEXT, INTS), {PACKED: "true"}, "cannot be packed|is a map"),
@@ -241,7 +247,9 @@ def test_a_wrong_value_is_told_before_anything_is_written(
 def test_what_2_0_files_would_misread_is_refused(tmp_path: Path) -> None:
     for metadata, kind, why in (
         ({PACKED: "false"}, PAIR, "leave it out"),
-        ({COMPRESSION: "fsst"}, BYTES, "for text only"),
+        ({COMPRESSION: "fsst"}, BYTES, "for the type string only"),
+        ({COMPRESSION: "fsst"}, pa.large_string(), "for the type string only"),
+        ({COMPRESSION: "fsst"}, pa.json_(), "for the type string only"),
         ({BLOB: "false"}, BYTES, "leave the key out"),
     ):
         with pytest.raises(InvalidInputError, match=why):

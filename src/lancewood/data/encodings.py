@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.logical_type import JSON, decode_leaf_type, is_parent
-from lancewood.model.schema import BLOB, PACKED, Field, Schema
+from lancewood.model.schema import BLOB, OLD_PACKED, PACKED, Field, Schema
 
 PREFIX = "lance-encoding:"
 COMPRESSION = f"{PREFIX}compression"
@@ -26,6 +26,8 @@ LEVELS = range(1, 23)
 STRUCTURES = ("miniblock", "fullzip")
 
 _VARIABLE = frozenset({"string", "large_string", "binary", "large_binary", JSON})
+_NOT_FSST_IN_2_0 = _VARIABLE - {"string"}
+"""The codec panics on the long ones and misreads bytes; on what is no text it has no effect."""
 
 
 def check_encodings(schema: Schema, file_version: str) -> None:
@@ -81,7 +83,9 @@ def _check(field: Field, path: str, file_version: str, *, in_map: bool) -> None:
     elif field.is_blob_v2:
         raise _unwritable_blob(path, file_version)
     if PACKED in texts:
-        _check_packed_value(field, path, texts[PACKED], file_version)
+        _check_packed_value(field, path, PACKED, texts[PACKED], file_version)
+    if field.metadata.get(OLD_PACKED, b"").lower() == b"true":
+        _check_packed_value(field, path, OLD_PACKED, "true", file_version)
     if field.is_packed:
         if in_map:
             raise _refused(path, PACKED, "true", "the codec does not pack inside a map")
@@ -105,8 +109,8 @@ def _check_compression(
         raise _refused(
             path, COMPRESSION, codec, f"a {field.logical_type} is stored as {below}: put it there"
         )
-    if file_version == "2.0" and codec == "fsst" and field.logical_type.endswith("binary"):
-        raise _refused(path, COMPRESSION, codec, "in 2.0 files it is for text only")
+    if file_version == "2.0" and codec == "fsst" and field.logical_type in _NOT_FSST_IN_2_0:
+        raise _refused(path, COMPRESSION, codec, "in 2.0 files it is for the type string only")
 
 
 def _check_blob(field: Field, path: str, text: str, file_version: str) -> None:
@@ -132,12 +136,12 @@ def _unwritable_blob(path: str, file_version: str) -> UnsupportedError:
     )
 
 
-def _check_packed_value(field: Field, path: str, text: str, file_version: str) -> None:
+def _check_packed_value(field: Field, path: str, key: str, text: str, file_version: str) -> None:
     """Beside structs the key is without effect, but the format's own example has it on a text."""
     if is_parent(field.logical_type) and field.logical_type != "struct":
-        raise _refused(path, PACKED, text, f"a {field.logical_type} cannot be packed")
+        raise _refused(path, key, text, f"a {field.logical_type} cannot be packed")
     if field.logical_type == "struct" and file_version == "2.0" and text.lower() != "true":
-        raise _refused(path, PACKED, text, "in 2.0 files every value counts as true: leave it out")
+        raise _refused(path, key, text, "in 2.0 files every value counts as true: leave it out")
 
 
 def _check_packable(child: Field, path: str, file_version: str) -> None:

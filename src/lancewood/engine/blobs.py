@@ -51,7 +51,7 @@ def take_blobs(
 
 
 def _blob_column(snapshot: Snapshot, column: str) -> Field:
-    field = snapshot.schema.by_name.get(column)
+    field = snapshot.schema.by_name.get(column) if isinstance(column, str) else None
     if field is not None and field.is_blob:
         return field
     blobs = ", ".join(each.name for each in snapshot.schema.fields if each.is_blob) or "none"

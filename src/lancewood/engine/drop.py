@@ -29,12 +29,16 @@ def drop_table(store: Store, *, force: bool) -> None:
 
     So a reader, or whoever comes after a crash, finds the newest version or no table. Base paths
     elsewhere are never touched. Raises NotFoundError if there is no table, InvalidInputError if
-    branches, tags or clones rest on its versions and ``force`` is not given.
+    branches, tags or clones rest on its versions and ``force`` is not given, or if one of its
+    directories is a link.
     """
     if newest_version(store) is None:
         raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
     if not force:
         _check_unused(store)
+    for directory in OWNED_DIRS:
+        for _ in store.list(directory):
+            pass  # what cannot be listed, as behind a link, stops it before anything is gone
     found = list_versions(store)
     oldest_first = [manifest_key(each, found.scheme) for each in reversed(found.versions)]
     others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)

@@ -16,6 +16,8 @@ from lancewood.proto import schema_pb2
 BLOB = "lance-encoding:blob"
 BLOB_V2 = b"lance.blob.v2"
 PACKED = "lance-encoding:packed"
+OLD_PACKED = "packed"
+"""What earlier writers called it; the codec still listens to it."""
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
@@ -48,7 +50,7 @@ class Field:
     def is_packed(self) -> bool:
         """A struct stored as one physical column."""
         return self.logical_type == "struct" and any(
-            self.metadata.get(key, b"").lower() == b"true" for key in (PACKED, "packed")
+            self.metadata.get(key, b"").lower() == b"true" for key in (PACKED, OLD_PACKED)
         )
 
     @property

@@ -66,3 +66,17 @@ def test_other_files_among_the_refs_and_an_empty_tree_are_no_reason(uri: str) ->
     (Path(uri) / "notes.txt").write_text("mine")
     lw.drop(uri)
     assert [each.name for each in Path(uri).rglob("*") if each.is_file()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("directory", ["data", "_transactions", "_deletions", "_indices"])
+def test_a_directory_behind_a_link_stops_it_before_anything_is_gone(
+    tmp_path: Path, directory: str
+) -> None:
+    uri, elsewhere = tmp_path / "t.lance", tmp_path / "elsewhere"
+    lw.create(uri, pa.table({"a": [1]}))
+    (uri / directory).rename(elsewhere) if (uri / directory).exists() else elsewhere.mkdir()
+    (uri / directory).symlink_to(elsewhere)
+    before = sorted(uri.rglob("*"))
+    with pytest.raises(lw.InvalidInputError, match="symbolic link"):
+        lw.drop(uri)
+    assert sorted(uri.rglob("*")) == before
