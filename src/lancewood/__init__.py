@@ -30,7 +30,7 @@ from lancewood.errors import (
 from lancewood.version import RELEASE as __version__
 
 if TYPE_CHECKING:
-    from lancewood.data.blobs import BlobFile
+    from lancewood.data.blob_file import BlobFile
     from lancewood.engine.history import VersionInfo
     from lancewood.engine.stats import TableStats
     from lancewood.table.door import create, drop, exists, migrate_names, open
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lancewood.table.table import Table
 
 _HOMES = {
-    "BlobFile": "lancewood.data.blobs",
+    "BlobFile": "lancewood.data.blob_file",
     "Scan": "lancewood.table.scan",
     "Table": "lancewood.table.table",
     "TableStats": "lancewood.engine.stats",

@@ -2,7 +2,8 @@
 
 Knows both layouts. In the first a descriptor is a position and a size in the data file itself, and
 a null is a size of 0 at a position that is not 0. In the second (files of version 2.2 and later)
-it says of which kind the place is. Does not read the bytes of a blob: that is ``data.blobs``.
+it says of which kind the place is. Does not read the bytes of a blob: that is
+``data.blob_file``.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from lancewood.errors import FormatError
 from lancewood.format.arrow import BLOB_V1_DESCRIPTOR, BLOB_V2_DESCRIPTOR
 from lancewood.format.logical_type import encode_leaf_type
 from lancewood.model.ids import FieldId
-from lancewood.model.schema import PACKED, Field, Schema
+from lancewood.model.schema import OLD_PACKED, PACKED, Field, Schema
 
 
-def transplant(container: Container, top: Field, columns: tuple[int, ...]) -> Transplant:
+def open_transplanted(container: Container, top: Field, columns: tuple[int, ...]) -> Transplant:
     """A top-level column of a file, to be read from a file of its own; of a blob, descriptors."""
     if not top.is_blob:
         is_flat = len(columns) == 1 and all(not each.children for each in top.walk())
@@ -29,7 +30,7 @@ def transplant(container: Container, top: Field, columns: tuple[int, ...]) -> Tr
         Field(FieldId(number), each.name, str(encode_leaf_type(each.type)), nullable=False)
         for number, each in enumerate(kind, 1)
     )
-    packed = {PACKED: b"true", "packed": b"true"}  # 2.0 files know the older word only
+    packed = {PACKED: b"true", OLD_PACKED: b"true"}  # 2.0 files know the older word only
     described = Field(FieldId(0), top.name, "struct", True, packed, parts)
 
     def finish(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """A table through pylance's own dataset class, for what Lancewood does not do itself.
 
-Vector and text search, blobs. Nothing in Lancewood builds on what comes back.
+Vector and text search. Nothing in Lancewood builds on what comes back.
 """
 
 from __future__ import annotations

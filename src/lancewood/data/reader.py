@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lancewood.data.arrays import Part, assemble
 from lancewood.data.codec import FileFacts, FileReader
-from lancewood.data.descriptors import transplant
+from lancewood.data.descriptors import open_transplanted
 from lancewood.data.open_files import (
     OPEN_FILES,
     DataFilePlace,
@@ -190,7 +190,7 @@ class FragmentReader:
                 borrowed.append((place, projection.paths, reader))
                 readers.append(reader)
             for top, columns in projection.transplanted:
-                readers.append(transplant(open_container(place), top, columns))
+                readers.append(open_transplanted(open_container(place), top, columns))
             projections += [projection] * (len(readers) - len(projections))
         size = self._default_batch_rows() if batch_rows is None else max(1, batch_rows)
         streams = [read(each, min(size, rows)) for each in readers]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pyarrow as pa
@@ -39,9 +39,6 @@ MAX_BYTES = 90 << 30
 _PIECE_ROWS = 262_144
 _PIECE_BYTES = 64 << 20
 
-Progress = Callable[[int, int], None]
-"""Called with the rows and the Arrow bytes written so far."""
-
 
 def write_fragments(
     batches: pa.RecordBatchReader,
@@ -54,7 +51,6 @@ def write_fragments(
     max_bytes: int = MAX_BYTES,
     storage_options: StorageOptions = None,
     alignment: Alignment | None = None,
-    on_progress: Progress | None = None,
 ) -> list[Fragment]:
     """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them.
 
@@ -80,7 +76,6 @@ def write_fragments(
         alignment = align_schema(schema, batches.schema, complete=True)
     check_values = ValueCheck(schema, file_version)
     output = _Output(schema, store, directory, file_version, storage_options)
-    rows = size = 0
     try:
         for batch in batches:
             if not batch.schema.equals(batches.schema):
@@ -88,9 +83,6 @@ def write_fragments(
             for piece in _pieces(alignment.cast(batch), max_bytes):
                 check_values(piece)
                 output.write(piece, max_rows, max_bytes)
-                rows, size = rows + piece.num_rows, size + piece.nbytes
-                if on_progress is not None:
-                    on_progress(rows, size)
         return output.finish()
     except BaseException:
         output.discard()

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lancewood.data.blobs import BlobFile
+from lancewood.data.blob_file import BlobFile
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.format.layout import blob_key
 from lancewood.model.fragment import DataFile
 from lancewood.model.ids import BaseId, FragmentId
 from lancewood.model.schema import ROW_ADDRESS, Field
 from lancewood.store.base import Store
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
-_DATA_FILE = ".lance"
 
 
 def take_blobs(
@@ -73,26 +73,15 @@ class _Finder:
         kind = descriptor.get("kind", _INLINE)
         position, size = descriptor["position"], descriptor["size"]
         if kind == _INLINE:
-            if self.size is not None and position + size > self.size:
-                raise FormatError(
-                    f"{self.store.uri}/{self.key} has {self.size} bytes, a blob in it would take "
-                    f"{size} from {position}",
-                    file=self.key,
-                )
-            return BlobFile(self.store, self.key, position, size)
+            return BlobFile(self.store, self.key, position, size, object_size=self.size)
         if kind in (_PACKED, _DEDICATED):
-            return BlobFile(self.store, self._side_file(descriptor["blob_id"]), position, size)
+            return BlobFile(self.store, blob_key(self.key, descriptor["blob_id"]), position, size)
         if kind == _EXTERNAL:
             return self._external(descriptor)
         raise UnsupportedError(
             f"{self.store.uri}/{self.key}: a blob is of the kind {kind}, Lancewood knows 0 to 3; "
             "use a newer one"
         )
-
-    def _side_file(self, blob_id: int) -> str:
-        """Beside the data file, in a directory of its name; the id in bits, the lowest first."""
-        stem = self.key.removesuffix(_DATA_FILE)
-        return f"{stem}/{f'{blob_id:032b}'[::-1]}.blob"
 
     def _external(self, descriptor: dict[str, Any]) -> BlobFile:
         """A file that is not the table's: below a base path, or anywhere by its URI.

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import unquote
+from itertools import islice
 
+from lancewood.engine.roots import branch_roots
 from lancewood.engine.versions import list_versions, newest_version
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import (
     DATA_DIR,
     OWNED_DIRS,
-    REFS_DIR,
-    TREE_DIR,
     VERSIONS_DIR,
+    is_data_key,
     manifest_key,
-    parse_manifest_name,
 )
+from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
 from lancewood.store.base import Store
 
 CLONE_PIN = "lw.clone."
 """A tag whose name begins so says that a clone elsewhere reads this table's files."""
-_SUFFIX = ".json"
 _SHOWN = 5
 
 
@@ -42,7 +41,8 @@ def drop_table(store: Store, *, force: bool) -> None:
     found = list_versions(store)
     oldest_first = [manifest_key(each, found.scheme) for each in reversed(found.versions)]
     others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)
-    store.delete([*others, *oldest_first])
+    store.delete([*others, *oldest_first[:-1]])
+    store.delete(oldest_first[-1:])
     for directory in OWNED_DIRS:
         store.delete(each.key for each in store.list(directory) if _is_ours(each.key))
         store.prune(directory)
@@ -50,9 +50,10 @@ def drop_table(store: Store, *, force: bool) -> None:
 
 
 def _check_unused(store: Store) -> None:
-    named = sorted([*_refs(store, "branches", "branch"), *_refs(store, "tags", "tag")])
+    named = sorted([*_refs(store, BRANCHES_DIR, "branch"), *_refs(store, TAGS_DIR, "tag")])
     if not named:
-        named = list(_nameless_branch(store))
+        nameless = islice(branch_roots(store), 1)
+        named = [f"{each}, which has versions but no branch of that name" for each in nameless]
     if named:
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
         raise InvalidInputError(
@@ -62,28 +63,17 @@ def _check_unused(store: Store) -> None:
         )
 
 
-def _refs(store: Store, folder: str, kind: str) -> Iterator[str]:
-    for file in store.names(f"{REFS_DIR}/{folder}"):
-        if not file.endswith(_SUFFIX):
+def _refs(store: Store, directory: str, kind: str) -> Iterator[str]:
+    for file in store.names(directory):
+        name = ref_name(file)
+        if name is None:
             continue
-        name = unquote(file.removesuffix(_SUFFIX))
         if kind == "tag" and name.startswith(CLONE_PIN):
             yield f"a clone (its pin is tag {name})"
         else:
             yield f"{kind} {name}"
 
 
-def _nameless_branch(store: Store) -> Iterator[str]:
-    """The first branch below ``tree/`` that no ref names: one under way, or left behind."""
-    middle = f"/{VERSIONS_DIR}/"
-    for each in store.list(TREE_DIR):
-        root, found, name = each.key.rpartition(middle)
-        if found and parse_manifest_name(name):
-            yield f"{root}, which has versions but no branch of that name"
-            return
-
-
 def _is_ours(key: str) -> bool:
-    """Whether the format put it there: in ``data/``, which may be shared, only data files."""
-    directory, _, name = key.partition("/")
-    return directory != DATA_DIR or ("/" not in name and name.endswith(".lance"))
+    """Whether the format put it there: ``data/`` may be shared with others."""
+    return not key.startswith(f"{DATA_DIR}/") or is_data_key(key)

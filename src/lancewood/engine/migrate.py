@@ -14,18 +14,18 @@ which the next run takes along. Does not open manifests; damaged ones are rename
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.roots import branch_roots
 from lancewood.errors import (
     IncompatibleConflictError,
     NotFoundError,
     RetryableConflictError,
 )
 from lancewood.format.layout import (
-    TREE_DIR,
     VERSIONS_DIR,
     NamingScheme,
     manifest_key,
@@ -65,22 +65,11 @@ def migrate_names(store: Store, on_progress: Progress | None = None) -> Migrated
     told = on_progress or (lambda done: None)
     renamed = {
         root: _migrate_root(store.at(root) if root else store, told)
-        for root in ("", *_branch_roots(store))
+        for root in ("", *branch_roots(store))
     }
     return MigratedNames(
         sum(renamed.values()), tuple(root for root, count in renamed.items() if count)
     )
-
-
-def _branch_roots(store: Store) -> Iterator[str]:
-    """The roots below ``tree/`` that hold manifests, with or without a ref that names them."""
-    middle = f"/{VERSIONS_DIR}/"
-    seen = set()
-    for each in store.list(TREE_DIR):
-        root, found, name = each.key.rpartition(middle)
-        if found and root not in seen and parse_manifest_name(name):
-            seen.add(root)
-            yield root
 
 
 def _migrate_root(store: Store, told: Progress) -> int:

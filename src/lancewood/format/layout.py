@@ -5,6 +5,7 @@ Pure. Names from a manifest are checked here, before anyone opens or deletes wha
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ OWNED_DIRS = (
 HINT_KEY = f"{VERSIONS_DIR}/latest_version_hint.json"
 
 _SUFFIX = ".manifest"
+_DATA_SUFFIX = ".lance"
+_DATA_KEY = re.compile(rf"{DATA_DIR}/[^/]+(?:\{_DATA_SUFFIX}|/[01]{{32}}\.blob)")
 _V2_DIGITS = 20
 
 
@@ -108,6 +111,17 @@ def transaction_name(read_version: Version, uuid: str) -> str:
 def transaction_key(name: str) -> str:
     """The key of a transaction file that a manifest names."""
     return f"{TRANSACTIONS_DIR}/{check_file_name(name, 'a transaction file')}"
+
+
+def blob_key(data_file: str, blob_id: int) -> str:
+    """The key of a file with bytes of blobs: in a directory named like the data file it belongs to,
+    under its id in bits, the lowest first."""
+    return f"{data_file.removesuffix(_DATA_SUFFIX)}/{f'{blob_id:032b}'[::-1]}.blob"
+
+
+def is_data_key(key: str) -> bool:
+    """Whether a key below a table's root is that of a data file or of bytes of blobs."""
+    return _DATA_KEY.fullmatch(key) is not None
 
 
 def check_file_name(name: str, what: str) -> str:

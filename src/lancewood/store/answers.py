@@ -72,7 +72,8 @@ def read_answer(
         told = options.scrubbed(f"{asked}: the store does not support it ({_brief(text)})")
         return Answer(UnsupportedError(told, landed=False, **facts))
     if isinstance(error, ValueError):
-        return Answer(InvalidInputError(f"{asked}: {_brief(text)}", landed=False, **facts))
+        told = options.scrubbed(f"{asked}: {_brief(text)}")
+        return Answer(InvalidInputError(told, landed=False, **facts))
     if "redirect without LOCATION" in text or status in ("301", "307"):
         return final("the bucket is in another region; give 'region' in storage_options")
     if "builder error" in text:
@@ -92,7 +93,7 @@ def read_answer(
     if throttle or (status or "")[:1] == "5" or status == "408" or code in _PASSING_CODES:
         said = f"the store answered {status or ''} {code or ''}".rstrip()
         hint = "; it asks for fewer requests" if throttle else ""
-        told = options.scrubbed(f"{asked}: {said}{hint}, and did so until the attempts ran out")
+        told = options.scrubbed(f"{asked}: {said}{hint}")
         return Answer(StorageError(told, **facts), is_passing=True, is_throttle=throttle)
     if status == "409":
         return Answer(StorageError(f"{asked}: the store answered 409 {code or ''}", **facts), True)

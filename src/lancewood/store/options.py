@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from lancewood.errors import InvalidInputError
+from lancewood.store.retry import RetryPolicy
 
 RETRIES_KEY = "client_max_retries"
 RETRY_TIMEOUT_KEY = "client_retry_timeout"
@@ -107,7 +107,7 @@ class StorageOptions(Mapping[str, str]):
 def is_harmless(key: str) -> bool:
     """Whether an option says where or how, and not who."""
     lower = key.lower()
-    return lower in _OF_THE_CONNECTION or lower.endswith(
+    return lower in _OF_THE_CONNECTION - {"proxy_url"} or lower.endswith(
         (
             "endpoint",
             "endpoint_url",
@@ -118,26 +118,6 @@ def is_harmless(key: str) -> bool:
             "_style_request",
         )
     )
-
-
-class RetryPolicy(NamedTuple):
-    """How often, and for how many seconds in all, a request that may pass is sent again."""
-
-    retries: int = 10
-    seconds: float = 180.0
-    first_pause: float = 0.1
-    longest_pause: float = 15.0
-
-    def as_obstore(self) -> dict[str, Any]:
-        return {
-            "max_retries": self.retries,
-            "retry_timeout": timedelta(seconds=self.seconds),
-            "backoff": {
-                "init_backoff": timedelta(seconds=self.first_pause),
-                "max_backoff": timedelta(seconds=self.longest_pause),
-                "base": 2,
-            },
-        }
 
 
 class ClientSettings(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
 from lancewood.store.base import PutOutcome, Store
+from lancewood.store.retry import pause_before
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
@@ -39,7 +40,7 @@ def put_new_settled(
     failure: StorageError | None = None
     for attempt in range(attempts):
         if attempt:
-            sleep(_pause(attempt, jitter))
+            sleep(pause_before(attempt, _FIRST_PAUSE, _LONGEST_PAUSE, jitter))
         try:
             outcome = store.put_new(key, data)
         except StorageError as error:
@@ -82,13 +83,8 @@ def _read_back(
         except StorageError as error:
             if attempt == attempts:
                 raise _unknown(store, key, "it cannot be read back") from error
-        sleep(_pause(attempt, jitter))
+        sleep(pause_before(attempt, _FIRST_PAUSE, _LONGEST_PAUSE, jitter))
     raise _unknown(store, key, "it was not read back")
-
-
-def _pause(attempt: int, jitter: Callable[[], float]) -> float:
-    longest: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (attempt - 1))
-    return longest * (0.5 + jitter() / 2)
 
 
 def _unknown(store: Store, key: str, found: str) -> CommitUnknownError:

@@ -140,17 +140,6 @@ def test_a_store_in_memory_holds_the_files_too() -> None:
     assert read(store, fragments, SCHEMA)["n"].to_pylist() == list(range(10))
 
 
-def test_progress_is_told_in_rows_and_bytes(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    write_fragments(
-        numbers(3, 4),
-        SCHEMA,
-        store=DiskStore(tmp_path),
-        on_progress=lambda rows, size: told.append((rows, size)),
-    )
-    assert told == [(3, 24), (7, 56)]
-
-
 class Interrupted(BaseException):
     """Something that no handler of errors expects."""
 

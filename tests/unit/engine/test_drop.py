@@ -80,3 +80,14 @@ def test_a_directory_behind_a_link_stops_it_before_anything_is_gone(
     with pytest.raises(lw.InvalidInputError, match="symbolic link"):
         lw.drop(uri)
     assert sorted(uri.rglob("*")) == before
+
+
+def test_the_bytes_of_blobs_go_with_their_data_files(tmp_path: Path) -> None:
+    blobs = pa.array([b"x" * 100_000, b"y" * 6_000_000], pa.large_binary())
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    uri = tmp_path / "t.lance"
+    lance.write_dataset(pa.table([blobs], schema=pa.schema([field])), uri)
+    assert list(uri.glob("data/*/*.blob"))
+    (uri / "data" / "notes.txt").write_text("not the format's")
+    lw.drop(uri)
+    assert [each.name for each in uri.rglob("*") if each.is_file()] == ["notes.txt"]

@@ -9,7 +9,8 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.store.locate import open_store
-from lancewood.store.options import RetryPolicy, StorageOptions, client_settings
+from lancewood.store.options import StorageOptions, client_settings
+from lancewood.store.retry import RetryPolicy
 
 SECRET = "correct-horse-battery-staple"
 

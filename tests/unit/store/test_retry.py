@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lancewood.store.options import RetryPolicy
-from lancewood.store.retry import attempts
+from lancewood.store.retry import RetryPolicy, attempts
 
 
 class Time:

@@ -24,12 +24,22 @@ class BlobFile(io.RawIOBase):
     the first byte is asked for. Not for several threads at a time.
     """
 
-    def __init__(self, store: Store, key: str, start: int, size: int | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        key: str,
+        start: int,
+        size: int | None,
+        *,
+        object_size: int | None = None,
+    ) -> None:
+        """``object_size`` saves a request where the whole object's size is known already."""
         super().__init__()
         self._store = store
         self._key = key
         self._start = start
         self._size = size
+        self._object_size = object_size
         self._is_checked = False
         self._at = 0
 
@@ -93,14 +103,14 @@ class BlobFile(io.RawIOBase):
 
     def _known_size(self) -> int:
         if self._size is None:
-            self._size = max(0, self._store.head(self._key).size - self._start)
+            self._size = max(0, self._known_object_size() - self._start)
         return self._size
 
     def _check_bounds(self) -> None:
         """What a descriptor says is believed only as far as the object goes."""
         if self._is_checked:
             return
-        found = self._store.head(self._key).size
+        found = self._known_object_size()
         if self._start + self._known_size() > found:
             raise FormatError(
                 f"{self.name} has {found} bytes, a blob in it would take {self._size} from "
@@ -108,6 +118,11 @@ class BlobFile(io.RawIOBase):
                 file=self.name,
             )
         self._is_checked = True
+
+    def _known_object_size(self) -> int:
+        if self._object_size is None:
+            self._object_size = self._store.head(self._key).size
+        return self._object_size
 
     def _check_open(self) -> None:
         if self.closed:
