@@ -36,6 +36,8 @@ def make_corpus(root: Path) -> None:
     _many_deleted(root / "many-deleted")
     _old_names(root / "old-names")
     _json(root / "json")
+    _blobs(root / "blobs", "2.1")
+    _blobs(root / "blobs-apart", "2.2")
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,10 @@ class Corpus:
             )
         ]
         return sorted({each for each in found if each})
+
+    @cached_property
+    def data_files(self) -> list[bytes]:
+        return self._all(".lance")
 
     @cached_property
     def jsonb(self) -> list[bytes]:
@@ -230,3 +236,12 @@ def _json(root: Path) -> None:
     ]
     column = pa.array(texts, pa.json_())
     lance.write_dataset(pa.table({"j": column}), str(root), data_storage_version="2.2")
+
+
+def _blobs(root: Path, version: str) -> None:
+    """Bytes in both layouts, beside an ordinary column; the second keeps some in other files."""
+    values = [b"", b"short", None, b"x" * 100_000, b"last"]
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([("n", pa.int32()), field])
+    columns = [pa.array(range(5), pa.int32()), pa.array(values, pa.large_binary())]
+    lance.write_dataset(pa.table(columns, schema=schema), str(root), data_storage_version=version)

@@ -209,6 +209,8 @@ def _check_reads(table: Table, trial: Trial, full: bool) -> None:
         is_unique = len(set(with_ids.column("_rowid").to_pylist())) == rows
         if by_id is not None and is_unique and full:
             _expect_same(by_id, with_ids.take(places), "take by id and scan differ")
+    if "b" in schema.names and rows:
+        trial(lambda: [blob and blob.read(10) for blob in table.take_blobs("b", [0, rows - 1])])
     if schema.names:
         name = schema.names[0].replace('"', '""')
         kept = trial(lambda: table.count_rows(f'"{name}" IS NULL'))

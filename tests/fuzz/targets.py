@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.fuzz import on_arguments, on_metadata, on_rows, on_schema, on_tables, on_text, planted
+from tests.fuzz import (
+    on_arguments,
+    on_containers,
+    on_metadata,
+    on_rows,
+    on_schema,
+    on_tables,
+    on_text,
+    planted,
+)
 from tests.fuzz.target import Context, Target
 
 SHARES = {
@@ -16,6 +25,7 @@ SHARES = {
     "deletion-bitmap": 2,
     "row-ids": 3,
     "row-versions": 2,
+    "container": 2,
     "jsonb": 3,
     "refs": 3,
     "names": 2,
@@ -33,6 +43,7 @@ Planted bugs are run by name only."""
 def all_targets(context: Context) -> Mapping[str, Target]:
     """The targets, working on this corpus and in this directory."""
     found = {}
-    for room in (on_metadata, on_schema, on_rows, on_text, on_tables, on_arguments, planted):
+    rooms = (on_metadata, on_schema, on_rows, on_containers, on_text, on_tables, on_arguments)
+    for room in (*rooms, planted):
         found.update({each.name: each for each in room.targets(context)})
     return found
