@@ -1,18 +1,33 @@
-"""Every snippet of the documentation is run, and prints what the page says it prints."""
+"""The documentation is true: its snippets and commands print what the page says, its links lead
+somewhere, and what it promises to be tested names a test that exists.
+
+A ``python`` block is followed by a ``text`` block with what it prints. In a ``console`` block the
+lines after a ``$ lw …`` command are what it prints; ``…`` alone stands for any text.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from lancewood.expr.functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+RUN_ELSEWHERE = re.compile(r"make |pip ")
+ANYTHING = "…"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda each: each.name)
@@ -23,12 +38,50 @@ def test_the_snippets_of_a_page_print_what_it_says(
     space: dict[str, object] = {"__name__": "__docs__"}
     blocks = FENCE.findall(page.read_text())
     for (kind, text), (after, expected) in zip(blocks, [*blocks[1:], ("", "")], strict=False):
-        if kind != "python":
-            continue
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(text, str(page), "exec"), space)
-        assert printed.getvalue() == (expected if after == "text" else "")
+        if kind == "python":
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, str(page), "exec"), space)
+            assert printed.getvalue() == (expected if after == "text" else "")
+        elif kind == "console":
+            for command, promised in COMMAND.findall(text):
+                if not RUN_ELSEWHERE.match(command):
+                    found = run(command)
+                    assert matches(promised, found), f"$ {command}\n{found}"
+
+
+def run(command: str) -> str:
+    """What a shell prints for a command, with ``lw`` and ``python`` of this environment."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1"}
+    done = subprocess.run(
+        command,
+        shell=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    return done.stdout
+
+
+def matches(promised: str, found: str) -> bool:
+    """Whether a text is the promised one, spaces at the end of lines aside."""
+    pattern = ".*".join(map(re.escape, _bare(promised).split(ANYTHING)))
+    return re.fullmatch(pattern, _bare(found), re.DOTALL) is not None
+
+
+def _bare(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def test_a_command_that_prints_something_else_is_noticed() -> None:
+    assert run("lw no-such-command").strip()
+    assert matches("a …c  \nd\n", "a b c\nd")
+    assert not matches("a … c\n", "a b d\n")
+    assert COMMAND.findall("$ lw a \\\n  b\nc\n$ lw d\n") == [("lw a \\\n  b", "c\n"), ("lw d", "")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda each: each.name)
@@ -37,13 +90,43 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
-def test_every_make_target_of_the_readme_exists() -> None:
+def test_every_make_target_of_the_pages_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
-    assert {"demo", "test", "help"} <= named <= targets
+    pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
+    named = {each for page in pages for each in re.findall(r"make ([a-z]+)", page.read_text())}
+    spoken = set(re.findall(r"[`$] ?make ([a-z]+)", "".join(page.read_text() for page in pages)))
+    assert {"demo", "test", "help"} <= named
+    assert spoken <= targets
 
 
 def test_the_pages_name_no_registry_and_the_lock_file_no_address() -> None:
     assert "://" not in (ROOT / "requirements.lock").read_text()
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     assert all(re.match(r"[\w.-]+==[\w.]+", line) for line in lines if line)
+
+
+def test_every_function_of_the_dialect_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "reference" / "sql.md").read_text()
+    callable_names = {each for each in FUNCTIONS if re.fullmatch(r"[a-z_0-9]+", each)}
+    words = {"is", "in", "and", "or", "not", "like", "ilike", "negate", "element"}
+    assert callable_names - words <= set(re.findall(r"`([a-z_0-9]+)`", page))
+
+
+COMPATIBILITY = ROOT / "docs" / "compatibility.md"
+
+
+def test_every_tick_of_the_compatibility_page_names_a_test_that_exists() -> None:
+    rows = [line for line in COMPATIBILITY.read_text().splitlines() if line.startswith("|")]
+    ticked = [line for line in rows if "✓" in line]
+    assert len(ticked) > 50
+    for line in ticked:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", line)
+        assert named, f"no test is named: {line}"
+        for file, name in named:
+            assert name in _tests_of(ROOT / file), f"{file} has no {name}"
+
+
+@cache
+def _tests_of(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text())
+    return frozenset(each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
