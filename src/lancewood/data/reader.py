@@ -23,8 +23,9 @@ from lancewood.data.open_files import (
     open_container,
 )
 from lancewood.data.plan import ColumnPlan, FilePlan, FileProjection
+from lancewood.data.streams import Offsets, in_step, sifted
 from lancewood.data.transplant import Transplant
-from lancewood.data.wanted import WantedColumns, has_dictionary, layout_of
+from lancewood.data.wanted import WantedColumns, layout_of
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
@@ -35,9 +36,8 @@ Locate = Callable[[DataFile], tuple[str, Mapping[str, str] | None]]
 MAX_BATCH_ROWS = 65_536
 _MIN_BATCH_ROWS = 256
 _BATCH_BYTES = 8 << 20
-_FEW_ROWS = 4_096
-
-Offsets = np.ndarray[tuple[int], np.dtype[np.integer]]
+_STRETCH_BYTES = 32 << 20
+"""So much is asked of the codec at once: it reads as far ahead as two gigabytes let it."""
 
 
 class FragmentReader:
@@ -109,7 +109,30 @@ class FragmentReader:
             return (self._assembled([], min(size, stop - at)) for at in range(start, stop, size))
         if start == stop:
             return iter(())
+        self.look()
+        step = int(_STRETCH_BYTES / max(sum(self.stored_widths().values()), 1e-9))
+        step = max(step, _MIN_BATCH_ROWS, batch_rows or 1)
+        first = self._stretch(start, min(start + step, stop), batch_rows)
+        return (
+            first if step >= stop - start else self._on(first, start + step, stop, step, batch_rows)
+        )
 
+    def _on(
+        self,
+        begun: Iterator[pa.RecordBatch],
+        start: int,
+        stop: int,
+        step: int,
+        batch_rows: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """What was begun, then the rest in stretches, each begun before the one before is read."""
+        for at in range(start, stop, step):
+            following = self._stretch(at, min(at + step, stop), batch_rows)
+            yield from begun
+            begun = following
+        yield from begun
+
+    def _stretch(self, start: int, stop: int, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
         def read(reader: FileReader | Transplant, size: int) -> Iterator[pa.RecordBatch]:
             return reader.read(start, stop, size)
 
@@ -172,7 +195,7 @@ class FragmentReader:
 
     def _picked_within(self, wanted: Offsets, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
         batches = self.batches(int(wanted[0]), int(wanted[-1]) + 1, batch_rows)
-        return _sifted(batches, wanted, batch_rows)
+        return sifted(batches, wanted, batch_rows)
 
     def _streamed(
         self,
@@ -300,52 +323,3 @@ class _Files:
     def _find(self, file: DataFile) -> DataFilePlace:
         location, options = self._locate(file)
         return find_file(location, options, file.size)
-
-
-def in_step(streams: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches of several streams, cut so that they always cover the same rows."""
-    if len(streams) == 1:
-        yield from ([each] for each in streams[0] if each.num_rows)
-        return
-    heads = [next(each, None) for each in streams]
-    while True:
-        live = [each for each in heads if each is not None]
-        if len(live) < len(heads):
-            return
-        rows = min(each.num_rows for each in live)
-        if rows:
-            yield [each.slice(0, rows) for each in live]
-        for index, each in enumerate(live):
-            rest = each.slice(rows)
-            heads[index] = rest if rest.num_rows else next(streams[index], None)
-
-
-def _sifted(
-    batches: Iterator[pa.RecordBatch], wanted: Offsets, batch_rows: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Of batches from the first wanted row on, the wanted rows; not in all too small batches."""
-    position = int(wanted[0])
-    few: list[pa.RecordBatch] = []
-    enough = min(_FEW_ROWS, batch_rows or _FEW_ROWS)
-    for batch in batches:
-        low, high = np.searchsorted(wanted, (position, position + batch.num_rows))
-        if high - low == batch.num_rows:
-            few.append(batch)
-        elif high > low:
-            few.append(batch.take(pa.array(wanted[low:high] - position)))
-        position += batch.num_rows
-        if sum(each.num_rows for each in few) >= enough:
-            yield from _joined(few, batch_rows)
-            few = []
-    yield from _joined(few, batch_rows)
-
-
-def _joined(batches: list[pa.RecordBatch], batch_rows: int | None) -> Iterator[pa.RecordBatch]:
-    if not batches:
-        return
-    if any(has_dictionary(each.type) for each in batches[0].schema):
-        yield from batches  # what several dictionaries hold may be too much for one
-        return
-    whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    size = whole.num_rows if batch_rows is None else batch_rows
-    yield from (whole.slice(at, size) for at in range(0, whole.num_rows, size))

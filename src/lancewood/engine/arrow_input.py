@@ -1,24 +1,56 @@
 """Data that people hand over, as one stream of record batches.
 
 Anything that speaks Arrow's C stream interface is taken as it is: pyarrow, polars, pandas,
-duckdb. Nothing is read here; a bad object is refused before a file is written.
+duckdb. A pandas index becomes a column if it has a name; without one it is refused, unless it only
+counts. Nothing is read here; a bad object is refused before a file is written.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, LancewoodError
+
+_NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
+_READERS = ("to_arrow_reader", "to_reader")
 
 
 def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """A reader over the data; ``schema`` is needed for a bare iterable of batches only.
+    """A reader over the data; ``schema`` is needed for an iterator of batches only.
 
     Raises InvalidInputError for what is not Arrow data.
     """
+    _check_polars(data)
+    reader = _reader(data, schema)
+    if b"pandas" in (reader.schema.metadata or {}):
+        for name in reader.schema.names:
+            if _NAMELESS_INDEX.fullmatch(name):
+                raise InvalidInputError(
+                    f"the index of the frame has no name and would become a column {name!r}: "
+                    "give it a name, or drop it with reset_index(drop=True)",
+                    column=name,
+                )
+    return reader
+
+
+def _check_polars(data: Any) -> None:
+    """Raise InvalidInputError for Python objects: polars hands out their addresses as bytes."""
+    is_polars = type(data).__module__.partition(".")[0] == "polars"
+    if not (is_polars and hasattr(data, "__arrow_c_stream__") and hasattr(data, "columns")):
+        return
+    for name, kind in zip(data.columns, data.dtypes, strict=True):
+        if str(kind) == "Object":
+            raise InvalidInputError(
+                f"column {name!r} holds Python objects, which Arrow cannot hold; cast it",
+                column=name,
+            )
+
+
+def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, pa.Schema):
         return pa.RecordBatchReader.from_batches(data, iter(()))
     if isinstance(data, pa.RecordBatchReader):
@@ -28,18 +60,33 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return pa.RecordBatchReader.from_stream(data)
-        except (pa.ArrowException, TypeError) as cause:
+        except LancewoodError:
+            raise
+        except (pa.ArrowException, TypeError, ValueError) as cause:
             raise InvalidInputError(
                 f"{type(data).__name__} is no table of rows: {cause}"
             ) from cause
-    if hasattr(data, "to_arrow_reader"):
-        return data.to_arrow_reader()
+    if hasattr(data, "scanner"):
+        data = data.scanner()
+    for verb in _READERS:
+        if hasattr(data, verb):
+            return getattr(data, verb)()
+    if isinstance(data, list | tuple) and data and isinstance(data[0], pa.RecordBatch):
+        schema = data[0].schema if schema is None else schema
     if schema is not None and isinstance(data, list | tuple | Iterator):
         return pa.RecordBatchReader.from_batches(schema, _batches(data))
     raise InvalidInputError(
         f"data must speak Arrow (pyarrow, polars, pandas, duckdb) or be a pyarrow.Schema for an "
-        f"empty table; {type(data).__name__} does neither"
+        f"empty table; {type(data).__name__} does neither{_hint(data)}"
     )
+
+
+def _hint(data: object) -> str:
+    if hasattr(data, "collect"):
+        return ": call collect() on it first"
+    if isinstance(data, Iterator):
+        return ": an iterator of record batches needs schema="
+    return ""
 
 
 def _batches(data: Iterable[Any]) -> Iterator[pa.RecordBatch]:

@@ -1,25 +1,33 @@
 """Several producers at once, their items in order, within a bounded memory.
 
-Each producer runs in a thread of its own and may be ``depth`` items ahead of the consumer.
-Closing the generator early stops them. Knows nothing of tables.
+Producers run in threads of the call and may be ``depth`` items ahead of the consumer. Leaving or
+closing the generator stops them, and so does the end of the process. Knows nothing of tables.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
+import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 Task: TypeAlias = Callable[[], Iterator[T]]
 
+WORKERS = min(8, max(2, os.cpu_count() or 2))
+"""Threads for work that the codec and Arrow do without the interpreter."""
+
 _END = object()
-_POLL_SECONDS = 0.05
-_KEPT_THREADS = 8
+_QUICK_SECONDS = 0.005
+_BEGUN = 2
+_LEAVE_SECONDS = 10.0
 
 
 class _Failure:
@@ -27,80 +35,175 @@ class _Failure:
         self.cause = cause
 
 
-def in_order(tasks: Sequence[Task[T]], *, workers: int, depth: int = 4) -> Iterator[T]:
+def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Iterator[T]:
     """All items of the first task, then all of the second, and so on.
 
-    An error of a task is raised where its items would have come.
+    Calling a task begins its work, iterating does it. Tasks are asked for when there is room for
+    them. As long as they are done in no time they are iterated right here, the next ones already
+    begun: handing items to another thread would cost more. An error of a task is raised where its
+    items would have come.
     """
-    if len(tasks) <= 1 or workers <= 1:
-        for task in tasks:
-            yield from task()
-        return
-    stop = threading.Event()
-    waiting = deque(tasks)
-    running: deque[queue.Queue[Any]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="lancewood-scan")
+    waiting = iter(tasks)
+    crew: _Crew[T] = _Crew(workers, depth)
+    begun: deque[Iterator[T]] = deque()
+    is_quick = False
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                channel: queue.Queue[Any] = queue.Queue(depth)
-                running.append(channel)
-                pool.submit(_produce, waiting.popleft(), channel, stop)
-            yield from _drain(running[0])
-            running.popleft()
+        while True:
+            room = 1 + (_BEGUN if is_quick else 0) - len(begun)
+            begun.extend(_begin(task) for task in islice(waiting, room))
+            if not begun:
+                break
+            items, spent = begun.popleft(), 0.0
+            while True:
+                start = time.perf_counter()
+                item = next(items, _END)
+                spent += time.perf_counter() - start
+                is_quick = spent < _QUICK_SECONDS or workers <= 1
+                if item is _END:
+                    break
+                yield cast(T, item)
+                if not is_quick:
+                    crew.fill(waiting, begun)
+            if not is_quick:
+                break
+        crew.fill(waiting, begun)
+        while crew.is_busy:
+            yield from crew.oldest()
+            crew.fill(waiting, begun)
     finally:
-        stop.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+        crew.dismiss()
 
 
-def run_all(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
-    """What each task returns, in order; several run at once, in threads that are kept."""
-    if len(tasks) <= 1:
-        return iter([task() for task in tasks])
-    return _pool().map(_call, tasks)
-
-
-def _call(task: Callable[[], T]) -> T:
-    return task()
-
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-"""By process: the threads of a parent do not live on in a forked child."""
-
-
-def _pool() -> ThreadPoolExecutor:
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        pool = ThreadPoolExecutor(_KEPT_THREADS, thread_name_prefix="lancewood-take")
-        pool = _pools.setdefault(os.getpid(), pool)
-    return pool
-
-
-def _drain(channel: queue.Queue[Any]) -> Iterator[Any]:
-    while True:
-        item = channel.get()
-        if item is _END:
-            return
-        if isinstance(item, _Failure):
-            raise item.cause
-        yield item
-
-
-def _produce(task: Task[T], channel: queue.Queue[Any], stop: threading.Event) -> None:
+def _begin(task: Task[T]) -> Iterator[T]:
     try:
+        return task()
+    except Exception as cause:
+        return _raising(cause)
+
+
+def _raising(cause: Exception) -> Iterator[Any]:
+    raise cause
+    yield
+
+
+class _Channel:
+    """A bounded queue that either end can close."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._items: deque[Any] = deque()
+        self.is_closed = False
+        self._changed = threading.Condition(threading.Lock())
+
+    def put(self, item: object) -> bool:
+        """Whether there was still someone to take it; waits for room."""
+        with self._changed:
+            while len(self._items) >= self._depth and not self.is_closed:
+                self._changed.wait()
+            if not self.is_closed:
+                self._items.append(item)
+                self._changed.notify()
+            return not self.is_closed
+
+    def get(self) -> Any:
+        with self._changed:
+            while not self._items:
+                self._changed.wait()
+            self._changed.notify()
+            return self._items.popleft()
+
+    def close(self) -> None:
+        with self._changed:
+            self.is_closed = True
+            self._items.clear()
+            self._changed.notify_all()
+
+
+def _itself(items: Iterator[T]) -> Iterator[T]:
+    return items
+
+
+class _Crew(Generic[T]):
+    """Threads that work for one consumer."""
+
+    def __init__(self, workers: int, depth: int) -> None:
+        self._workers, self._depth = workers, depth
+        self._jobs: queue.SimpleQueue[tuple[Task[T], _Channel] | None] = queue.SimpleQueue()
+        self._running: deque[_Channel] = deque()
+        self._threads: list[threading.Thread] = []
+        self._process = os.getpid()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._running)
+
+    def fill(self, waiting: Iterator[Task[T]], begun: deque[Iterator[T]]) -> None:
+        """Take over what was begun, and begin as many tasks as there is room for."""
+        while begun:
+            self._begin(partial(_itself, begun.popleft()))
+        while len(self._running) < 2 * self._workers and (task := next(waiting, None)) is not None:
+            self._begin(task)
+
+    def _begin(self, task: Task[T]) -> None:
+        channel = _Channel(self._depth)
+        self._running.append(channel)
+        self._jobs.put((task, channel))
+        if len(self._threads) < self._workers:
+            # A daemon: an iterator that somebody forgot must not keep the process alive.
+            thread = threading.Thread(
+                target=_work, args=(self._jobs,), name="lancewood-scan", daemon=True
+            )
+            self._threads.append(thread)
+            _crews.add(self)
+            thread.start()
+
+    def oldest(self) -> Iterator[T]:
+        """The items of the task that began first among those that are left."""
+        channel = self._running[0]
+        while (item := channel.get()) is not _END:
+            if isinstance(item, _Failure):
+                raise item.cause
+            yield item
+        self._running.popleft()
+
+    def dismiss(self) -> None:
+        """Stop everybody and wait until they have: a read of the codec is not interrupted."""
+        if self._process != os.getpid():
+            return  # the threads stayed in the parent
+        for channel in self._running:
+            channel.close()
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(_LEAVE_SECONDS)
+        _crews.discard(self)
+
+
+_crews: weakref.WeakSet[_Crew[Any]] = weakref.WeakSet()
+
+
+@atexit.register
+def _dismiss_all() -> None:
+    """Iterators that are still held at the end: their threads must not meet a dying interpreter."""
+    for each in list(_crews):
+        each.dismiss()
+
+
+def _work(jobs: queue.SimpleQueue[tuple[Task[Any], _Channel] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        _produce(*job)
+        del job
+
+
+def _produce(task: Task[Any], channel: _Channel) -> None:
+    try:
+        if channel.is_closed:
+            return
         for item in task():
-            if not _offer(channel, item, stop):
+            if not channel.put(item):
                 return
-        _offer(channel, _END, stop)
+            del item
+        channel.put(_END)
     except BaseException as cause:
-        _offer(channel, _Failure(cause), stop)
-
-
-def _offer(channel: queue.Queue[Any], item: object, stop: threading.Event) -> bool:
-    while not stop.is_set():
-        try:
-            channel.put(item, timeout=_POLL_SECONDS)
-        except queue.Full:
-            continue
-        return True
-    return False
+        channel.put(_Failure(cause))

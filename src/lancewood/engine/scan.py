@@ -1,41 +1,44 @@
 """Reading rows: which fragments, which rows of them, in which tasks.
 
-Deleted rows never leave this module. Filters are evaluated batch by batch; what comes out is in
-the order of the table.
+A plan is checked when it is made and read as often as one likes; rows come out in the order of the
+table. How one fragment is read is told in ``fragment_scan``.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lancewood.engine.fanout import Task, in_order
-from lancewood.engine.fragments import open_fragment
+from lancewood.engine.fanout import WORKERS, Task, in_order
+from lancewood.engine.fragment_scan import FragmentScan
 from lancewood.engine.limits import as_list, check_number
-from lancewood.engine.projection import Projection, project, system_field
-from lancewood.engine.rows import RowFacts
+from lancewood.engine.projection import Columns, Parameters, Projection, project, row_schema
+from lancewood.engine.prune import Pruner
+from lancewood.engine.row_shape import Fetching, RowShape
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate, parse_predicate
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.model.schema import SYSTEM_COLUMNS, Schema
+from lancewood.model.manifest import decode_fragment
 
 _MOST_ROWS = (1 << 63) - 1
 _MOST_BATCH_ROWS = 1 << 20
+_MOST_KEPT = 64
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanRequest:
     """What a caller asks a scan for."""
 
-    columns: Sequence[str] | None = None
+    columns: Columns = None
     where: str | None = None
+    parameters: Parameters = field(default=None, repr=False)
     limit: int | None = None
     offset: int = 0
     batch_rows: int | None = None
@@ -43,6 +46,7 @@ class ScanRequest:
     with_row_address: bool = False
     fragments: Sequence[Fragment] | None = field(default=None, repr=False)
     """Only these; None means all."""
+    fetching: Fetching = Fetching.AUTO
 
 
 @dataclass(frozen=True)
@@ -75,41 +79,33 @@ class ScanPlan:
             self.request.columns,
             with_row_id=self.request.with_row_id,
             with_row_address=self.request.with_row_address,
+            parameters=self.request.parameters,
+            rows=self._row_schema if isinstance(self.request.columns, Mapping) else None,
         )
 
     @cached_property
     def predicate(self) -> Predicate | None:
-        if self.request.where is None:
+        where, parameters = self.request.where, self.request.parameters
+        if where is None:
             return None
-        stored = self.snapshot.arrow_schema
-        return parse_predicate(
-            self.request.where, pa.schema([*stored, *map(system_field, SYSTEM_COLUMNS)])
-        )
+        if parameters is not None:
+            return parse_predicate(where, self._row_schema, parameters)
+        known = _derived(self.snapshot, "predicates", dict[str, Predicate])
+        found = known.get(where)
+        if found is None:
+            if len(known) >= _MOST_KEPT:
+                known.clear()
+            found = known[where] = parse_predicate(where, self._row_schema)
+        return found
 
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
         """The schema of the batches."""
-        return self.projection.arrow_schema()
+        return self._shape.schema
 
-    @cached_property
-    def _filter_columns(self) -> frozenset[str]:
-        return frozenset(() if self.predicate is None else self.predicate.columns)
-
-    @cached_property
-    def _stored(self) -> Schema:
-        """The stored columns to read: those asked for, and whole ones for the filter."""
-        asked = {each.name: each for each in self.projection.stored.fields}
-        for each in self.snapshot.schema.fields:
-            if each.name in self._filter_columns:
-                asked[each.name] = each
-        return Schema(tuple(asked.values()), self.snapshot.schema.metadata)
-
-    @cached_property
-    def _system(self) -> frozenset[str]:
-        return (self._filter_columns | set(self.projection.names)) & frozenset(SYSTEM_COLUMNS)
-
-    @cached_property
+    @property
     def fragments(self) -> Sequence[Fragment]:
+        """All that the request speaks of, whether they can match or not."""
         chosen = self.request.fragments
         return self.snapshot.manifest.fragments if chosen is None else chosen
 
@@ -119,14 +115,12 @@ class ScanPlan:
         if limit == 0:
             return
         slices = self._slices()
-        counted = slices is not None
-        tasks: list[Task[pa.RecordBatch]] = [
-            partial(self._read, each)
-            for each in (slices if slices is not None else map(_Slice, self.fragments))
-        ]
-        skip = 0 if counted else offset
-        left = None if counted else limit
-        for batch in in_order(tasks, workers=_workers()):
+        skip, left = (offset, limit) if slices is None else (0, None)
+        tasks: Iterator[Task[pa.RecordBatch]] = (
+            partial(FragmentScan(self._shape, each.fragment).batches, each.skip, each.count)
+            for each in (map(_Slice, self._matching()) if slices is None else slices)
+        )
+        for batch in in_order(tasks, workers=WORKERS):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -139,35 +133,76 @@ class ScanPlan:
                 return
 
     def count(self) -> int:
-        """How many rows come out; from the manifest alone where that is enough."""
+        """How many rows come out; from the manifest alone where that is enough.
+
+        With a filter, only its columns are read.
+        """
         offset, limit = self.request.offset, self.request.limit
-        if self.predicate is None and self._counts is not None:
+        if self.predicate is not None:
+            tasks = (FragmentScan(self._shape, each).count for each in self._matching())
+            total = sum(in_order(tasks, workers=WORKERS))
+        elif self._counts is not None:
             total = sum(self._counts)
         else:
-            bare = ScanRequest(
-                where=self.request.where, columns=(), fragments=self.request.fragments
+            bare = ScanPlan(
+                self.snapshot, ScanRequest(columns=(), fragments=self.request.fragments)
             )
-            total = sum(each.num_rows for each in ScanPlan(self.snapshot, bare).batches())
+            total = sum(each.num_rows for each in bare.batches())
         rest = max(total - offset, 0)
         return rest if limit is None else min(rest, limit)
 
     def explain(self) -> str:
-        """What will be read, in words. Decodes the list of fragments, opens nothing."""
+        """What will be read, in words. Looks at every fragment, opens no data file."""
         slices = self._slices()
-        read = len(self.fragments) if slices is None else len(slices)
-        snapshot = self.snapshot
+        read = sum(1 for _ in self._matching()) if slices is None else len(slices)
+        chosen = self.request.fragments
+        total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
+        return self.describe(f"{read} of {total} fragments, ")
+
+    def describe(self, fragments: str = "") -> str:
+        """The same without looking at a fragment."""
+        snapshot, shape = self.snapshot, self._shape
+        names = shape.together.schema.names
         text = (
-            f"{snapshot.place.uri} version {snapshot.manifest.version}: "
-            f"{read} of {len(self.fragments)} fragments, "
-            f"columns {', '.join(each.name for each in self._stored.fields) or 'none'}"
+            f"{snapshot.place.uri} version {snapshot.manifest.version}: {fragments}"
+            f"columns {', '.join(names) or 'none'}"
         )
         if self.request.where is not None:
             text += f", filter {self.request.where}"
+            late = shape.late.schema.names
+            if late:
+                text += f", then for rows that pass {', '.join(late)}"
         if self.request.limit is not None or self.request.offset:
             text += f", rows {self.request.offset} to "
             end = self.request.limit
             text += "the end" if end is None else str(self.request.offset + end)
         return text
+
+    @cached_property
+    def _row_schema(self) -> pa.Schema:
+        known = _derived(self.snapshot, "row schema", dict[str, pa.Schema])
+        if "rows" not in known:
+            known["rows"] = row_schema(self.snapshot.schema)
+        return known["rows"]
+
+    @cached_property
+    def _shape(self) -> RowShape:
+        limit, offset = self.request.limit, self.request.offset
+        return RowShape(
+            snapshot=self.snapshot,
+            projection=self.projection,
+            predicate=self.predicate,
+            batch_rows=self.request.batch_rows,
+            most_rows=None if limit is None else limit + offset,
+            fetching=self.request.fetching,
+        )
+
+    def _matching(self) -> Iterator[Fragment]:
+        """The fragments that can hold a row that passes."""
+        if self.predicate is None:
+            return iter(self.fragments)
+        pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)
+        return pruner.pruned(self.request.fragments)
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:
@@ -178,20 +213,18 @@ class ScanPlan:
         known = [each for each in counts if each is not None]
         return known if len(known) == len(counts) else None
 
-    def _slices(self) -> list[_Slice] | None:
+    def _slices(self) -> Sequence[_Slice] | None:
         """The slices that limit and offset leave; None where only reading can tell."""
         limit, offset = self.request.limit, self.request.offset
-        if limit is None and not offset:
-            return [_Slice(each) for each in self.fragments]
-        if self.predicate is not None or self._counts is None:
+        if self.predicate is not None or (limit is None and not offset) or self._counts is None:
             return None
         slices = []
-        for each, rows in zip(self.fragments, self._counts, strict=True):
+        for at, rows in enumerate(self._counts):
             if offset >= rows:
                 offset -= rows
                 continue
             take = rows - offset if limit is None else min(rows - offset, limit)
-            slices.append(_Slice(each, offset, take))
+            slices.append(_Slice(self._fragment_at(at), offset, take))
             offset = 0
             if limit is not None:
                 limit -= take
@@ -199,49 +232,20 @@ class ScanPlan:
                     break
         return slices
 
-    def _read(self, part: _Slice) -> Iterator[pa.RecordBatch]:
-        """The rows of one slice: read, rid of deleted ones, filtered, in output order."""
-        facts = RowFacts(self.snapshot, part.fragment)
-        reader = open_fragment(self.snapshot, part.fragment, self._stored)
-        physical = part.fragment.physical_rows or reader.physical_rows()
-        start, stop = facts.physical_range(part.skip, part.count, physical)
-        position = start
-        for batch in reader.batches(start, stop, self.request.batch_rows):
-            first, position = position, position + batch.num_rows
-            yield from self._finish(batch, facts, first)
-
-    def _finish(
-        self, batch: pa.RecordBatch, facts: RowFacts, first: int
-    ) -> Iterator[pa.RecordBatch]:
-        live = facts.live_mask(first, batch.num_rows)
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for name in self._system:
-            columns[name] = facts.column(name, first, batch.num_rows)
-        whole = _batch(columns, batch.num_rows)
-        if live is not None:
-            whole = whole.filter(pa.array(live))
-        if self.predicate is not None and whole.num_rows:
-            mask = self.predicate.mask(whole)
-            if mask.false_count:
-                whole = whole.filter(mask)
-        if whole.num_rows:
-            yield self._shape(whole)
-
-    def _shape(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not self.schema.names:
-            return batch.select([])
-        arrays = []
-        for each in self.schema:
-            array = batch.column(each.name)
-            arrays.append(array if array.type == each.type else _narrow(array, each.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+    def _fragment_at(self, position: int) -> Fragment:
+        """One fragment, without decoding the others."""
+        if self.request.fragments is not None:
+            return self.request.fragments[position]
+        manifest = self.snapshot.manifest
+        return Fragment(decode_fragment(manifest.message.fragments[position], manifest.name))
 
 
 def plan_scan(
     snapshot: Snapshot,
     *,
-    columns: Sequence[str] | None = None,
+    columns: Columns = None,
     where: str | None = None,
+    parameters: Parameters = None,
     limit: int | None = None,
     offset: int = 0,
     batch_rows: int | None = None,
@@ -258,9 +262,14 @@ def plan_scan(
         chosen = [snapshot.manifest.fragment(FragmentId(each)) for each in ids]
     if where is not None and not isinstance(where, str):
         raise InvalidInputError(f"where takes SQL text, got {where!r}")
+    if parameters is not None and where is None and not isinstance(columns, Mapping):
+        raise InvalidInputError("parameters are given, but neither where nor columns hold SQL text")
+    if columns is not None:
+        columns = dict(columns) if isinstance(columns, Mapping) else as_list("columns", columns)
     request = ScanRequest(
-        columns=None if columns is None else as_list("columns", columns),
+        columns=columns,
         where=where,
+        parameters=parameters,
         limit=None if limit is None else min(check_number("limit", limit), _MOST_ROWS),
         offset=min(check_number("offset", offset), _MOST_ROWS),
         batch_rows=None
@@ -273,26 +282,7 @@ def plan_scan(
     return ScanPlan(snapshot, request)
 
 
-def _batch(columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    if columns:
-        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-    return pa.RecordBatch.from_struct_array(
-        pa.StructArray.from_buffers(pa.struct([]), rows, [None])
-    )
-
-
-def _narrow(array: Any, wanted: pa.DataType) -> Any:
-    """A struct that the filter needed whole, cut to the children that were asked for."""
-    arrays = [
-        _narrow(array.field(each.name), each.type)
-        if array.type.field(each.name).type != each.type
-        else array.field(each.name)
-        for each in wanted
-    ]
-    return pa.StructArray.from_arrays(
-        arrays, fields=list(wanted), mask=array.is_null() if array.null_count else None
-    )
-
-
-def _workers() -> int:
-    return min(8, max(2, os.cpu_count() or 2))
+def _derived(snapshot: Snapshot, name: str, make: Callable[[], T]) -> T:
+    """What is kept with the snapshot under a name; made when it is first asked for."""
+    found: T = snapshot.derived.setdefault(name, make())
+    return found

@@ -6,7 +6,7 @@ Rows come back in the order asked for, repeats included; each data file is opene
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.engine.fanout import run_all
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.fanout import WORKERS, in_order
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.limits import as_list
 from lancewood.engine.projection import Projection, project
@@ -76,7 +77,7 @@ def take_row_ids(
         if position is not None:
             facts = RowFacts(snapshot, snapshot.manifest.fragments[position])
             inside = (numbers == number) & (offsets < facts.fragment.physical_rows)
-            owner[inside & ~np.isin(offsets, facts.deleted)] = position
+            owner[inside & ~facts.are_deleted(offsets)] = position
     _check_found(snapshot, wanted[owner < 0])
     return _gather(snapshot, columns, owner, offsets, lambda _, chosen: chosen)
 
@@ -102,36 +103,61 @@ def _gather(
     offsets_of: Callable[[RowFacts, _Ints], _Ints],
 ) -> pa.Table:
     """Rows of several fragments put together: row n is ``values[n]`` of fragment ``owner[n]``."""
+    if isinstance(columns, Mapping):
+        raise InvalidInputError("take gives columns as they are: name them; scan computes")
     projection = project(snapshot.schema, columns)
-    schema = projection.arrow_schema()
+    if not projection.names:
+        return pa.table({"rows": pa.nulls(len(owner))}).select([])
+    schema, wanted = projection.arrow_schema(), WantedColumns(projection.stored)
     order = np.argsort(owner, kind="stable")
     numbers, begins = np.unique(owner[order], return_index=True)
     picks = np.split(order, begins[1:])
 
-    def fetch(number: int, pick: _Ints) -> tuple[pa.Table, _Ints]:
+    def fetch(number: int, pick: _Ints) -> Iterator[tuple[pa.Table, _Ints]]:
         """Each row once, in the order of the file, and where each that was asked for stands."""
         facts = RowFacts(snapshot, snapshot.manifest.fragments[number])
         unique, back = np.unique(offsets_of(facts, values[pick]), return_inverse=True)
-        return _take(facts, projection, unique, schema), back
+        stored = open_fragment(snapshot, facts.fragment, wanted).pick(unique)
+        return ((_shaped(each, facts, projection, unique, schema), back) for each in [stored])
 
-    tasks = [partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False)]
+    tasks = (partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False))
     places = np.empty(len(order), np.int64)
     parts: list[pa.Table] = []
     before = 0
-    for pick, (rows, back) in zip(picks, run_all(tasks), strict=False):
+    for pick, (rows, back) in zip(picks, in_order(tasks, workers=WORKERS), strict=False):
         places[pick] = back + before
         parts.append(rows)
         before += rows.num_rows
     together = pa.concat_tables(parts) if parts else schema.empty_table()
-    return together if _counts_up(places, before) else together.take(places)
+    return together if _counts_up(places, before) else _reordered(together, places)
 
 
-def _take(facts: RowFacts, projection: Projection, offsets: _Ints, schema: pa.Schema) -> pa.Table:
-    stored = open_fragment(facts.snapshot, facts.fragment, projection.stored).take(offsets)
+def _reordered(rows: pa.Table, places: _Ints) -> pa.Table:
+    try:
+        return rows.take(places)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Dictionaries of several fragments may hold more values than their index can number.
+        parts = [rows.slice(each, 1) for each in places.tolist()]
+        return pa.concat_tables(parts) if parts else rows.slice(0, 0)
+
+
+def _shaped(
+    batches: Iterator[pa.RecordBatch],
+    facts: RowFacts,
+    projection: Projection,
+    offsets: _Ints,
+    schema: pa.Schema,
+) -> pa.Table:
+    stored = list(batches)
+    table = pa.Table.from_batches(stored) if stored and stored[0].num_columns else None
     columns = {name: facts.column_at(name, offsets) for name in projection.system}
-    arrays = [
-        columns[each] if each in columns else stored.column(each) for each in projection.names
-    ]
+    arrays = []
+    for name in projection.names:
+        if name in columns:
+            arrays.append(columns[name])
+        else:
+            assert table is not None
+            arrays.append(table.column(name))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

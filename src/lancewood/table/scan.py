@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.engine.scan import ScanPlan
+from lancewood.errors import InvalidInputError
 
 
 class Scan:
@@ -22,12 +23,19 @@ class Scan:
         return self._plan.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches, within a bounded memory."""
+        """The rows as record batches, within a bounded memory.
+
+        Leaving the loop, or closing the iterator, stops the threads that read ahead.
+        """
         return self._plan.batches()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """The same as a reader, for libraries that take one."""
-        return pa.RecordBatchReader.from_batches(self.schema, self._plan.batches())
+        """The same as a reader, for libraries that take one; closing it stops the reading.
+
+        What goes wrong while reading comes as pyarrow's own error, with our text in it.
+        """
+        # Through the C stream, because a reader over a generator does not close it.
+        return pa.RecordBatchReader.from_stream(_Batches(self.schema, self._plan.batches()))
 
     def to_arrow(self) -> pa.Table:
         """All rows as one table in memory."""
@@ -46,7 +54,30 @@ class Scan:
         return self._plan.explain()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_reader().__arrow_c_stream__(requested_schema)
+        """Arrow's C stream, its columns cast to the types that are asked for.
+
+        Raises InvalidInputError where other columns are asked for.
+        """
+        batches = _Batches(self.schema, self._plan.batches())
+        return batches.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<Scan {self.explain()}>"
+        return f"<Scan {self._plan.describe()}>"
+
+
+class _Batches:
+    """A generator of batches that is closed when whoever took its stream lets go of it."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self._schema = schema
+        self._batches = batches
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches)
+        try:
+            return reader.__arrow_c_stream__(requested_schema)
+        except (pa.ArrowException, TypeError, ValueError) as cause:
+            raise InvalidInputError(
+                f"the columns {', '.join(self._schema.names)} cannot be given as they are asked "
+                f"for: {cause}"
+            ) from cause

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from lancewood.data.blob_file import BlobFile
 from lancewood.data.lance_dataset import open_with_pylance
+from lancewood.engine.blobs import take_blobs
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.config import config_update, text_update
+from lancewood.engine.config import config_update, field_metadata_update, text_update
 from lancewood.engine.history import VersionInfo, iterate_versions
 from lancewood.engine.limits import FileLimits
+from lancewood.engine.projection import Columns, Parameters
 from lancewood.engine.scan import plan_scan
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.stats import TableStats, table_stats
@@ -108,9 +111,12 @@ class Table:
     def has_stable_row_ids(self) -> bool:
         return self._snapshot.manifest.has_stable_row_ids
 
-    def count_rows(self, where: str | None = None) -> int:
-        """How many rows there are; without a filter from the manifest, if that records them."""
-        return plan_scan(self._snapshot, where=where).count()
+    def count_rows(self, where: str | None = None, *, parameters: Parameters = None) -> int:
+        """How many rows there are; without a filter from the manifest, if that records them.
+
+        With one, only its columns are read.
+        """
+        return plan_scan(self._snapshot, where=where, parameters=parameters).count()
 
     def stats(self) -> TableStats:
         """Rows, fragments, files and bytes, from the manifest."""
@@ -154,9 +160,10 @@ class Table:
 
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Columns = None,
         where: str | None = None,
         *,
+        parameters: Parameters = None,
         limit: int | None = None,
         offset: int = 0,
         batch_rows: int | None = None,
@@ -166,16 +173,20 @@ class Table:
     ) -> Scan:
         """Rows in table order. Names and the filter are checked now, data is read later.
 
-        ``columns`` are names, dotted for a field inside a struct; None means all. ``where`` is a
-        condition in SQL. ``offset`` rows are passed over, then at most ``limit`` given, in batches
-        of at most ``batch_rows``. ``with_row_id`` and ``with_row_address`` add ``_rowid`` and
-        ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.
+        ``columns`` are names, dotted for a field inside a struct, or a mapping from names to SQL
+        expressions; None means all. ``where`` is a condition in SQL; the other columns are read
+        for rows that meet it. ``parameters`` fill in ``:name`` in both (a mapping), or ``?`` in the
+        condition (a list). ``offset`` rows are passed over, then at most ``limit`` given, in
+        batches of at most ``batch_rows``. ``with_row_id`` and ``with_row_address`` add ``_rowid``
+        and ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.
+        Of a blob column come descriptors, as from pylance: its bytes are for ``take_blobs``.
         """
         return Scan(
             plan_scan(
                 self._snapshot,
                 columns=columns,
                 where=where,
+                parameters=parameters,
                 limit=limit,
                 offset=offset,
                 batch_rows=batch_rows,
@@ -200,13 +211,37 @@ class Table:
         assert row_ids is not None
         return take_row_ids(self._snapshot, row_ids, columns)
 
-    def head(self, rows: int = 5, columns: Sequence[str] | None = None) -> pa.Table:
+    def take_blobs(
+        self,
+        column: str,
+        positions: Numbers | None = None,
+        *,
+        row_ids: Numbers | None = None,
+    ) -> list[BlobFile | None]:
+        """The values of a blob column as files, whose bytes are read when they are asked for.
+
+        In the order of the positions or row ids, None for a null. A scan gives descriptors of
+        such a column, not bytes.
+        """
+        if (positions is None) == (row_ids is None):
+            raise InvalidInputError("take_blobs needs positions or row_ids=, and not both")
+        return take_blobs(self._snapshot, column, positions, row_ids)
+
+    def head(self, rows: int = 5, columns: Columns = None) -> pa.Table:
         """The first rows."""
         return self.scan(columns, limit=rows).to_arrow()
 
     def to_arrow(self) -> pa.Table:
         """All rows as one table in memory."""
         return self.scan().to_arrow()
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas DataFrame (needs pandas)."""
+        return self.scan().to_pandas()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows as record batches, within a bounded memory."""
+        return self.scan().to_batches()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.scan().__arrow_c_stream__(requested_schema)
@@ -285,6 +320,29 @@ class Table:
         """Set keys of the table's metadata; None removes one, ``replace`` clears first."""
         change = UpdateConfig(table_metadata=text_update(values, replace=replace))
         transaction = self.transaction(change, message=message, properties=properties)
+        return self.commit(transaction, serializable=serializable)
+
+    def set_field_metadata(
+        self,
+        values: Mapping[str, Mapping[str, str | None]],
+        *,
+        replace: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        serializable: bool = False,
+    ) -> Table:
+        """Set keys of columns' metadata, by dotted path: ``{"a.b": {"unit": "m"}}``.
+
+        None removes a key, ``replace`` clears those columns' metadata first. Encodings apply to
+        files that are written from now on. What is part of a column's type or of the layout of
+        files that are there, and a key that is set already, cannot be changed.
+        """
+        updates = field_metadata_update(
+            self._snapshot.schema, self.file_version, values, replace=replace
+        )
+        transaction = self.transaction(
+            UpdateConfig(field_metadata=updates), message=message, properties=properties
+        )
         return self.commit(transaction, serializable=serializable)
 
     # Low level

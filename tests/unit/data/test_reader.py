@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancewood.data.codec import FileReader
 from lancewood.data.open_files import OPEN_FILES, OpenFiles
 from lancewood.data.plan import plan_columns
 from lancewood.data.reader import FragmentReader
@@ -322,3 +323,40 @@ def test_batches_of_wide_rows_are_short(tmp_path: Path) -> None:
     sizes = [each.num_rows for each in reader.batches()]
     assert sum(sizes) == 4000
     assert max(sizes) <= 512
+
+
+def test_a_long_range_is_asked_for_in_stretches(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    honest = FileReader.read
+
+    def noted(reader: FileReader, start: int, stop: int, size: int) -> Iterator[pa.RecordBatch]:
+        asked.append((start, stop))
+        return honest(reader, start, stop, size)
+
+    monkeypatch.setattr(FileReader, "read", noted)
+    monkeypatch.setattr("lancewood.data.reader._STRETCH_BYTES", 1)
+    found = pa.Table.from_batches(place.reader().batches(5, 900))
+    assert found.equals(TABLE.slice(5, 895))
+    assert asked == [(5, 261), (261, 517), (517, 773), (773, 900)]
+
+
+@pytest.mark.parametrize("within", [True, False])
+@pytest.mark.parametrize("batch_rows", [None, 1, 7])
+def test_rows_are_picked_alone_or_with_those_between(
+    place: Place, within: bool, batch_rows: int | None
+) -> None:
+    offsets = np.array([3, 4, 5, 90, 400, 401, 999])
+    batches = list(place.reader().pick(offsets, within=within, batch_rows=batch_rows))
+    assert pa.Table.from_batches(batches).combine_chunks().equals(TABLE.take(offsets))
+    assert batch_rows is None or all(each.num_rows <= batch_rows for each in batches)
+
+
+def test_stored_widths_are_exact_for_files_that_were_opened(place: Place) -> None:
+    reader = place.reader()
+    guessed = reader.stored_widths()
+    assert guessed["n"] == guessed["t"] > 0
+    reader.look()
+    assert 0 < reader.stored_widths()["n"] < reader.stored_widths()["t"]
+    assert sum(reader.stored_widths().values()) * 1000 <= place.path.stat().st_size

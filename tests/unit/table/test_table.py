@@ -353,8 +353,11 @@ BAD_CALLS: dict[str, Any] = {
     "properties of numbers": lambda t: t.overwrite(ROWS, properties={1: "a"}),
     "properties that are no map": lambda t: t.append(ROWS, properties="x"),
     "as_of": lambda t: t.checkout(as_of=datetime.min),
+    "fragment_ids without end": lambda t: t.scan(fragment_ids=range(1 << 70)),
+    "file_version": lambda t: t.overwrite(ROWS, file_version=pa.chunked_array([[1]])),
     "schema": lambda t: t.overwrite(ROWS, schema="x"),
     "uri": lambda t: lw.open(None),  # type: ignore[arg-type]
+    "half a character": lambda t: lw.open("/tmp/\ud800"),
     "bytes": lambda t: lw.open(b"/tmp/x"),  # type: ignore[arg-type]
     "allowed_bases": lambda t: lw.open(t.uri, allowed_bases="/"),
     "allowed_bases of numbers": lambda t: lw.open(t.uri, allowed_bases=[5]),  # type: ignore[list-item]
@@ -653,3 +656,11 @@ def test_a_path_of_any_kind_names_a_table(tmp_path: Path, monkeypatch: pytest.Mo
     lw.create(Path("t.lance"), ROWS)
     for uri in ("t.lance", "./t.lance/", tmp_path / "t.lance", f"file://{tmp_path}/t.lance"):
         assert lw.open(uri).uri == str(tmp_path / "t.lance")
+
+
+def test_rows_taken_without_columns_are_still_as_many(uri: str) -> None:
+    table = lw.create(uri, ROWS)
+    assert table.take([0, 5, 5], columns=[]).num_rows == 3
+    assert table.take(row_ids=[7, 2], columns=[]).num_rows == 2
+    with pytest.raises(lw.InvalidInputError):
+        table.take([10**6], columns=[])

@@ -1,0 +1,372 @@
+"""Scans: which fragments are opened, which columns are read, and what comes out."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.data import open_files
+from lancewood.data.codec import FileReader, open_reader
+from lancewood.engine import fragment_scan
+from lancewood.engine.row_shape import Fetching
+from lancewood.engine.scan import ScanPlan, ScanRequest, plan_scan
+
+ROWS = 100
+FRAGMENTS = 4
+
+
+def rows(first: int, count: int = ROWS, **more: Any) -> pa.Table:
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "n": pa.array(numbers, pa.int64()),
+            "s": [f"row {each}" for each in numbers],
+            "wide": [bytes([each % 256]) * 100 for each in numbers],
+            **more,
+        }
+    )
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return str(tmp_path / "t.lance")
+
+
+@pytest.fixture
+def table(uri: str) -> lw.Table:
+    """Four fragments, one a version."""
+    made = lw.create(uri, rows(0), fsync=False)
+    for number in range(1, FRAGMENTS):
+        made = made.append(rows(number * ROWS))
+    return made
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...] | None]]:
+    """What was asked of data files: which file was opened, and for which columns."""
+    seen: list[tuple[str, tuple[str, ...] | None]] = []
+    honest = open_reader
+
+    def opened(location: str, paths: Sequence[str] | None, options: Any) -> FileReader:
+        seen.append((Path(location).name, None if paths is None else tuple(paths)))
+        return honest(location, paths, options)
+
+    open_files.OPEN_FILES.close()
+    monkeypatch.setattr(open_files, "open_reader", opened)
+    monkeypatch.setattr(fragment_scan, "_SMALL", 0)
+    return seen
+
+
+def numbers(plan: ScanPlan) -> list[int]:
+    found = pa.Table.from_batches(plan.batches(), plan.schema)
+    return found.column("n").to_pylist()  # type: ignore[no-any-return]
+
+
+def plan(table: lw.Table, **request: Any) -> ScanPlan:
+    return plan_scan(table._snapshot, **request)
+
+
+def file_of(table: lw.Table, position: int) -> str:
+    return table.fragments[position].files[0].path
+
+
+def test_other_columns_are_opened_only_where_a_row_passes(
+    table: lw.Table, asked: list[tuple[str, tuple[str, ...] | None]]
+) -> None:
+    assert numbers(plan(table, where="n = 250")) == [250]
+    filters = [each for each in asked if each[1] == ("n",)]
+    assert sorted(each[0] for each in filters) == sorted(file_of(table, at) for at in range(4))
+    assert [each for each in asked if each not in filters] == [(file_of(table, 2), ("s", "wide"))]
+
+
+def test_counting_reads_the_columns_of_the_filter_only(
+    table: lw.Table, asked: list[tuple[str, tuple[str, ...] | None]]
+) -> None:
+    assert plan(table, where="n % 2 = 0", columns=["wide"]).count() == 200
+    assert {paths for _, paths in asked} == {("n",)}
+
+
+def test_a_limit_stops_before_the_other_fragments_are_opened(
+    table: lw.Table, asked: list[tuple[str, tuple[str, ...] | None]]
+) -> None:
+    assert numbers(plan(table, where="n > 3", limit=5)) == [4, 5, 6, 7, 8]
+    assert {name for name, _ in asked} == {file_of(table, 0)}
+
+
+def test_a_small_file_is_read_in_one_go(
+    table: lw.Table,
+    asked: list[tuple[str, tuple[str, ...] | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fragment_scan, "_SMALL", 1 << 20)
+    assert numbers(plan(table, where="n < 5")) == [0, 1, 2, 3, 4]
+    assert (file_of(table, 0), ("n", "s", "wide")) in asked
+
+
+def test_wide_columns_are_fetched_row_by_row_and_narrow_ones_are_read_through(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, int]] = []
+    for verb in ("read", "take"):
+        honest: Callable[..., Iterator[pa.RecordBatch]] = getattr(FileReader, verb)
+
+        def spied(
+            reader: FileReader,
+            *call: Any,
+            honest: Callable[..., Iterator[pa.RecordBatch]] = honest,
+            verb: str = verb,
+        ) -> Iterator[pa.RecordBatch]:
+            for batch in honest(reader, *call):
+                calls.extend((f"{verb} {name}", batch.num_rows) for name in batch.schema.names)
+                yield batch
+
+        monkeypatch.setattr(FileReader, verb, spied)
+    monkeypatch.setattr(fragment_scan, "_SMALL", 0)
+    monkeypatch.setattr(fragment_scan, "CALL", 0.0)
+    noise = random.Random(7)
+    wide = pa.array([noise.randbytes(50_000) for _ in range(ROWS)], pa.binary())
+    other = table.overwrite(rows(0, wide=wide, m=pa.array(range(ROWS), pa.int64())))
+    assert numbers(plan(other, where="n % 9 = 3", columns=["n", "m", "wide"])) == [
+        *range(3, ROWS, 9)
+    ]
+    assert calls == [("read n", ROWS), ("read m", 91), ("take wide", 11)]
+
+
+@pytest.mark.parametrize(
+    ("where", "fragments"),
+    [
+        ("_rowaddr = 4294967301", [1]),
+        ("_rowaddr IN (5, 8589934592, 99999999999999)", [0, 2]),
+        ("_rowaddr > 12884901900", [3]),
+        ("_rowaddr < 4294967296", [0]),
+        ("_rowaddr <= 4294967296", [0, 1]),
+        ("_rowaddr >= 12884901987", [3]),
+        ("_rowaddr >= 12884901988", []),
+        ("_rowid = 105", [1]),
+        ("_rowid <> 105", [0, 1, 2, 3]),
+        ("_rowid BETWEEN 150 AND 250", [1, 2]),
+        ("_rowid IN (1, 399, 400)", [0, 3]),
+        ("_rowid IS NULL", []),
+        ("_rowid IS NOT NULL AND _rowid < 10", [0]),
+        ("_row_created_at_version = 3", [2]),
+        ("_row_created_at_version <> 3 AND _row_last_updated_at_version > 2", [3]),
+        ("_row_created_at_version > 9", []),
+        ("n = 5 AND _row_last_updated_at_version <= 2", [0, 1]),
+        ("n = 5 OR _row_last_updated_at_version <= 2", [0, 1, 2, 3]),
+        ("1 = 2", []),
+        ("NULL", []),
+        ("1 = 1", [0, 1, 2, 3]),
+    ],
+)
+def test_fragments_that_cannot_match_are_left_out(
+    table: lw.Table, where: str, fragments: list[int]
+) -> None:
+    found = plan(table, where=where)
+    assert [each.id for each in found._matching()] == fragments
+    assert f"{len(fragments)} of 4 fragments" in found.explain()
+    everything = plan(table, columns=["n"])
+    kept = plan(table, columns=["n"], where=where, fragment_ids=fragments)
+    assert numbers(found) == numbers(kept)
+    assert len(numbers(everything)) == 400
+
+
+def test_without_stable_row_ids_a_row_id_names_its_fragment(tmp_path: Path) -> None:
+    made = lw.create(
+        tmp_path / "u.lance", rows(0, 400), max_rows_per_file=100, stable_row_ids=False, fsync=False
+    )
+    assert [each.id for each in plan(made, where="_rowid = 4294967301")._matching()] == [1]
+    assert numbers(plan(made, where="_rowid = 4294967301")) == [105]
+
+
+def test_an_address_does_not_make_all_fragments_be_decoded(table: lw.Table) -> None:
+    fresh = lw.open(table.uri)
+    assert numbers(plan(fresh, where="_rowaddr = 4294967301")) == [105]
+    assert "fragments" not in fresh._snapshot.manifest.__dict__
+
+
+@pytest.mark.parametrize(
+    ("where", "fragments"),
+    [
+        ("late > 3", [1]),
+        ("late IS NULL", [0, 1, 2]),
+        ("late IS NOT NULL", [1]),
+        ("late IS NULL AND n < 5", [0, 1, 2]),
+        ("late = 1 OR n = 5", [0, 1, 2]),
+        ("coalesce(late, 7) = 7", [0, 1, 2]),
+        ("coalesce(late, 7) = 8", [1]),
+        ("late IN (1, 2) AND n > 0", [1]),
+        ("p.x = 1", [1]),
+        ("p.x IS NULL", [0, 1, 2]),
+        ("p IS NOT NULL", [1]),
+        ("NOT (late IS NULL)", [1]),
+    ],
+)
+def test_a_column_that_no_file_holds_is_null_without_looking(
+    uri: str, where: str, fragments: list[int], asked: list[tuple[str, tuple[str, ...] | None]]
+) -> None:
+    whole = rows(0, late=pa.array(range(ROWS)), p=pa.array([{"x": each} for each in range(ROWS)]))
+    made = lw.create(uri, whole.schema, fsync=False)
+    for each in (rows(0), whole, rows(2 * ROWS)):
+        made = made.append(each)
+    found = plan(made, where=where, columns=["n"])
+    assert [each.id for each in found._matching()] == fragments
+    expected = lance.dataset(uri).to_table(filter=where, columns=["n"])
+    assert numbers(found) == expected.column("n").to_pylist()
+    assert {name for name, _ in asked} <= {file_of(made, at) for at in fragments}
+
+
+def test_a_filter_is_not_asked_about_deleted_rows(uri: str) -> None:
+    lw.create(uri, pa.table({"n": [1, 2, 3], "t": ["1", "two", "3"]}), fsync=False)
+    lance.dataset(uri).delete("n = 2")
+    made = lw.open(uri)
+    for how in Fetching:
+        request = ScanRequest(where="CAST(t AS BIGINT) > 0", fetching=how)
+        assert numbers(ScanPlan(made._snapshot, request)) == [1, 3]
+    with pytest.raises(lw.InvalidInputError, match="TRY_CAST"):
+        lw.open(uri, version=1).count_rows("CAST(t AS BIGINT) > 0")
+
+
+def test_expressions_are_computed_for_rows_that_pass(table: lw.Table) -> None:
+    found = table.scan(
+        {"twice": "n * 2", "text": "upper(s)", "id": "_rowid", "seven": "7"}, where="n >= 398"
+    )
+    assert found.schema.names == ["twice", "text", "id", "seven"]
+    assert found.schema.types == [pa.int64(), pa.string(), pa.uint64(), pa.int64()]
+    assert found.to_arrow().to_pylist() == [
+        {"twice": 796, "text": "ROW 398", "id": 398, "seven": 7},
+        {"twice": 798, "text": "ROW 399", "id": 399, "seven": 7},
+    ]
+    assert table.head(1, {"one": "n + 1"}).to_pylist() == [{"one": 1}]
+    assert table.scan({}).to_arrow().num_columns == 0
+    assert table.scan({"n": "n"}, with_row_id=True).schema.names == ["n", "_rowid"]
+
+
+def test_an_expression_cannot_fail_on_rows_that_do_not_pass(uri: str) -> None:
+    made = lw.create(uri, pa.table({"n": [1, 2, 3], "t": ["1", "two", "3"]}), fsync=False)
+    for how in Fetching:
+        request = ScanRequest(columns={"n": "CAST(t AS BIGINT)"}, where="n <> 2", fetching=how)
+        assert numbers(ScanPlan(made._snapshot, request)) == [1, 3]
+
+
+def test_a_column_under_another_name_keeps_its_field(uri: str) -> None:
+    field = pa.field("v", pa.list_(pa.float32(), 2), nullable=False, metadata={"unit": "m"})
+    made = lw.create(uri, pa.table({"v": [[1.0, 2.0]]}, schema=pa.schema([field])), fsync=False)
+    schema = made.scan({"w": "v"}).schema
+    assert schema.field("w").equals(made.schema.field("v").with_name("w"), check_metadata=True)
+    assert made.scan({"w": "v"}).to_arrow().schema.equals(schema, check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"x": "missing + 1"}, r"column 'x': .*missing"),
+        ({"x": "n +"}, "column 'x'"),
+        ({"x": "s + 1"}, "column 'x'"),
+        ({"x": "n = :low"}, "there is no parameter 'low'"),
+        ({"x": 5}, "names with SQL text"),
+        ({"": "n"}, "names with SQL text"),
+        ({"_rowid": "n"}, "cannot be called '_rowid'"),
+    ],
+)
+def test_a_wrong_expression_is_told_at_once(table: lw.Table, columns: Any, problem: str) -> None:
+    with pytest.raises(lw.InvalidInputError, match=problem):
+        table.scan(columns)
+
+
+def test_parameters_fill_in_filters_and_expressions(table: lw.Table) -> None:
+    found = table.scan(
+        {"n": "n + :more"}, "n BETWEEN :low AND :high", parameters={"low": 3, "high": 4, "more": 10}
+    )
+    assert found.to_arrow()["n"].to_pylist() == [13, 14]
+    assert table.count_rows("n >= ? AND n < ?", parameters=[10, 30]) == 20
+    assert table.scan({"n": "n"}, "n = ?", parameters=[5]).count() == 1
+    assert pickle.loads(pickle.dumps(found._plan)).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        ({"parameters": {"a": 1}}, "neither where nor columns"),
+        ({"where": "n = :a", "parameters": {"b": 1}}, "no parameter 'a'"),
+        ({"where": "n = ?", "parameters": [1, 2]}, "2 are given"),
+        ({"where": "n = ?", "parameters": 5}, "a mapping or a list"),
+    ],
+)
+def test_wrong_parameters_are_told_at_once(
+    table: lw.Table, request_: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(lw.InvalidInputError, match=problem):
+        table.scan(**request_)
+
+
+def test_take_computes_nothing(table: lw.Table) -> None:
+    with pytest.raises(lw.InvalidInputError, match="scan computes"):
+        table.take([1], {"x": "n"})  # type: ignore[arg-type]
+
+
+def test_explain_tells_what_is_read_late(table: lw.Table) -> None:
+    text = table.scan(["s", "n"], where="n > 5").explain()
+    assert "4 of 4 fragments" in text
+    assert "then for rows that pass s" in text
+    assert "then for rows" not in table.scan(["n"], where="n > 5").explain()
+
+
+def test_a_scan_describes_itself_without_looking_at_fragments(table: lw.Table) -> None:
+    fresh = lw.open(table.uri)
+    assert "filter n > 5" in repr(fresh.scan(where="n > 5"))
+    assert "fragments" not in fresh._snapshot.manifest.__dict__
+
+
+@pytest.mark.parametrize("how", list(Fetching))
+def test_dictionaries_of_several_batches_stay_apart(uri: str, how: Fetching) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    parts = [
+        pa.table(
+            {
+                "n": range(at, at + 100),
+                "d": pa.array([f"v{each}" for each in range(at, at + 100)]).cast(kind),
+            }
+        )
+        for at in (0, 100)
+    ]
+    made = lw.create(uri, parts[0], fsync=False).append(parts[1])
+    for where in ("n % 3 = 0", "d <> 'v7'"):
+        request = ScanRequest(where=where, columns=["d", "n"], fetching=how, batch_rows=30)
+        found = pa.Table.from_batches(ScanPlan(made._snapshot, request).batches())
+        expected = [n for n in range(200) if (n % 3 == 0 if "3" in where else n != 7)]
+        assert found["d"].to_pylist() == [f"v{n}" for n in expected]
+
+
+def test_fragments_of_unknown_length_are_read_to_their_end(table: lw.Table) -> None:
+    message = table.fragments[1].message
+    copy = type(message)()
+    copy.CopyFrom(message)
+    copy.physical_rows = 0
+    unknown = replace(table.fragments[1], message=copy)
+    request = ScanRequest(where="_rowaddr >= 4294967396 OR n = 120", fragments=[unknown])
+    assert numbers(ScanPlan(table._snapshot, request)) == [120]
+
+
+def test_positions_of_true_bits_are_found_in_slices_too() -> None:
+    mask = pa.array([True, False, True, True, False, False, True, False, True, True, False])
+    for start in range(len(mask)):
+        piece = mask.slice(start)
+        assert fragment_scan._places(piece).tolist() == np.flatnonzero(piece.to_pylist()).tolist()
+
+
+def test_a_list_of_parameters_is_for_the_condition_and_columns_say_so() -> None:
+    table = lw.create("memory://listed/t", pa.table({"a": [1, 2, 3]}))
+    assert table.count_rows("a > ?", parameters=[1]) == 2
+    with pytest.raises(lw.InvalidInputError, match="columns take them by name"):
+        table.scan({"b": "a + ?"}, parameters=[1])
+    assert table.scan({"b": "a + :n"}, parameters={"n": 1}).to_arrow()["b"].to_pylist() == [2, 3, 4]
