@@ -35,7 +35,9 @@ options are not repeated in messages.
 **Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
 duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that
 is not finite is null in JSON. In CSV what is nested is JSON, an empty field is null and `""` is an
-empty text. What is exported so is imported again with the types of the table, or those of `--cast`.
+empty text; where there is one column, an empty line is a row with a null. What is exported so is
+imported again with the types of the table, or those of `--cast`. A date or time beyond the calendar
+has no text and is not exported. Blobs are shown as descriptors and not exported.
 
 **Types** for `--column` and `--cast` are written as Arrow prints them (`int64`, `list<string>`,
 `timestamp[us, tz=UTC]`, `decimal128(10, 2)`, `fixed_size_list<float>[768]`, `map<string, int64>`,
@@ -45,7 +47,11 @@ name has a colon needs `--schema-from`.
 **Files.** Format by suffix (`.parquet` `.pq` `.csv` `.tsv` `.json` `.jsonl` `.ndjson` `.arrow`
 `.ipc` `.feather` `.arrows`) or by `--format`. CSV and JSON are also read with `.gz`, `.bz2`, `.zst`
 or `.lz4` after that. Their types are guessed from the first 8 MiB unless `--cast` or the table
-tells them; JSON is a line for each row, or one array of objects.
+tells them; JSON is a line for each row, or one array of objects. A guess rounds no whole number and
+drops no zone: where it would, `--cast` is asked for. Parquet and Arrow files take the types of the
+table that they are appended to where no value changes by that; an Arrow file (not a stream) holds
+values in the place of dictionaries. CSV from stdin is kept in a temporary file until it is read.
+A file that `--force` replaces keeps its mode, a link its target; a pipe is written into.
 
 **Errors** are one line on stderr. `LANCEWOOD_DEBUG=1` adds the traceback.
 """

@@ -103,7 +103,7 @@ def test_help_into_a_closed_pipe_is_quiet() -> None:
 
 LINE = b"1,some text to fill the blocks\n"
 JUST_OVER_A_BLOCK = (8 << 20) // len(LINE) + 100
-"""Rows of which the command has read a block and waits for the next, while we hold the pipe."""
+"""Far more rows than a pipe holds: once they are written, the command reads and waits for more."""
 
 
 @pytest.mark.parametrize("source", ["file", "stdin"])
@@ -123,7 +123,8 @@ def test_an_interrupt_leaves_nothing_visible_and_no_data(tmp_path: Path, source:
             if source == "stdin":
                 process.stdin.write(data)
                 process.stdin.flush()
-            deadline = time.monotonic() + 60
+            # What comes through a pipe is kept aside until its end: there is no data yet.
+            deadline = time.monotonic() + (60 if source == "file" else 0)
             while not any(uri.glob("data/*.lance")) and time.monotonic() < deadline:
                 os.sched_yield()
             process.send_signal(signal.SIGINT)
@@ -134,6 +135,69 @@ def test_an_interrupt_leaves_nothing_visible_and_no_data(tmp_path: Path, source:
     assert not lw.exists(uri)
     assert list(uri.glob("data/*")) == []
     assert lw.create(uri, ROWS).version == 1
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "json", "arrow", "arrow-stream"])
+def test_an_export_into_a_pipe_that_closes_is_quiet(uri: str, format: str) -> None:
+    with subprocess.Popen(
+        [LW, "table", "export", uri, "-", "--format", format],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("table count {uri} >&-", 5),
+        ("table export {uri} - --format csv >&-", 5),
+        ("table import new.lance - --format csv <&-", 5),
+        ("table import new.lance - --format json <&-", 5),
+        ("table import new.lance - --format arrow-stream <&-", 5),
+        ("table drop {uri} <&-", 2),
+        ("table count {uri} 2>&-", 0),
+        ("table export {uri} x.csv 2>&-", 0),
+        ("table count no.lance 2>&-", 3),
+        ("table import new.lance $'odd\\xff.csv'", 5),
+        ("table count $'odd\\xff.lance'", 5),
+    ],
+)
+def test_a_closed_stream_or_an_odd_name_is_no_bug(
+    uri: str, tmp_path: Path, command: str, code: int
+) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{LW} {command.format(uri=uri)}"],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == code, done.stderr
+    assert b"internal" not in done.stderr + done.stdout
+    assert lw.exists(uri)
+
+
+def test_stdout_by_its_name_is_written_into(uri: str, tmp_path: Path) -> None:
+    link = tmp_path / "link.csv"
+    link.symlink_to("/proc/self/fd/1")
+    done = run("table", "export", uri, link, "--force", "-n", "2")
+    assert done.returncode == 0, done.stderr
+    assert link.is_symlink()
+    assert done.stdout.startswith('"id","name"\n0,"name 0"\n1,"name 1"\n')
+
+
+def test_json_is_json_where_the_terminal_knows_ascii_only(tmp_path: Path) -> None:
+    lw.create(tmp_path / "t.lance", pa.table({"a": ["\U0001f600 ü"]}))
+    surroundings = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = run("table", "cat", tmp_path / "t.lance", "--json", env=surroundings)
+    assert json.loads(done.stdout) == {"a": "\U0001f600 ü"}
+    done = run("table", "cat", tmp_path / "\U0001f600", "--json", env=surroundings)
+    assert "\U0001f600" in json.loads(done.stderr)["error"]["message"]
 
 
 def at_a_terminal(*args: object, typed: bytes = b"") -> tuple[int, str]:

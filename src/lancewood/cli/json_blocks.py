@@ -17,7 +17,7 @@ from lancewood.errors import InvalidInputError
 _LARGEST = 256 << 20
 _MARK = b"\xef\xbb\xbf"
 _skip_blanks = re.compile(r"[ \t\r\n]*").match
-_scan = json.JSONDecoder().raw_decode
+_scan = json.JSONDecoder(parse_int=str).raw_decode  # nobody needs the numbers here
 
 
 def json_blocks(stream: IO[bytes], name: str, block: int) -> Iterator[bytes]:
@@ -88,6 +88,8 @@ class _Array:
             except json.JSONDecodeError:
                 self._read_more()
                 continue
+            except RecursionError:
+                raise self._wrong("a row is nested too deep") from None
             if end == len(self._text) and self._read_more(may_end=True):
                 continue  # it touches the end, and may go on: 12 could be the start of 123
             if not isinstance(value, dict):

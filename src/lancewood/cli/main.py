@@ -18,9 +18,9 @@ import typer
 
 from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
-from lancewood.cli.output import json_text
-from lancewood.cli.secrets import hide_secrets
-from lancewood.errors import LancewoodError
+from lancewood.cli.output import json_line
+from lancewood.cli.secrets import hide_secrets, without_extra_arguments
+from lancewood.errors import InvalidInputError, LancewoodError
 from lancewood.version import RELEASE
 
 DEBUG = "LANCEWOOD_DEBUG"
@@ -45,6 +45,7 @@ class RootGroup(LazyGroup):
         given = self._given = list(sys.argv[1:] if args is None else args)
         settings["standalone_mode"] = False
         try:
+            _check_surroundings(given)
             code = super().main(given, prog_name=prog_name or "lw", **settings)
             sys.stdout.flush()
         except SystemExit:
@@ -70,6 +71,15 @@ class RootGroup(LazyGroup):
             raise typer.Exit(_report(error, self._given)) from error
 
 
+def _check_surroundings(args: Sequence[str]) -> None:
+    """Raise InvalidInputError where no command could do its work."""
+    if sys.stdout is None:
+        raise InvalidInputError("stdout is closed; send it to /dev/null if nobody shall read it")
+    for each in args:
+        if any("\ud800" <= letter <= "\udfff" for letter in each):
+            raise InvalidInputError(f"argument {each!r} is not UTF-8; rename the file")
+
+
 def _report(error: BaseException, args: Sequence[str]) -> int:
     """Tell what went wrong on stderr; the exit code."""
     if isinstance(error, BrokenPipeError):
@@ -80,7 +90,7 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
         print(usage(), file=sys.stderr)
         return ExitCode.USAGE
     if usage is not None:
-        code, kind, message = ExitCode.USAGE, "UsageError", usage()
+        code, kind, message = ExitCode.USAGE, "UsageError", without_extra_arguments(usage())
     elif isinstance(error, typer.Abort):
         code, kind, message = ExitCode.DECLINED, "Declined", "nothing was done"
     else:
@@ -92,7 +102,7 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
         print(hide_secrets(told, args), file=sys.stderr)
     if _wants_json(args):
         document = {"type": kind, "message": message, "exit_code": int(code)}
-        print(json_text({"error": document}), file=sys.stderr)
+        print(json_line({"error": document}, sys.stderr), file=sys.stderr)
     else:
         print(f"lw: {message}", file=sys.stderr)
         _point_at_help(error)
@@ -152,6 +162,8 @@ def lw(
 
 def run() -> None:
     """What the installed command calls: run, and exit with one of the exit codes."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -7,7 +7,7 @@ commands that read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -124,12 +124,11 @@ def when(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"--as-of {text!r} is no time: write it as 2026-05-01 or 2026-05-01T12:30:00Z"
         ) from None
-    return found.astimezone() if found.tzinfo is None else found
 
 
 def opened(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -68,6 +69,19 @@ def json_text(document: object) -> str:
         return _encode(_finite(document))
 
 
+def json_line(document: object, stream: TextIO) -> str:
+    """The same for a stream: what it cannot encode is escaped as JSON does it."""
+    text = json_text(document)
+    try:
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return _beyond_ascii.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return text
+
+
+_beyond_ascii = re.compile("[^\x00-\x7f]")
+
+
 def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
@@ -124,12 +138,12 @@ class Output:
 
     def document(self, document: Mapping[str, Any], text: str) -> None:
         """One answer: the document for programs, a sentence for people."""
-        print(json_text(document) if self.as_json else text, file=self._stream)
+        print(json_line(document, self._stream) if self.as_json else text, file=self._stream)
 
     def facts(self, document: Mapping[str, Any], facts: Sequence[tuple[str, Any]]) -> None:
         """One answer with several facts, each on a line of its own for people."""
         if self.as_json:
-            print(json_text(document), file=self._stream)
+            print(json_line(document, self._stream), file=self._stream)
             return
         width = max((len(name) for name, _ in facts), default=0)
         for name, value in facts:
@@ -159,7 +173,7 @@ class Output:
         write = self._stream.write
         for row in rows:
             values = [each.value if isinstance(each, Figure) else each for each in row]
-            write(json_text(dict(zip(keys, values, strict=True))) + "\n")
+            write(json_line(dict(zip(keys, values, strict=True)), self._stream) + "\n")
             done += 1
         return done
 

@@ -1,34 +1,61 @@
 """Keeping what storage options hold out of messages.
 
-Knows which options carry secrets by their names. Does not encrypt and does not log.
+Knows which options carry secrets by their names, also where ``--storage-option`` was forgotten
+before them. Does not encrypt and does not log.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 _TELLING = ("secret", "token", "password", "key", "credential", "sas", "private", "signature")
 _HIDDEN = "***"
 _OPTION = "--storage-option"
+_PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
+_EXTRA = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
+_SURELY_ONE = 8
+"""A value of this length is hidden wherever it stands; a shorter one could be any word."""
 
 
 def hide_secrets(message: str, args: Sequence[str]) -> str:
     """The message without the secrets that stand on this command line."""
     for value in sorted(set(_secrets(args)), key=len, reverse=True):
         message = message.replace(value, _HIDDEN)
+    for each in args:
+        pair = _PAIR.fullmatch(each)
+        if pair is not None and _is_telling(pair[1]):
+            message = message.replace(f"{pair[1]}={pair[2]}", f"{pair[1]}={_HIDDEN}")
+            if len(pair[2]) >= _SURELY_ONE:
+                message = message.replace(pair[2], _HIDDEN)
     return message
+
+
+def without_extra_arguments(message: str) -> str:
+    """What is said of arguments too many, without them: one may be a secret."""
+    found = _EXTRA.fullmatch(message)
+    if found is None:
+        return message
+    return f"{found[1]}, not shown as it may be a secret; is {_OPTION} missing before it?"
 
 
 def _secrets(args: Sequence[str]) -> Iterator[str]:
     for position, each in enumerate(args):
-        if each == _OPTION and position + 1 < len(args):
-            pair = args[position + 1]
+        following = list(args[position + 1 : position + 3])
+        if each == _OPTION and following:
+            pair = following.pop(0)
         elif each.startswith(f"{_OPTION}="):
             pair = each.removeprefix(f"{_OPTION}=")
         else:
             continue
         name, equals, value = pair.partition("=")
-        if equals and value and any(word in name.lower() for word in _TELLING):
+        if equals and value and _is_telling(name):
             yield value
         elif not equals and pair:
             yield pair
+        if not value and _is_telling(name) and following and not following[0].startswith("-"):
+            yield following[0]  # a space stands in or behind the pair
+
+
+def _is_telling(name: str) -> bool:
+    return any(word in name.lower() for word in _TELLING)

@@ -1,23 +1,31 @@
 """Writing rows to one file: Parquet, CSV, JSON lines, Arrow; whole or not at all.
 
-A file gets its name when it is complete. Knows batches, not tables; stdout is written as it comes.
+A file gets its name when it is complete. Knows batches, not tables; stdout and pipes are written as
+rows come.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import IO, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancewood.cli.file_formats import COMPRESSED, FileFormat, is_tab_separated
 from lancewood.cli.output import json_text
-from lancewood.cli.text_forms import csv_batch, plain_batch
+from lancewood.cli.text_forms import (
+    check_in_range,
+    csv_batch,
+    plain_batch,
+    without_dictionaries,
+)
 from lancewood.errors import AlreadyExistsError, InvalidInputError, StorageError, UnsupportedError
 
 STDOUT = "-"
@@ -43,65 +51,100 @@ def check_target(path: str, *, force: bool) -> None:
         raise InvalidInputError(f"{path!r} would be compressed; export it plain and compress it")
     if os.path.isdir(path):
         raise InvalidInputError(f"{path!r} is a directory; give the name of a file")
-    if os.path.lexists(path) and not force:
+    if os.path.lexists(path) and not force and not _is_stream(path):
         raise AlreadyExistsError(f"{path!r} is already there; replace it with --force", file=path)
-    directory = os.path.dirname(path) or "."
+    if os.path.abspath(path).startswith(("/dev/", "/proc/")) and os.path.isfile(path):
+        raise InvalidInputError(f"{path!r} is a file that is open already; use - for stdout")
+    directory = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(directory):
         raise InvalidInputError(f"there is no directory {directory!r}")
 
 
+def _is_stream(path: str) -> bool:
+    """Whether it is something to write into, where nothing is replaced: a pipe, a terminal."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
 @contextmanager
 def writing(path: str, format: FileFormat, schema: pa.Schema, *, force: bool) -> Iterator[RowSink]:
-    """A sink; when the block ends well the file has its name, otherwise nothing is left."""
+    """A sink; when the block ends well the file has its name, otherwise nothing is left.
+
+    The target of a link is replaced, not the link, and keeps its mode. What is no regular file is
+    written into as rows come.
+    """
     if path == STDOUT:
         with _sink(sys.stdout.buffer, format, schema, path) as sink:
             yield sink
         sys.stdout.buffer.flush()
         return
-    directory = os.path.dirname(path) or "."
-    staged = os.path.join(directory, f".{os.path.basename(path)}.{secrets.token_hex(6)}")
     try:
-        with open(staged, "xb") as file:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as stream, _sink(stream, format, schema, path) as sink:
+                yield sink
+            return
+        with _staged(os.path.realpath(path), path, force) as file:
             with _sink(file, format, schema, path) as sink:
                 yield sink
             file.flush()
             os.fsync(file.fileno())
-        _name(staged, path, force=force)
+    except BrokenPipeError:
+        raise
     except OSError as cause:
         raise StorageError(f"{path!r} cannot be written: {cause}", file=path) from cause
+
+
+@contextmanager
+def _staged(target: str, path: str, force: bool) -> Iterator[IO[bytes]]:
+    """A file beside the target, which gets its name when the block ends well."""
+    staged = os.path.join(os.path.dirname(target), f".lw-{secrets.token_hex(8)}")
+    try:
+        with open(staged, "xb") as file:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
+            yield file
+        _name(staged, target, path, force=force)
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(staged)
 
 
-def _name(staged: str, path: str, *, force: bool) -> None:
+def _name(staged: str, target: str, path: str, *, force: bool) -> None:
     if force:
-        os.replace(staged, path)
+        os.replace(staged, target)
         return
     try:
-        os.link(staged, path)
+        os.link(staged, target)
     except FileExistsError:
         raise AlreadyExistsError(
             f"{path!r} has appeared meanwhile; replace it with --force", file=path
         ) from None
     except OSError:  # a file system without links
-        os.rename(staged, path)
+        os.rename(staged, target)
 
 
 @contextmanager
 def _sink(file: IO[bytes], format: FileFormat, schema: pa.Schema, path: str) -> Iterator[RowSink]:
-    with ExitStack() as stack:
-        try:
-            sink = _SINKS[format](file, schema, path)
-        except (pa.ArrowException, OSError) as cause:
-            if isinstance(cause, OSError) and cause.errno is not None:
-                raise  # the disk's, not Arrow's
-            raise UnsupportedError(
-                f"{format} cannot hold these columns: {cause}; choose others with --columns, or "
-                "another --format"
-            ) from cause
-        stack.callback(sink.close)
+    try:
+        sink = _SINKS[format](file, schema, path)
+    except (pa.ArrowException, OSError) as cause:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            raise  # the disk's, not Arrow's
+        raise UnsupportedError(
+            f"{format} cannot hold these columns: {cause}; choose others with --columns, or "
+            "another --format"
+        ) from cause
+    try:
         yield sink
+    except BaseException:
+        # To end a broken file is bound to fail, and that would hide what broke it.
+        with suppress(Exception):
+            sink.close()
+        raise
+    sink.close()
 
 
 class _Csv:
@@ -114,6 +157,7 @@ class _Csv:
         self._writer = csv.CSVWriter(file, empty.schema, write_options=options)
 
     def write(self, batch: pa.RecordBatch) -> None:
+        check_in_range(batch)
         self._writer.write_batch(csv_batch(batch))
 
     def close(self) -> None:
@@ -125,6 +169,7 @@ class _JsonLines:
         self._file = file
 
     def write(self, batch: pa.RecordBatch) -> None:
+        check_in_range(batch)
         rows = plain_batch(batch).to_pylist()
         self._file.write("".join([json_text(each) + "\n" for each in rows]).encode())
 
@@ -132,14 +177,35 @@ class _JsonLines:
         """Each line is complete by itself."""
 
 
-class _Arrow:
-    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str, *, stream: bool) -> None:
+class _ArrowStream:
+    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
         import pyarrow.ipc as ipc
 
-        self._writer = (ipc.new_stream if stream else ipc.new_file)(file, schema)
+        self._writer = ipc.new_stream(file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _ArrowFile:
+    """Values go out as they are: one dictionary for a whole file is not known before its end."""
+
+    def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
+        import pyarrow.ipc as ipc
+
+        fields = [each.with_type(without_dictionaries(each.type)) for each in schema]
+        self._schema = pa.schema(fields, schema.metadata)
+        self._writer = ipc.new_file(file, self._schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        arrays = [
+            array if array.type == each.type else pc.cast(array, each.type)
+            for array, each in zip(batch.columns, self._schema, strict=True)
+        ]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def close(self) -> None:
         self._writer.close()
@@ -177,6 +243,6 @@ _SINKS: dict[FileFormat, Any] = {
     FileFormat.PARQUET: _Parquet,
     FileFormat.CSV: _Csv,
     FileFormat.JSON: _JsonLines,
-    FileFormat.ARROW: lambda file, schema, path: _Arrow(file, schema, path, stream=False),
-    FileFormat.ARROW_STREAM: lambda file, schema, path: _Arrow(file, schema, path, stream=True),
+    FileFormat.ARROW: _ArrowFile,
+    FileFormat.ARROW_STREAM: _ArrowStream,
 }

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lancewood.cli.csv_source import CsvOptions
 from lancewood.cli.file_formats import FileFormat, format_of, require_format
-from lancewood.cli.readers import STDIN, CsvOptions, RowSource, open_source
+from lancewood.cli.readers import open_source
+from lancewood.cli.row_source import GUESSED, STDIN, RowSource
 from lancewood.cli.text_forms import from_read
+from lancewood.cli.typed_columns import may_become, retyped
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 
 
@@ -54,9 +57,11 @@ class Sources:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(on_batch))
 
     def _batches(self, on_batch: Callable[[int, int], None]) -> Iterator[pa.RecordBatch]:
+        told = {*self._wish.casts, *(self._wish.table.names if self._wish.table else ())}
+        guessed = frozenset(self.schema.names) - told
         for each in self.files:
-            for batch in each.batches(self.schema):
-                fitted = _fit(each, batch, self.schema)
+            for batch in each.batches(self.schema, guessed):
+                fitted = _fit(each, batch, self.schema, guessed)
                 on_batch(fitted.num_rows, fitted.nbytes)
                 yield fitted
 
@@ -85,9 +90,11 @@ class Sources:
         for each in source.schema:
             if each.name in self._wish.casts:
                 each = each.with_type(self._wish.casts[each.name])
-            elif source.is_text and self._wish.table is not None:
+            elif self._wish.table is not None:
                 at = self._wish.table.get_field_index(each.name)
-                each = each.with_type(self._wish.table.field(at).type) if at >= 0 else each
+                kind = self._wish.table.field(at).type if at >= 0 else each.type
+                if source.is_text or may_become(each.type, kind):
+                    each = each.with_type(kind)
             fields.append(each)
         if source.may_lack_columns:
             fields += [
@@ -100,6 +107,18 @@ def find_files(paths: Sequence[str], asked: FileFormat | None) -> list[str]:
     """The files that are meant: names, directories with everything in them, patterns, ``-``."""
     if STDIN in paths and len(paths) > 1:
         raise InvalidInputError("'-' (stdin) stands alone; import the files one after another")
+    found = _find(paths, asked)
+    for each in found:
+        if not _is_utf8(each):
+            raise InvalidInputError(f"the name of file {each!r} is not UTF-8; rename it")
+    return found
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _find(paths: Sequence[str], asked: FileFormat | None) -> list[str]:
     found: list[str] = []
     for each in paths:
         if each == STDIN:
@@ -165,18 +184,22 @@ def _merge(agreed: pa.Schema, other: pa.Schema, first: RowSource, second: RowSou
     return pa.schema(fields, agreed.metadata)
 
 
-def _fit(source: RowSource, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _fit(
+    source: RowSource, batch: pa.RecordBatch, schema: pa.Schema, guessed: frozenset[str]
+) -> pa.RecordBatch:
     arrays = []
+    become = from_read if source.is_text else retyped
     for each in schema:
         at = batch.schema.get_field_index(each.name)
         try:
             arrays.append(
                 pa.nulls(batch.num_rows, each.type)
                 if at < 0
-                else from_read(batch.column(at), each.type)
+                else become(batch.column(at), each.type)
             )
         except LancewoodError as cause:
+            hint = GUESSED if source.is_text and each.name in guessed else ""
             raise InvalidInputError(
-                f"{source.name}: column {each.name!r}: {cause}; nothing was imported"
+                f"{source.name}: column {each.name!r}: {cause}; nothing was imported{hint}"
             ) from cause
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -49,6 +49,23 @@ def test_create_takes_the_columns_of_a_file_or_a_table(lw_ok: Lw, uri: str, tmp_
     assert lw.open(tmp_path / "d.lance").count_rows() == 0
 
 
+def test_create_takes_the_columns_of_a_table_by_its_uri(
+    lw_ok: Lw, lw_run: Lw, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lw_ok("table", "create", tmp_path / "a.lance", "--schema-from", f"file://{uri}")
+    assert lance.dataset(str(tmp_path / "a.lance")).schema == ROWS.schema
+    asked: list[object] = []
+
+    def opened(place: str, **options: object) -> Any:
+        asked.append((place, options))
+        raise lw.NotFoundError("no table there")
+
+    monkeypatch.setattr("lancewood.cli.commands.create.lw.open", opened)
+    options = ["--schema-from", "s3://b/t", "--storage-option", "region=x"]
+    assert lw_run("table", "create", tmp_path / "b.lance", *options).code == 3
+    assert asked == [("s3://b/t", {"storage_options": {"region": "x"}})]
+
+
 @pytest.mark.parametrize("options", [[], ["--column", "a:int8", "--schema-from", "x.csv"]])
 def test_create_needs_columns_from_one_place(
     lw_run: Lw, tmp_path: Path, options: list[str]

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import pty
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +133,64 @@ def test_an_export_that_fails_half_way_leaves_no_file(lw_run: Lw, uri: str, tmp_
     ran = lw_run("table", "export", uri, tmp_path / "x.parquet")
     assert ran.code == 3
     assert lost in ran.err
+    assert [each.name for each in tmp_path.iterdir()] == ["t.lance"]
+
+
+def test_a_link_stays_and_its_target_is_replaced_with_its_mode(
+    lw_run: Lw, uri: str, tmp_path: Path
+) -> None:
+    (tmp_path / "deep").mkdir()
+    target, link = tmp_path / "deep" / "x.csv", tmp_path / "link.csv"
+    target.write_text("mine")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    assert lw_run("table", "export", uri, link).code == 4
+    assert lw_run("table", "export", uri, link, "--force").code == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith('"id"')
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in (tmp_path / "deep").iterdir()] == ["x.csv"]
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_pipe_is_written_into_and_stays(
+    lw_ok: Lw, uri: str, tmp_path: Path, force: list[str]
+) -> None:
+    fifo = tmp_path / "x.csv"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cat", str(fifo)], stdout=subprocess.PIPE) as reader:
+        try:
+            lw_ok("table", "export", uri, fifo, "--columns", "id", *force)
+            assert fifo.is_fifo()
+            assert reader.stdout is not None
+            assert reader.stdout.read().count(b"\n") == 301
+        finally:
+            reader.kill()
+
+
+def test_a_device_is_written_into_and_stays(lw_ok: Lw, uri: str) -> None:
+    ours, theirs = pty.openpty()  # where a file could not take its place, whatever happens
+    device = os.ttyname(theirs)
+    lw_ok("table", "export", uri, device, "--format", "csv", "--limit", 1, "-c", "id", "--force")
+    assert os.read(ours, 100) == b'"id"\r\n0\r\n'
+    assert Path(device).is_char_device()
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.parametrize("length", [242, 255])
+def test_a_name_may_be_as_long_as_the_file_system_allows(
+    lw_ok: Lw, uri: str, tmp_path: Path, length: int
+) -> None:
+    target = tmp_path / ("x" * (length - 4) + ".csv")
+    lw_ok("table", "export", uri, target)
+    assert target.read_text().startswith('"id"')
+
+
+def test_a_name_that_is_too_long_is_told(lw_run: Lw, uri: str, tmp_path: Path) -> None:
+    ran = lw_run("table", "export", uri, tmp_path / ("x" * 300 + ".csv"))
+    assert ran.code == 11
+    assert "too long" in ran.err
     assert [each.name for each in tmp_path.iterdir()] == ["t.lance"]
 
 

@@ -62,6 +62,11 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
+def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for module in ("csv_source", "json_source"):
+        monkeypatch.setattr(f"lancewood.cli.{module}.BLOCK_BYTES", size)
+
+
 def read_by_pylance(uri: Path, version: int | None = None) -> list[dict[str, Any]]:
     dataset = lance.dataset(str(uri), version=version)
     dataset.validate()
@@ -181,7 +186,7 @@ def test_rows_come_from_stdin(
 def test_long_input_from_stdin_is_read_in_blocks(
     lw_ok: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    monkeypatch.setattr("lancewood.cli.readers._BLOCK_BYTES", 1000)
+    small_blocks(monkeypatch, 1000)
     rows = pa.table({"id": range(500), "t": ['line\n"quoted", x'] * 500})
     write = WRITERS["x.csv"] if format == "csv" else write_lines
     write(rows, tmp_path / "x")
@@ -264,6 +269,10 @@ REFUSALS: dict[str, tuple[list[str], int, str]] = {
         "--no-stable-row-ids",
     ),
     "a long delimiter": (["new.lance", "a.csv", "--delimiter", "::"], 2, "one character"),
+    "no character as delimiter": (["new.lance", "a.csv", "--delimiter", "\0"], 2, "one character"),
+    "a quote as delimiter": (["new.lance", "a.csv", "--delimiter", '"'], 2, "one character"),
+    "a name that is not UTF-8": (["new.lance", "odd\udcff.csv"], 5, "not UTF-8"),
+    "a directory with such a name": (["new.lance", "odd"], 5, "not UTF-8"),
     "a column that the table lacks": (
         ["old.lance", "c.parquet", "--mode", "append"],
         5,
@@ -290,6 +299,8 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         Path(name).write_text("")
     Path("twice.csv").write_text("a,a\n1,2\n")
     Path("empty").mkdir()
+    Path("odd").mkdir()
+    Path("odd/odd\udcff.csv").write_text("a\n1\n")
     before = files_below(tmp_path)
     args, code, told = REFUSALS[case]
     ran = lw_run("table", "import", *args)
@@ -305,7 +316,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
 def test_a_file_that_breaks_half_way_leaves_neither_version_nor_data(
     lw_run: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, suffix: str
 ) -> None:
-    monkeypatch.setattr("lancewood.cli.readers._BLOCK_BYTES", 2000)
+    small_blocks(monkeypatch, 2000)
     uri = tmp_path / "t.lance"
     rows = [{"id": number} for number in range(2000)]
     good = "".join(json.dumps(each) + "\n" for each in rows)

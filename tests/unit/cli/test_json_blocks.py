@@ -59,6 +59,7 @@ def test_numbers_keep_every_digit() -> None:
         b"[{]",
         b"[",
         b"[,]",
+        b'[{"a": ' + b"[" * 20_000,
     ],
 )
 @pytest.mark.parametrize("block", [1, 5, 100])

@@ -152,6 +152,46 @@ def test_secrets_of_the_command_line_are_not_repeated(
     assert "hunter2" not in ran.err
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["aws_secret_access_key=hunter22"],
+        ["--storage-option", "aws_secret_access_key", "hunter22"],
+        ["--storage-option", "aws_secret_access_key=", "hunter22"],
+        ["--storage-option", "aws_secret_access_key", "=hunter22"],
+        ["hunter22"],
+        ["region=x", "hunter22", "more"],
+        ["--aws_secret_access_key=hunter22"],
+    ],
+)
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_secret_whose_option_was_forgotten_is_not_repeated(
+    lw_run: Lw, args: list[str], as_json: list[str]
+) -> None:
+    ran = lw_run("table", "info", "s3://b/t", *args, *as_json)
+    assert ran.code == 2
+    assert "hunter2" not in ran.err + ran.out
+
+
+@pytest.mark.parametrize(
+    "args", [["token=hunter22"], ["--storage-option", "token=", "hunter22"], ["--", "key=hunter"]]
+)
+def test_a_secret_among_the_files_is_not_repeated(
+    lw_run: Lw, tmp_path: Path, args: list[str]
+) -> None:
+    ran = lw_run("table", "import", tmp_path / "t.lance", *args)
+    assert ran.code == 3, ran.err
+    assert "no file" in ran.err
+    assert "hunter" not in ran.err
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_moment_beyond_all_calendars_is_a_wrong_command_line(lw_run: Lw, moment: str) -> None:
+    ran = lw_run("table", "count", "x", "--as-of", moment)
+    assert ran.code == 2
+    assert "--as-of" in ran.err
+
+
 def test_hiding_needs_the_whole_secret() -> None:
     args = ["--storage-option", "token=abc", "--storage-option", "session_token=abcdef"]
     assert hide_secrets("abcdef and abc", args) == "*** and ***"

@@ -81,6 +81,21 @@ def test_json_is_strict() -> None:
     assert json_text({"x": b"\xff", "u": "ü"}) == '{"x": "/w==", "u": "ü"}'
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_json_on_a_stream_of_any_encoding(encoding: str) -> None:
+    value = {"text": "ü 😀 \\ €", "odd": "\udcff"}
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, errors="backslashreplace")
+    output = Output(as_json=True, stream=stream)
+    output.document(value, "")
+    output.facts(value, [])
+    output.rows(("text",), [(value["text"],)])
+    stream.flush()
+    first, second, third = raw.getvalue().decode(encoding).splitlines()
+    assert json.loads(first) == json.loads(second) == value
+    assert json.loads(third) == {"text": value["text"]}
+
+
 @pytest.mark.parametrize(
     ("value", "whole", "short"),
     [

@@ -50,7 +50,7 @@ def command(
         raise typer.BadParameter("give --column (one or more) or --schema-from, and not both")
     table = lw.create(
         uri,
-        _schema(column or [], schema_from),
+        _schema(column or [], schema_from, options.storage(storage_option)),
         stable_row_ids=not no_stable_row_ids,
         file_version=file_version,
         storage_options=options.storage(storage_option),
@@ -62,9 +62,13 @@ def command(
     Output(as_json=json).document(document, f"created {table.uri}, version 1, {columns}")
 
 
-def _schema(columns: list[str], file: str | None) -> pa.Schema:
+def _schema(
+    columns: list[str], file: str | None, storage_options: dict[str, str] | None
+) -> pa.Schema:
     if file is None:
         return pa.schema([parse_column(each) for each in columns])
+    if "://" in file:
+        return lw.open(file, storage_options=storage_options).schema
     if os.path.isdir(file) and lw.exists(file):
         return lw.open(file).schema
     return Sources([file], Wish()).schema

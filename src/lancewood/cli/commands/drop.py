@@ -33,7 +33,7 @@ def command(
     store = opened_store(uri, storage_option)
     newest = require_newest(store).version
     if not yes:
-        if json or not sys.stdin.isatty():
+        if json or sys.stdin is None or not sys.stdin.isatty():
             raise typer.BadParameter("nobody can be asked here: say --yes to drop the table")
         note(f"{store.uri} has version {newest} and all before it.")
         typer.confirm("Drop it for good?", abort=True, err=True)

@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_formats import FileFormat, require_format
 from lancewood.cli.output import Output, human_size
 from lancewood.cli.progress import progress
 from lancewood.cli.sinks import STDOUT, check_target, writing
+from lancewood.cli.snapshots import opened_snapshot
+from lancewood.errors import UnsupportedError
+from lancewood.model.schema import Schema
 
 
 def command(
@@ -34,14 +38,17 @@ def command(
     """Write rows to a file or to stdout.
 
     Parquet, CSV, JSON lines, Arrow. In CSV and JSON bytes are base64, times and decimals are text;
-    in CSV what is nested is JSON. The file gets its name when it is complete.
+    in CSV what is nested is JSON. The file gets its name when it is complete. Columns of blobs are
+    refused: leave them out with --columns.
 
     JSON keys: uri, version, file, format, rows, bytes.
     """
     chosen = require_format(file, format)
     check_target(file, force=force)
-    table = options.opened(uri, storage_option, version, as_of)
+    snapshot = opened_snapshot(uri, storage_option, version, as_of)
+    table = lw.Table(snapshot)
     scan = table.scan(options.names(columns), where, limit=limit)
+    _check_no_blobs(scan.schema.names, snapshot.schema)
     total = scan.count() if where is None else None
     rows = size = 0
     with (
@@ -64,3 +71,14 @@ def command(
         "bytes": size,
     }
     Output(as_json=json).document(document, told)
+
+
+def _check_no_blobs(names: list[str], schema: Schema) -> None:
+    for each in schema.fields:
+        if each.is_blob and each.name in names:
+            others = ",".join(name for name in names if name != each.name)
+            raise UnsupportedError(
+                f"column {each.name!r} holds blobs, whose bytes are not exported; leave it out "
+                f"with --columns {others or 'NAMES'}, and read the blobs with Table.take_blobs",
+                column=each.name,
+            )

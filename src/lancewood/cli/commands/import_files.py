@@ -10,10 +10,10 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.arrow_types import parse_column
+from lancewood.cli.csv_source import CsvOptions
 from lancewood.cli.file_formats import FileFormat
 from lancewood.cli.output import Output, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.readers import CsvOptions
 from lancewood.cli.sources import Sources, Wish
 from lancewood.errors import AlreadyExistsError
 
@@ -144,6 +144,6 @@ def _delimiter(text: str | None) -> str | None:
     if text is None:
         return None
     found = "\t" if text in ("\\t", "tab") else text
-    if len(found) != 1 or not found.isascii():
-        raise typer.BadParameter(f"--delimiter is one character, not {text!r}")
+    if len(found) != 1 or not found.isascii() or found in '"\r\n\0':
+        raise typer.BadParameter(f"--delimiter is one character between values, not {text!r}")
     return found
