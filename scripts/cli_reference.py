@@ -23,7 +23,7 @@ HEAD = """\
 `lw table COMMAND URI …` works on one table, `lw doctor URI` examines a place. `URI` is a path or a
 URI of an object store; `lw --install-completion` teaches your shell to complete names and options.
 
-**Output.** On a terminal there are colours, and long values are cut. In a pipe there is plain
+**Output.** On a terminal there are tables, and long values are cut. In a pipe there is plain
 text: two spaces between columns, bare figures, whole values. `NO_COLOR` is honoured. A progress bar
 goes to stderr, and only where a person looks.
 
@@ -53,7 +53,8 @@ table that they are appended to where no value changes by that; an Arrow file (n
 values in the place of dictionaries. CSV from stdin is kept in a temporary file until it is read.
 A file that `--force` replaces keeps its mode, a link its target; a pipe is written into.
 
-**Errors** are one line on stderr. `LANCEWOOD_DEBUG=1` adds the traceback.
+**Errors** go to stderr, one line each; a wrong command line adds where to find help.
+`LANCEWOOD_DEBUG=1` adds the traceback.
 """
 
 

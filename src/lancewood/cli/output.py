@@ -1,6 +1,6 @@
 """One writer for everything that ``lw`` prints: aligned text for people, JSON for programs.
 
-On a terminal there are colours, figures that a person reads at a glance, and long values are cut.
+On a terminal there are tables, figures that a person reads at a glance, and long values are cut.
 Elsewhere there is nothing but text: two spaces between columns, bare figures, whole values. Does
 not know tables; values come in as they are.
 """

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_TELLING = ("secret", "token", "password", "key", "credential", "sas", "private", "signature")
+_TELLING = (
+    *("secret", "token", "password", "key", "credential", "sas", "private", "signature"),
+    *("auth", "header", "proxy"),
+)
 _HIDDEN = "***"
 _OPTION = "--storage-option"
 _PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)

@@ -141,6 +141,7 @@ def test_secrets_of_the_command_line_are_not_repeated(
     failing(monkeypatch, lw.StorageError("403 for hunter2 at us-east-1"))
     options = ["--storage-option", "aws_secret_access_key=hunter2"]
     options += ["--storage-option=region=us-east-1"]
+    options += ["--storage-option", "headers.authorization=hunter2"]
     ran = lw_run("table", "count", "x", *options)
     assert ran.err == "lw: 403 for *** at us-east-1\n"
     monkeypatch.setenv("LANCEWOOD_DEBUG", "1")

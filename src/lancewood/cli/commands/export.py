@@ -52,7 +52,7 @@ def command(
     total = scan.count() if where is None else None
     rows = size = 0
     with (
-        progress("export", total_rows=total, wanted=not json) as advance,
+        progress("export", total=total, wanted=not json) as advance,
         writing(file, chosen, scan.schema, force=force) as sink,
     ):
         for batch in scan.to_batches():

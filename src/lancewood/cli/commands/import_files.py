@@ -96,7 +96,7 @@ def command(
     sources = Sources(files, Wish(format, casts, appended, csv))
     limits = {} if max_rows_per_file is None else {"max_rows_per_file": max_rows_per_file}
     done = {"rows": 0, "bytes": 0}
-    with progress("import", total_rows=sources.total_rows, wanted=not json) as advance:
+    with progress("import", total=sources.total_rows, wanted=not json) as advance:
 
         def on_batch(rows: int, size: int) -> None:
             done["rows"] += rows

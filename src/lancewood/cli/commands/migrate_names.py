@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
+from lancewood.cli.progress import progress
 from lancewood.cli.snapshots import opened_store
 from lancewood.engine.migrate import migrate_names
 
@@ -22,7 +23,8 @@ def command(
     JSON keys: uri, renamed, roots.
     """
     store = opened_store(uri, storage_option, unsafe=unsafe)
-    done = migrate_names(store)
+    with progress("rename", total=None, wanted=not json, things="manifests") as advance:
+        done = migrate_names(store, lambda count: advance(count, 0))
     document = {"uri": store.uri, "renamed": done.renamed, "roots": list(done.roots)}
     told = f"renamed {done.renamed:,} manifests of {store.uri}"
     if not done.renamed:
