@@ -47,8 +47,9 @@ name has a colon needs `--schema-from`.
 **Files.** Format by suffix (`.parquet` `.pq` `.csv` `.tsv` `.json` `.jsonl` `.ndjson` `.arrow`
 `.ipc` `.feather` `.arrows`) or by `--format`. CSV and JSON are also read with `.gz`, `.bz2`, `.zst`
 or `.lz4` after that. Their types are guessed from the first 8 MiB unless `--cast` or the table
-tells them; JSON is a line for each row, or one array of objects. A guess rounds no whole number and
-drops no zone: where it would, `--cast` is asked for. Parquet and Arrow files take the types of the
+tells them; numbers with leading zeros or a plus there are taken for texts. JSON is a line for each
+row, or one array of objects. A guess rounds no whole number and drops no zone: where it would,
+`--cast` is asked for. Parquet and Arrow files take the types of the
 table that they are appended to where no value changes by that; an Arrow file (not a stream) holds
 values in the place of dictionaries. CSV from stdin is kept in a temporary file until it is read.
 A file that `--force` replaces keeps its mode, a link its target; a pipe is written into.

@@ -34,6 +34,8 @@ from lancewood.cli.text_forms import csv_read_type
 from lancewood.errors import InvalidInputError
 
 _LONG_NUMBER = "^[+-]?[0-9]{16,}$"
+_CODE = r"^(?:\+|-?0[0-9])"
+"""A number would lose the sign or the zeros with which such a text begins."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class CsvSource:
         self._skip_empty = True
         self.schema = self._guess()
         if len(self.schema) == 1:
+            self._check_delimiter()
             self._skip_empty = False
             self.schema = self._guess()
 
@@ -84,8 +87,34 @@ class CsvSource:
                 yield self._with_floats(batch, floats)
 
     def _guess(self) -> pa.Schema:
+        """The types that Arrow guesses from the first rows; codes such as 00123 stay texts."""
         with self._bytes() as stream, self._open(stream, {}) as rows:
-            return rows.schema
+            schema = rows.schema
+        numbers = [each.name for each in schema if _is_number(each.type)]
+        if not numbers:
+            return schema
+        texts = dict.fromkeys(numbers, pa.string())
+        with self._bytes() as stream, self._open(stream, texts) as rows:
+            first = next(iter(rows), None)
+        if first is None:
+            return schema
+        for name in numbers:
+            at = schema.get_field_index(name)
+            found = pc.match_substring_regex(pc.utf8_trim_whitespace(first.column(at)), _CODE)
+            if pc.any(found).as_py():
+                schema = schema.set(at, schema.field(at).with_type(pa.string()))
+        return schema
+
+    def _check_delimiter(self) -> None:
+        """Raise InvalidInputError where the one column is most likely several."""
+        (name,) = self.schema.names
+        likely = next((each for each in ";\t|" if each in name), None)
+        if likely is not None and self._options.delimiter is None:
+            raise InvalidInputError(
+                f"{self.name} has one column, named {name!r}: say --delimiter {likely!r}, or "
+                f"--delimiter {self._delimiter!r} if it is one",
+                file=self.name,
+            )
 
     @contextmanager
     def _bytes(self) -> Iterator[Any]:
@@ -167,3 +196,7 @@ class _Ended(io.RawIOBase):
             return data
         end, self._end = self._end, b""
         return b"\n" + end if end and self._last != b"\n" else end
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

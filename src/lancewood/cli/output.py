@@ -155,15 +155,17 @@ class Output:
     ) -> int:
         """A list of rows as it comes: JSON lines, or aligned columns; how many there were.
 
+        In a pipe there is one line of names, and columns are as wide as the first rows make them.
+
         ``cut`` shortens long values on a terminal; without it they go on in the next line.
         """
         if self.as_json:
             return self._json_lines(columns, rows)
-        done, waiting = 0, iter(rows)
+        done, waiting, widths = 0, iter(rows), [0] * len(columns)
         while True:
             block = list(islice(waiting, _BLOCK))
             if block or not done:
-                self._print_block(columns, block, cut)
+                self._print_block(columns, block, cut, widths, is_first=not done)
             done += len(block)
             if len(block) < _BLOCK:
                 return done
@@ -178,14 +180,21 @@ class Output:
         return done
 
     def _print_block(
-        self, columns: Sequence[str], block: Sequence[Sequence[Any]], cut: bool
+        self,
+        columns: Sequence[str],
+        block: Sequence[Sequence[Any]],
+        cut: bool,
+        widths: list[int],
+        *,
+        is_first: bool,
     ) -> None:
         cells = [[self._cell(each, cut=cut) for each in row] for row in block]
         right = [_is_number_column(block, at) for at in range(len(columns))]
         if self._on_terminal:
             self._print_rich(columns, cells, right, cut)
         else:
-            for line in aligned([list(columns), *cells], right):
+            lines = [list(columns), *cells] if is_first else cells
+            for line in aligned(lines, right, widths):
                 print(line, file=self._stream)
 
     def _print_rich(
@@ -225,15 +234,29 @@ def _is_number_column(block: Sequence[Sequence[Any]], at: int) -> bool:
     )
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    """Lines with two spaces between columns that stand under each other."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(right))]
+def aligned(
+    rows: Sequence[Sequence[str]], right: Sequence[bool], widths: list[int]
+) -> Iterator[str]:
+    """Lines with two spaces between columns that stand under each other.
+
+    ``widths`` are those of earlier lines, and become those of all lines so far.
+    """
+    widths[:] = [max(width, *(len(row[at]) for row in rows)) for at, width in enumerate(widths)]
     for row in rows:
         cells = (
             text.rjust(width) if is_right else text.ljust(width)
             for text, width, is_right in zip(row, widths, right, strict=True)
         )
         yield "  ".join(cells).rstrip()
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "row"), counted(2500, "row")
+    ('1 row', '2,500 rows')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:

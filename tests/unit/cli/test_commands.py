@@ -178,9 +178,9 @@ def test_schema_shows_ids_types_and_metadata(lw_ok: Lw, tmp_path: Path) -> None:
         "metadata": {"of": "tests"},
     }
     assert lw_ok("table", "schema", uri).out.splitlines() == [
-        "id  column  type    null      metadata",
-        " 0  s       struct  null",
-        " 1    x     int8    not null  unit=m",
+        "id  column  type    nullable  metadata",
+        " 0  s       struct  yes",
+        " 1    x     int8    no        unit=m",
     ]
 
 
@@ -416,3 +416,12 @@ def test_a_bucket_is_a_place_like_any_other(
     assert lw_ok("doctor", uri, *options, "--json").document["ok"] is True
     assert lance.dataset(uri, storage_options=s3_options).count_rows() == 2
     lw_ok("table", "drop", uri, *options, "--yes")
+
+
+def test_a_pipe_sees_the_names_of_columns_once(lw_ok: Lw, tmp_path: Path) -> None:
+    uri = tmp_path / "long.lance"
+    lw.create(uri, pa.table({"id": range(1_200), "t": ["x"] * 1_200}))
+    lines = lw_ok("table", "cat", uri).out.splitlines()
+    assert len(lines) == 1_201
+    assert [at for at, line in enumerate(lines) if "id" in line] == [0]
+    assert {line.index("x") for line in lines[1_001:]} == {6}

@@ -330,3 +330,25 @@ def test_a_cut_arrow_stream_is_bad_input(lw_run: Lw, tmp_path: Path) -> None:
     ran = lw_run(*command, input=data)
     assert ran.code == 5, ran.err
     assert "stdin cannot be read" in ran.err
+
+
+def test_numbers_that_begin_with_zeros_or_a_plus_are_texts(lw_ok: Lw, tmp_path: Path) -> None:
+    file, uri = tmp_path / "a.csv", tmp_path / "a.lance"
+    file.write_text("zip,phone,n,f\n00123,+4912,-10,0.5\n1,2,0,-0.25\n")
+    lw_ok("table", "import", uri, file)
+    kinds = {each.name: str(each.type) for each in lw.open(uri).schema}
+    assert kinds == {"zip": "string", "phone": "string", "n": "int64", "f": "double"}
+    assert lw.open(uri).to_arrow()["zip"].to_pylist() == ["00123", "1"]
+
+
+def test_a_file_with_another_delimiter_is_not_one_column(
+    lw_run: Lw, lw_ok: Lw, tmp_path: Path
+) -> None:
+    file, uri = tmp_path / "a.csv", tmp_path / "a.lance"
+    file.write_text("a;b\n1;2\n")
+    ran = lw_run("table", "import", uri, file)
+    assert ran.code == 5
+    assert "--delimiter ';'" in ran.err
+    lw_ok("table", "import", uri, file, "--delimiter", ";")
+    assert lw.open(uri).schema.names == ["a", "b"]
+    lw_ok("table", "import", tmp_path / "one.lance", file, "--delimiter", ",")

@@ -71,7 +71,7 @@ def test_a_long_list_is_printed_as_it_comes() -> None:
 
     Output(as_json=False, stream=stream).rows(("n",), rows())  # type: ignore[arg-type]
     assert seen[499] == 0 < seen[500] < seen[1000]
-    assert stream.getvalue().count("\n") == 1200 + 3
+    assert stream.getvalue().count("\n") == 1200 + 1
 
 
 def test_json_is_strict() -> None:

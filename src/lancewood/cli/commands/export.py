@@ -9,7 +9,7 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.file_formats import FileFormat, require_format
-from lancewood.cli.output import Output, human_size
+from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
 from lancewood.cli.sinks import STDOUT, check_target, writing
 from lancewood.cli.snapshots import opened_snapshot
@@ -59,7 +59,9 @@ def command(
             sink.write(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             advance(batch.num_rows, batch.nbytes)
-    told = f"exported {rows:,} rows ({human_size(size)}) of version {table.version} to {file}"
+    told = (
+        f"exported {counted(rows, 'row')} ({human_size(size)}) of version {table.version} to {file}"
+    )
     if file == STDOUT:
         return
     document = {

@@ -12,7 +12,7 @@ from lancewood.cli import options
 from lancewood.cli.arrow_types import parse_column
 from lancewood.cli.csv_source import CsvOptions
 from lancewood.cli.file_formats import FileFormat
-from lancewood.cli.output import Output, human_size
+from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
 from lancewood.cli.sources import Sources, Wish
 from lancewood.errors import AlreadyExistsError
@@ -128,8 +128,8 @@ def command(
     }
     Output(as_json=json).document(
         document,
-        f"imported {done['rows']:,} rows ({human_size(done['bytes'])}) from {len(sources.files)} "
-        f"file{'s' if len(sources.files) != 1 else ''} into {table.uri}, version {table.version}",
+        f"imported {counted(done['rows'], 'row')} ({human_size(done['bytes'])}) from "
+        f"{counted(len(sources.files), 'file')} into {table.uri}, version {table.version}",
     )
 
 

@@ -36,7 +36,7 @@ def command(
         output.document(document, "")
         return
     lines = [line for each in schema.fields for line in _lines(each, 0)]
-    output.rows(("id", "column", "type", "null", "metadata"), lines)
+    output.rows(("id", "column", "type", "nullable", "metadata"), lines)
     for key, value in _texts(schema.metadata).items():
         note(f"schema metadata {key} = {value}")
 
@@ -54,8 +54,8 @@ def _document(field: Field) -> dict[str, Any]:
 
 def _lines(field: Field, depth: int) -> Iterator[tuple[Any, ...]]:
     told = " ".join(f"{key}={value}" for key, value in _texts(field.metadata).items())
-    null = "null" if field.nullable else "not null"
-    yield field.id, "  " * depth + field.name, field.logical_type, null, told
+    nullable = "yes" if field.nullable else "no"
+    yield field.id, "  " * depth + field.name, field.logical_type, nullable, told
     for each in field.children:
         yield from _lines(each, depth + 1)
 
