@@ -5,16 +5,23 @@ Knows no format.
 
 from __future__ import annotations
 
+import io
+import os
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, StorageError
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 STDIN = "-"
+_TURN = 0.2
 BLOCK_BYTES = 8 << 20
 GUESSED = ". Types are guessed from the first rows; say them with --cast NAME:TYPE"
 
@@ -64,7 +71,30 @@ def stdin_bytes() -> IO[bytes]:
     """The bytes of stdin; raises InvalidInputError where it is closed."""
     if sys.stdin is None:
         raise InvalidInputError("stdin is closed, no rows can come from it; give a file")
-    return sys.stdin.buffer
+    try:
+        return io.BufferedReader(_Waiting(sys.stdin.fileno()), 1 << 20)
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
+
+
+class _Waiting(io.RawIOBase):
+    """A file descriptor whose reader can be interrupted while it waits.
+
+    A signal that comes between two reads is seen only when Python runs again, so the wait for more
+    bytes is done in turns. Does not close the descriptor.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        while not select.select([self._number], [], [], _TURN)[0]:
+            pass
+        return os.readv(self._number, [buffer])
 
 
 def inexact(name: str, column: str, number: str) -> InvalidInputError:
