@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
+from pyroaring import BitMap
 
 from lancewood.errors import FormatError, InvalidInputError
+from lancewood.model.bitmap import decode_bitmap
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import Index, RewrittenIndex
@@ -151,7 +153,18 @@ def _decode_update(message: _Pb.Update) -> Update:
         rewrites_columns=message.update_mode == _Pb.Update.REWRITE_COLUMNS,
         inserted_rows=message.inserted_rows if message.HasField("inserted_rows") else None,
         compacted_sstables=tuple(message.compacted_sstables),
+        updated_offsets=_decode_offsets(message),
     )
+
+
+def _decode_offsets(message: _Pb.Update) -> dict[FragmentId, BitMap]:
+    offsets = {
+        FragmentId(number): BitMap(each.values)
+        for number, each in message.updated_fragment_offsets.items()
+    }
+    for number, data in message.updated_fragment_offset_bitmaps.items():
+        offsets[FragmentId(number)] = decode_bitmap(data, f"the updated rows of fragment {number}")
+    return offsets
 
 
 def _encode_update(operation: Update) -> _Pb.Update:
@@ -165,6 +178,9 @@ def _encode_update(operation: Update) -> _Pb.Update:
         update_mode=mode,
         inserted_rows=operation.inserted_rows,
         compacted_sstables=operation.compacted_sstables,
+        updated_fragment_offset_bitmaps={
+            number: each.serialize() for number, each in operation.updated_offsets.items()
+        },
     )
 
 

@@ -24,6 +24,8 @@ LINEAGE_FIELDS: Mapping[Lineage, FieldId] = {
     "last_updated_at_versions": FieldId(-5),
 }
 """The ids under which data files list lineage that was spilled into them."""
+TOMBSTONE = FieldId(-2)
+"""Stands in a data file's list of fields for a column that a later file replaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,20 @@ class DataFile:
     @property
     def base_id(self) -> BaseId | None:
         return BaseId(self.message.base_id) if self.message.HasField("base_id") else None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether every column of it was replaced."""
+        return all(each < 0 and each not in LINEAGE_FIELDS.values() for each in self.message.fields)
+
+    def without(self, fields: frozenset[FieldId]) -> DataFile:
+        """The same file with tombstones in the place of these columns."""
+        if fields.isdisjoint(self.message.fields):
+            return self
+        copy = table_pb2.DataFile()
+        copy.CopyFrom(self.message)
+        copy.fields[:] = [TOMBSTONE if each in fields else each for each in copy.fields]
+        return DataFile(copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +242,56 @@ class Fragment:
         copy.files.extend(each.message for each in files)
         return Fragment(copy)
 
-    def born(
-        self, fragment_id: FragmentId, row_ids: RowIdSequence | None, version: RowVersions | None
+    def with_columns(self, file: DataFile) -> Fragment:
+        """The same fragment with columns in a new file: where an older one holds them it gets
+        tombstones, and goes if nothing else is in it."""
+        replaced = frozenset(file.fields)
+        older = [each.without(replaced) for each in self.files]
+        return self.with_files([*(each for each in older if not each.is_dead), file])
+
+    def with_lineage(
+        self,
+        row_ids: RowIdSequence | None,
+        created_at: RowVersions | None,
+        last_updated_at: RowVersions | None,
     ) -> Fragment:
-        """The same files as a new fragment: its id, and the row ids and versions given or none."""
+        """The same fragment with these row ids and versions, inline; None leaves one out.
+
+        Not checked against the number of rows: in an Update, new fragments list only the rows that
+        moved, which come first, and the commit numbers the rest.
+        """
         copy = self._copy()
-        copy.id = fragment_id
         for each in _LINEAGE:
             kind = copy.WhichOneof(each)
             if kind is not None:
                 copy.ClearField(kind)
-        if row_ids is not None and version is not None:
+        if row_ids is not None:
             copy.inline_row_ids = row_ids.encode()
-            copy.inline_created_at_versions = version.encode()
-            copy.inline_last_updated_at_versions = version.encode()
+        if created_at is not None:
+            copy.inline_created_at_versions = created_at.encode()
+        if last_updated_at is not None:
+            copy.inline_last_updated_at_versions = last_updated_at.encode()
+        return Fragment(copy)
+
+    def stamped(self, last_updated_at: RowVersions) -> Fragment:
+        """The same fragment, whose rows were last changed in these versions."""
+        copy = self._copy()
+        kind = copy.WhichOneof("last_updated_at_versions")
+        if kind is not None:
+            copy.ClearField(kind)
+        copy.inline_last_updated_at_versions = last_updated_at.encode()
+        return Fragment(copy)
+
+    def born(
+        self, fragment_id: FragmentId, row_ids: RowIdSequence | None, version: RowVersions | None
+    ) -> Fragment:
+        """The same files as a new fragment: its id, and the row ids and versions given or none."""
+        return self.with_lineage(row_ids, version, version).numbered(fragment_id)
+
+    def numbered(self, fragment_id: FragmentId) -> Fragment:
+        """The same fragment under another id."""
+        copy = self._copy()
+        copy.id = fragment_id
         return Fragment(copy)
 
     def _is_inline(self, what: Lineage) -> bool:

@@ -16,6 +16,18 @@ from lancewood.model.ids import BaseId, FieldId, Version
 from lancewood.proto import table_pb2, transaction_pb2
 
 MEM_WAL = "__lance_mem_wal"
+FRAGMENT_REUSE = "__lance_frag_reuse"
+_HOLD_ROW_IDS = frozenset(
+    {
+        "BitmapIndexDetails",
+        "LabelListIndexDetails",
+        "InvertedIndexDetails",
+        "NGramIndexDetails",
+        "VectorIndexDetails",
+    }
+)
+"""Indices whose content names rows by id, on a table that has stable ids: measured by what pylance
+does to them when rows move. BTREE, ZONEMAP and BLOOMFILTER hold addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,11 @@ class Index:
         return decode_bitmap(
             self.message.fragment_bitmap, f"the fragment bitmap of index {self.name!r}"
         )
+
+    @property
+    def holds_row_ids(self) -> bool:
+        """Whether it is of a kind that names rows by id where ids are stable."""
+        return self.kind in _HOLD_ROW_IDS
 
     def covering(self, fragments: BitMap) -> Index:
         """The same index with another coverage."""

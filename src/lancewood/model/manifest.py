@@ -161,6 +161,20 @@ class Manifest(ManifestHead):
         state = {key: value for key, value in self.__dict__.items() if key not in _DECODED}
         return {**state, "sighting": None}
 
+    def bare(self) -> Manifest:
+        """The same version without its fragments, and without the sections of its file."""
+        message = table_pb2.Manifest()
+        for field, value in self.message.ListFields():
+            if field.name == "fragments":
+                continue
+            if field.is_repeated:
+                getattr(message, field.name).MergeFrom(value)
+            elif field.message_type is not None:
+                getattr(message, field.name).CopyFrom(value)
+            else:
+                setattr(message, field.name, value)
+        return Manifest(message, name=self.name)
+
     @property
     def fragment_count(self) -> int:
         return len(self.message.fragments)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from pyroaring import BitMap
+
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import Index, RewrittenIndex
@@ -129,6 +131,9 @@ class Update:
     rewrites_columns: bool = False
     inserted_rows: transaction_pb2.KeyExistenceFilter | None = None
     compacted_sstables: tuple[bytes, ...] = ()
+    updated_offsets: Mapping[FragmentId, BitMap] = field(default_factory=dict)
+    """For columns rewritten in place: the rows whose values changed; all, of a fragment that is
+    not listed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,11 @@ class _Runs:
         """Every value spelled out: 8 bytes a row."""
         return expand(self._firsts, self._counts, self._step)
 
+    @property
+    def bounds(self) -> Counts:
+        """The offset where each run begins, and the end of the last."""
+        return self._offsets
+
     def value_at(self, offset: int) -> int:
         """The value of the row at ``offset``; raises InvalidInputError outside the sequence."""
         return int(self._values_at(self._check_offsets([offset]))[0])

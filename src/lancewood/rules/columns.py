@@ -8,10 +8,18 @@ see either. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from lancewood.model.fragment import DataFile
 from lancewood.model.ids import FieldId
-from lancewood.model.operations import Append, Merge, Operation, Project
+from lancewood.model.operations import (
+    Append,
+    DataReplacement,
+    Merge,
+    Operation,
+    Project,
+    Update,
+)
 from lancewood.proto import schema_pb2
 from lancewood.rules.conflicts import COMPATIBLE, Outcome, Verdict
 
@@ -20,14 +28,7 @@ class ColumnWatch:
     """Follows the columns of new fragments through the versions that landed meanwhile."""
 
     def __init__(self, fields: Iterable[schema_pb2.Field], mine: Iterable[Operation]) -> None:
-        written = {
-            number
-            for operation in mine
-            if isinstance(operation, Append)
-            for fragment in operation.fragments
-            for file in fragment.files
-            for number in file.fields
-        }
+        written = {number for each in mine for file in _new_files(each) for number in file.fields}
         self._written = {FieldId(each.id): each for each in fields if each.id in written}
         self._dropped: set[FieldId] = set()
 
@@ -50,6 +51,16 @@ class ColumnWatch:
             elif new.logical_type != old.logical_type:
                 return _retry(f"column {old.name!r} became {new.logical_type}")
         return COMPATIBLE
+
+
+def _new_files(operation: Operation) -> Iterator[DataFile]:
+    """The data files that an operation brings along."""
+    match operation:
+        case Append(fragments=fragments) | Update(new_fragments=fragments):
+            for each in fragments:
+                yield from each.files
+        case DataReplacement(replacements=replacements):
+            yield from (each.new_file for each in replacements)
 
 
 def _retry(reason: str) -> Verdict:

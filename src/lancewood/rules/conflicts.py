@@ -4,6 +4,7 @@
 that is missing or whose operation is unknown conflicts with everything.
 
     COMPATIBLE     mine can be applied after theirs as it is
+    REBASE         mine can be applied once it is built on theirs; the engine tries
     RETRY          run the operation again on the newer version
     INCOMPATIBLE   theirs changed what mine rests on; a person must decide
 """
@@ -42,12 +43,14 @@ from lancewood.model.operations import (
     operation_name,
 )
 from lancewood.model.transaction import Transaction
+from lancewood.rules.inserted_keys import filters_meet
 
 
 class Outcome(Enum):
     """What a commit that landed first means for mine."""
 
     COMPATIBLE = "compatible"
+    REBASE = "rebase"
     RETRY = "retry"
     INCOMPATIBLE = "incompatible"
 
@@ -61,7 +64,7 @@ class Verdict:
 
 
 COMPATIBLE = Verdict(Outcome.COMPATIBLE)
-_SEVERITY = (Outcome.COMPATIBLE, Outcome.RETRY, Outcome.INCOMPATIBLE)
+_SEVERITY = (Outcome.COMPATIBLE, Outcome.REBASE, Outcome.RETRY, Outcome.INCOMPATIBLE)
 
 
 def judge(mine: Transaction, theirs: Transaction) -> Verdict:
@@ -122,12 +125,32 @@ def touched_fragments(operation: Operation) -> frozenset[FragmentId]:
 
 
 def _if_fragments_meet(mine: Operation, theirs: Operation) -> Verdict:
-    common = sorted(touched_fragments(mine) & touched_fragments(theirs))
+    common = touched_fragments(mine) & touched_fragments(theirs)
+    return _retry(mine, theirs, f"both change {_named(common)}") if common else COMPATIBLE
+
+
+def _if_rows_meet(mine: Delete | Update, theirs: Delete | Update) -> Verdict:
+    """Both take rows out of fragments, or write columns of them anew: where they share a fragment
+    a look at the rows decides, unless one of them removes it as a whole."""
+    common = touched_fragments(mine) & touched_fragments(theirs)
     if not common:
         return COMPATIBLE
-    shown = ", ".join(map(str, common[:8])) + (", …" if len(common) > 8 else "")
-    noun = "fragment" if len(common) == 1 else "fragments"
-    return _retry(mine, theirs, f"both change {noun} {shown}")
+    gone = common & (_removed_fragments(mine) | _removed_fragments(theirs))
+    if gone:
+        return _retry(mine, theirs, f"both change {_named(common)}, one removes {_named(gone)}")
+    return Verdict(Outcome.REBASE, f"both change {_named(common)}")
+
+
+def _removed_fragments(operation: Delete | Update) -> frozenset[FragmentId]:
+    if isinstance(operation, Delete):
+        return frozenset(operation.deleted_fragment_ids)
+    return frozenset(operation.removed_fragment_ids)
+
+
+def _named(fragments: frozenset[FragmentId]) -> str:
+    some = sorted(fragments)
+    shown = ", ".join(map(str, some[:8])) + (", …" if len(some) > 8 else "")
+    return f"fragment {shown}" if len(some) == 1 else f"fragments {shown}"
 
 
 def _if_nulls_may_vanish(mine: Operation, theirs: Operation) -> Verdict:
@@ -146,8 +169,11 @@ def _update_after_append(mine: Update, theirs: Append) -> Verdict:
 
 def _update_after_update(mine: Update, theirs: Update) -> Verdict:
     if mine.inserted_rows is not None and theirs.new_fragments:
-        return _retry(mine, theirs, "both may insert the same keys")
-    return _if_fragments_meet(mine, theirs)
+        if theirs.inserted_rows is None:
+            return _retry(mine, theirs, "it does not tell which keys it inserted")
+        if filters_meet(mine.inserted_rows, theirs.inserted_rows):
+            return _retry(mine, theirs, "both may insert the same keys")
+    return _if_rows_meet(mine, theirs)
 
 
 def _if_wal_meets(mine: Update, theirs: UpdateMemWalState) -> Verdict:
@@ -180,7 +206,7 @@ def _index_after_update(mine: CreateIndex, theirs: Update) -> Verdict:
     changed = frozenset(theirs.fields_modified)
     for index in mine.new_indices:
         if index.touches(changed) and not index.fragments.isdisjoint(_bitmap(theirs)):
-            return _retry(mine, theirs, f"the column of index {index.name!r} was rewritten")
+            return Verdict(Outcome.REBASE, f"the column of index {index.name!r} was rewritten")
     return COMPATIBLE
 
 
@@ -264,6 +290,8 @@ def _replacement_after_update(mine: DataReplacement, theirs: Update) -> Verdict:
     gone = touched_fragments(mine) & frozenset(theirs.removed_fragment_ids)
     if gone:
         return _incompatible(mine, theirs, f"fragment {min(gone)} was removed")
+    if theirs.rewrites_columns and _replaced_fields(mine).isdisjoint(theirs.fields_modified):
+        return COMPATIBLE
     return _if_fragments_meet(mine, theirs)
 
 
@@ -296,6 +324,7 @@ _CODES: Mapping[str, Rule] = {
     "R": _retry,
     "I": _incompatible,
     "f": _if_fragments_meet,
+    "B": _if_rows_meet,
     "n": _if_nulls_may_vanish,
     "k": _update_after_append,
     "K": _update_after_update,
@@ -341,8 +370,8 @@ COLUMNS: tuple[type, ...] = (
 _TABLE = """
     mine \\ theirs      App Del Upd Ovw Idx Rew Mrg Prj Rst Rsv Cfg Rpl Ovl Wal Cln Bas Unk Mis
     Append              .   .   .   I   .   .   n   n   I   .   .   .   .   I   .   .   I   I
-    Delete              .   f   f   I   .   f   R   .   I   .   .   f   .   I   .   .   I   I
-    Update              k   f   K   I   .   f   R   n   I   .   .   f   f   w   .   .   I   I
+    Delete              .   B   B   I   .   f   R   .   I   .   .   f   .   I   .   .   I   I
+    Update              k   B   K   I   .   f   R   n   I   .   .   f   f   w   .   .   I   I
     Overwrite           .   .   .   o   .   .   .   .   .   .   c   .   .   I   .   .   I   I
     CreateIndex         .   .   u   I   x   v   .   .   I   .   .   p   .   I   .   .   I   I
     Rewrite             .   f   f   I   v   f   R   .   I   .   .   f   f   .   .   .   I   I

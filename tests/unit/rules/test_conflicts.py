@@ -38,6 +38,7 @@ from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
 from lancewood.rules.conflicts import COLUMNS, RULES, Outcome, judge, judge_operations
 
 C, R, I = Outcome.COMPATIBLE, Outcome.RETRY, Outcome.INCOMPATIBLE  # noqa: E741
+B = Outcome.REBASE
 
 
 def fragment(number: int) -> Fragment:
@@ -130,13 +131,16 @@ CASES: list[tuple[Operation, Operation, Outcome]] = [
     (SAMPLES[Append], Project((), preserves_nullability=True), C),
     (SAMPLES[Append], Project(()), R),
     (delete(1), delete(2), C),
-    (delete(1), delete(1), R),
+    (delete(1), delete(1), B),
+    (delete(whole=(1,)), delete(1), R),
     (delete(1), delete(whole=(1,)), R),
     (delete(1), rewrite(1, 2), R),
     (delete(3), rewrite(1, 2), C),
     (delete(1), Merge((), (), preserves_nullability=True), R),
     (delete(1), Project(()), C),
-    (update(1), update(1), R),
+    (update(1), update(1), B),
+    (update(1), delete(1), B),
+    (update(1), delete(whole=(1,)), R),
     (update(1), update(2), C),
     (update(1, inserted_rows=KEYS), SAMPLES[Append], R),
     (update(1, inserted_rows=KEYS), update(2), R),

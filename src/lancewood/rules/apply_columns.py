@@ -1,0 +1,132 @@
+"""What follows from operations on columns: Project, Merge, DataReplacement. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lancewood.errors import InvalidInputError
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import DataReplacement, FieldMessages, Merge, Project, Replacement
+from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.model.rowids import RowVersions
+from lancewood.rules.indices import Indices, on_live_fields, uncovered, with_relatives
+from lancewood.rules.numbering import check_field_ids, field_mark
+from lancewood.rules.patching import make_patch
+
+
+def apply_project(manifest: Manifest, operation: Project) -> ManifestPatch:
+    """Another schema over the same files; a file of which no column is left goes."""
+    live = _ids(operation.fields)
+    indices = on_live_fields(manifest.indices, live)
+    changes = HeadChanges(
+        fields=operation.fields,
+        indices=None if indices == manifest.indices else indices,
+        max_allocated_field_id=field_mark(manifest, operation.fields),
+    )
+    gone = _ids(manifest.fields) - live
+    return make_patch(manifest, changes, live_fields=live if gone else None)
+
+
+def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
+    """Another schema, and fragments with other files; all rows of those count as updated."""
+    old, new = _ids(manifest.fields), _ids(operation.fields)
+    check_field_ids(manifest, new - old)
+    images = _images(manifest, operation.fragments)
+    indices = on_live_fields(manifest.indices, new)
+    stamps: dict[int, RowVersions] = {}
+    changed = {}
+    for now, image in zip(manifest.fragments, images, strict=True):
+        if now.message.files == image.message.files:
+            continue
+        fragment = now.with_files(image.files)
+        if manifest.has_stable_row_ids:
+            rows = now.physical_rows
+            if rows not in stamps:
+                stamps[rows] = RowVersions.uniform(manifest.version + 1, rows)
+            fragment = fragment.stamped(stamps[rows])
+        changed[now.id] = fragment
+        rewritten = _changed_fields(now, image)
+        if indices and rewritten:
+            indices = _without(indices, manifest, now.id, rewritten)
+    changes = HeadChanges(
+        fields=operation.fields,
+        schema_metadata=operation.schema_metadata,
+        indices=None if indices == manifest.indices else indices,
+        max_allocated_field_id=field_mark(manifest, operation.fields),
+    )
+    return make_patch(manifest, changes, changed=changed)
+
+
+def apply_data_replacement(manifest: Manifest, operation: DataReplacement) -> ManifestPatch:
+    """Whole columns of some fragments come from other files from now on."""
+    _check_replacements(manifest, operation.replacements)
+    indices = manifest.indices
+    changed = {}
+    for each in operation.replacements:
+        now = manifest.fragment(each.fragment_id)
+        fragment = _with_file(now, each.new_file)
+        if manifest.has_stable_row_ids:
+            stamp = RowVersions.uniform(manifest.version + 1, now.physical_rows)
+            fragment = fragment.stamped(stamp)
+        changed[now.id] = fragment
+        indices = _without(indices, manifest, now.id, frozenset(each.new_file.fields))
+    changes = HeadChanges(indices=None if indices == manifest.indices else indices)
+    return make_patch(manifest, changes, changed=changed)
+
+
+def _images(manifest: Manifest, images: Sequence[Fragment]) -> Sequence[Fragment]:
+    """The given fragments in the manifest's order; raises InvalidInputError for one too few."""
+    if len(images) == manifest.fragment_count and all(
+        image.id == now.id for image, now in zip(images, manifest.fragments, strict=True)
+    ):
+        return images
+    given = {each.id: each for each in images}
+    known = {each.id for each in manifest.fragments}
+    if len(given) != len(images) or given.keys() != known:
+        wrong = sorted(given.keys() ^ known)
+        raise InvalidInputError(
+            f"a Merge lists every fragment once: {len(images)} are given, the table has "
+            f"{len(known)}" + (f"; {wrong[0]} is on one side only" if wrong else "")
+        )
+    return [given[each.id] for each in manifest.fragments]
+
+
+def _check_replacements(manifest: Manifest, replacements: Sequence[Replacement]) -> None:
+    if len({each.new_file.fields for each in replacements}) > 1:
+        raise InvalidInputError("all files of a DataReplacement hold the same fields")
+    if len({each.fragment_id for each in replacements}) != len(replacements):
+        raise InvalidInputError("a DataReplacement names a fragment twice")
+    live = _ids(manifest.fields)
+    for each in replacements[:1]:
+        unknown = sorted(frozenset(each.new_file.fields) - live)
+        if unknown:
+            raise InvalidInputError(f"no field has the id {unknown[0]}")
+
+
+def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
+    """The new file in the place of one that holds the same, else beside the others."""
+    for at, each in enumerate(fragment.files):
+        if each.fields == new.fields and each.version == new.version:
+            files = list(fragment.files)
+            files[at] = new
+            return fragment.with_files(files)
+    return fragment.with_columns(new)
+
+
+def _without(
+    indices: Indices, manifest: Manifest, fragment: FragmentId, fields: frozenset[FieldId]
+) -> Indices:
+    return uncovered(indices, [fragment], with_relatives(manifest.fields, fields))
+
+
+def _ids(fields: FieldMessages) -> frozenset[FieldId]:
+    return frozenset(FieldId(each.id) for each in fields)
+
+
+def _changed_fields(fragment: Fragment, other: Fragment) -> frozenset[FieldId]:
+    """The columns that two states of one fragment do not read from the same file."""
+    before = {number: file.path for file in fragment.files for number in file.fields if number >= 0}
+    after = {number: file.path for file in other.files for number in file.fields if number >= 0}
+    return frozenset(each for each, path in before.items() if after.get(each) != path)

@@ -1,0 +1,186 @@
+"""What follows from operations on rows: Delete, Update, Rewrite. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyroaring import BitMap
+
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import Delete, Rewrite, RewriteGroup, Update
+from lancewood.model.patch import HeadChanges, ManifestPatch
+from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.rules.indices import (
+    check_no_fragment_reuse,
+    uncovered,
+    with_moved_rows,
+    with_relatives,
+    with_rewritten_fragments,
+)
+from lancewood.rules.numbering import check_fragment_id, hand_out_ids, next_fragment_id
+from lancewood.rules.patching import make_patch
+
+_FIRST_VERSION = 1
+
+
+def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
+    """Fragments get their new deletion files, or go."""
+    return make_patch(
+        manifest,
+        HeadChanges(),
+        changed=_with_deletions(manifest, operation.updated_fragments),
+        remove=frozenset(operation.deleted_fragment_ids),
+    )
+
+
+def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
+    """Rows are deleted where they were and stand in new fragments, or columns have new files."""
+    if operation.rewrites_columns:
+        changed = {
+            each.id: _with_new_files(manifest, each, operation)
+            for each in operation.updated_fragments
+        }
+    else:
+        changed = _with_deletions(manifest, operation.updated_fragments)
+    touched = (*changed, *operation.removed_fragment_ids)
+    added, marks = hand_out_ids(
+        manifest, operation.new_fragments, lambda ids: _created_at(manifest, touched, ids)
+    )
+    indices = manifest.indices
+    if operation.rewrites_columns:
+        modified = with_relatives(manifest.fields, operation.fields_modified)
+        indices = uncovered(indices, changed, modified)
+    elif manifest.has_stable_row_ids and operation.fields_for_preserving_frag_bitmap:
+        written = operation.fields_for_preserving_frag_bitmap
+        moved_only = [
+            done.id
+            for done, given in zip(added, operation.new_fragments, strict=True)
+            if _holds_only_moved_rows(given)
+        ]
+        indices = with_moved_rows(
+            indices, touched, moved_only, with_relatives(manifest.fields, written)
+        )
+    changes = HeadChanges(
+        max_fragment_id=marks.max_fragment_id if added else None,
+        next_row_id=marks.next_row_id,
+        indices=None if indices == manifest.indices else indices,
+    )
+    return make_patch(
+        manifest,
+        changes,
+        add=added,
+        changed=changed,
+        remove=frozenset(operation.removed_fragment_ids),
+    )
+
+
+def apply_rewrite(manifest: Manifest, operation: Rewrite) -> ManifestPatch:
+    """Fragments make room for others that hold the same rows."""
+    if operation.rewritten_indices:
+        raise UnsupportedError("Lancewood does not commit indices that were rewritten")
+    check_no_fragment_reuse(manifest.indices, "a compaction")
+    added: list[Fragment] = []
+    remove: set[FragmentId] = set()
+    groups = []
+    for group in operation.groups:
+        old = [each.id for each in group.old_fragments]
+        if not remove.isdisjoint(old):
+            raise InvalidInputError("a fragment is rewritten twice")
+        remove.update(old)
+        _check_same_rows(manifest, group)
+        added.extend(group.new_fragments)
+        groups.append((BitMap(old), BitMap(each.id for each in group.new_fragments)))
+    _check_reserved(manifest, [each.id for each in added])
+    indices = with_rewritten_fragments(
+        manifest.indices, groups, ids_are_stable=manifest.has_stable_row_ids
+    )
+    changes = HeadChanges(indices=None if indices == manifest.indices else indices)
+    return make_patch(manifest, changes, add=tuple(added), remove=frozenset(remove))
+
+
+def _with_deletions(manifest: Manifest, images: Iterable[Fragment]) -> dict[FragmentId, Fragment]:
+    changed = {}
+    for each in images:
+        if each.deletion_file is None:
+            raise InvalidInputError(
+                f"fragment {each.id} is to lose rows, but has no deletion file", fragment=each.id
+            )
+        changed[each.id] = manifest.fragment(each.id).with_deletion_file(each.deletion_file)
+    return changed
+
+
+def _with_new_files(manifest: Manifest, image: Fragment, operation: Update) -> Fragment:
+    """The newest fragment with the files of the image, without columns that were dropped since."""
+    live = {each.id for each in manifest.fields}
+    now = manifest.fragment(image.id)
+    kept = {each.path for each in now.files}
+    files = [each for each in image.files if each.path in kept or not live.isdisjoint(each.fields)]
+    changed = now.with_files(files).with_deletion_file(image.deletion_file)
+    if not manifest.has_stable_row_ids:
+        return changed
+    version, rows = manifest.version + 1, now.physical_rows
+    offsets = operation.updated_offsets.get(image.id)
+    stamped = RowVersions.uniform(version, rows)
+    if offsets is not None:
+        before = now.last_updated_at or RowVersions.uniform(_FIRST_VERSION, rows)
+        stamped = before.with_value_at(offsets, version)
+    return changed.stamped(stamped)
+
+
+def _holds_only_moved_rows(fragment: Fragment) -> bool:
+    given = fragment.lineage("row_ids")
+    return isinstance(given, bytes) and len(RowIdSequence.decode(given)) == fragment.physical_rows
+
+
+def _created_at(
+    manifest: Manifest, touched: Iterable[FragmentId], ids: RowIdSequence
+) -> RowVersions:
+    """The versions that created rows, looked up where they came from.
+
+    For transactions of writers that leave this to the commit.
+    """
+    fragments = [manifest.fragment(each) for each in touched]
+    known = [each.row_ids for each in fragments]
+    sequences = [each for each in known if each is not None]
+    versions = [
+        each.created_at or RowVersions.uniform(_FIRST_VERSION, each.physical_rows)
+        for each, ids_of in zip(fragments, known, strict=True)
+        if ids_of is not None
+    ]
+    at = RowIdSequence.concat(sequences).find(ids.to_numpy())
+    if len(at) and at.min() < 0:
+        raise InvalidInputError("a new fragment lists row ids that none of the old ones has")
+    return RowVersions.from_values(RowVersions.concat(versions).values_at(at))
+
+
+def _check_same_rows(manifest: Manifest, group: RewriteGroup) -> None:
+    """Raises InvalidInputError if a compaction would lose rows, add some, or lose their ids."""
+    before = [manifest.fragment(each.id).num_rows for each in group.old_fragments]
+    known = [each for each in before if each is not None]
+    after = sum(each.physical_rows for each in group.new_fragments)
+    if len(known) == len(before) and sum(known) != after:
+        raise InvalidInputError(
+            f"a compaction of {sum(known)} rows wrote {after}: fragments "
+            f"{', '.join(str(each.id) for each in group.old_fragments[:8])}"
+        )
+    for each in group.new_fragments:
+        if each.deletion_file is not None:
+            raise InvalidInputError(f"fragment {each.id} is new, but has a deletion file")
+        if manifest.has_stable_row_ids and each.row_ids is None:
+            raise InvalidInputError(f"fragment {each.id} is new, and its rows have no ids")
+
+
+def _check_reserved(manifest: Manifest, ids: list[FragmentId]) -> None:
+    free = next_fragment_id(manifest)
+    for each in ids:
+        check_fragment_id(each)
+        if each >= free or manifest.position_of(each) is not None:
+            raise InvalidInputError(
+                f"the new fragment has the id {each}, which was not reserved for it; commit "
+                "ReserveFragments first"
+            )
+    if len(set(ids)) != len(ids):
+        raise InvalidInputError("two new fragments have the same id")

@@ -1,0 +1,113 @@
+"""What a commit means for the indices of a table, which we carry along but cannot open.
+
+An index answers for the fragments in its bitmap. Where that would no longer be true the fragment
+leaves the bitmap: readers then scan it, which is slower and always right. An index whose bitmap
+changes stays where its files are; its content is never touched. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyroaring import BitMap
+
+from lancewood.errors import UnsupportedError
+from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.index import FRAGMENT_REUSE, Index
+from lancewood.proto import schema_pb2
+
+Indices = tuple[Index, ...]
+
+
+def with_relatives(
+    fields: Iterable[schema_pb2.Field], chosen: Iterable[FieldId]
+) -> frozenset[FieldId]:
+    """The chosen fields, what they are inside of and what is inside of them.
+
+    Data files of version 2.1 list leaves only, an index on a list names the list.
+    """
+    parents = {each.id: each.parent_id for each in fields}
+    found = set(chosen)
+    for each in tuple(found):
+        above = parents.get(each, -1)
+        while above >= 0 and above not in found:
+            found.add(FieldId(above))
+            above = parents.get(above, -1)
+    below = set(chosen)
+    for number, parent in parents.items():  # parents come first
+        if parent in below:
+            below.add(FieldId(number))
+    return frozenset(found | below)
+
+
+def on_live_fields(indices: Indices, live: frozenset[FieldId]) -> Indices:
+    """Without the indices of which a column left the schema."""
+    return tuple(each for each in indices if live.issuperset(each.fields))
+
+
+def uncovered(
+    indices: Indices, fragments: Iterable[FragmentId], fields: frozenset[FieldId]
+) -> Indices:
+    """Indices on one of the fields no longer answer for these fragments."""
+    gone = BitMap(fragments)
+    return tuple(
+        each.covering(each.fragments - gone)
+        if each.touches(fields) and not each.fragments.isdisjoint(gone)
+        else each
+        for each in indices
+    )
+
+
+def with_moved_rows(
+    indices: Indices,
+    touched: Iterable[FragmentId],
+    new: Iterable[FragmentId],
+    changed_fields: frozenset[FieldId],
+) -> Indices:
+    """After an update that moved rows, which kept their ids, into new fragments.
+
+    An index gains the new fragments only if it holds row ids, none of its columns changed and it
+    answered for every fragment that the rows came from.
+    """
+    came_from, gained = BitMap(touched), BitMap(new)
+    return tuple(
+        each.covering(each.fragments | gained)
+        if each.holds_row_ids
+        and not each.touches(changed_fields)
+        and came_from.issubset(each.fragments)
+        else each
+        for each in indices
+    )
+
+
+def with_rewritten_fragments(
+    indices: Indices, groups: Sequence[tuple[BitMap, BitMap]], *, ids_are_stable: bool
+) -> Indices:
+    """After a compaction of (old, new) fragments.
+
+    An index that holds stable row ids follows a group that it covers as a whole; any other one
+    loses the old fragments and gains nothing.
+    """
+    changed = []
+    for index in indices:
+        covered = before = index.fragments
+        for old, new in groups:
+            whole = old.issubset(covered)
+            covered = covered - old
+            if whole and ids_are_stable and index.holds_row_ids:
+                covered = covered | new
+        changed.append(index if covered == before else index.covering(covered))
+    return tuple(changed)
+
+
+def check_no_fragment_reuse(indices: Indices, doing: str) -> None:
+    """Raises UnsupportedError where pylance deferred the remapping of its indices.
+
+    Their bitmaps then name fragments that no longer exist and are translated when they are read;
+    moving rows once more would break the translation.
+    """
+    if any(each.name == FRAGMENT_REUSE for each in indices):
+        raise UnsupportedError(
+            f"{doing} is not possible while the table has the index {FRAGMENT_REUSE} of a "
+            "compaction with deferred remapping; let pylance optimise the indices first"
+        )

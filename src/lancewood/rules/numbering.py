@@ -1,0 +1,139 @@
+"""Handing out ids: to fragments, and on tables that keep them to rows.
+
+Anew on every attempt and never before, from the marks of the newest version. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lancewood.errors import (
+    FormatError,
+    InvalidInputError,
+    RetryableConflictError,
+    UnsupportedError,
+)
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
+from lancewood.model.operations import FieldMessages
+from lancewood.model.patch import HeadChanges
+from lancewood.model.rowids import RowIdSequence, RowVersions
+
+MAX_FRAGMENT_ID = (1 << 32) - 1
+
+CreatedAt = Callable[[RowIdSequence], RowVersions]
+"""The versions that created rows which have moved, by their ids."""
+
+
+def hand_out_ids(
+    head: ManifestHead, fragments: Iterable[Fragment], created_at: CreatedAt | None = None
+) -> tuple[tuple[Fragment, ...], HeadChanges]:
+    """New fragments with ids (and row ids, on a table that keeps them), and the new marks.
+
+    Without ``created_at`` all rows are new, and ids that the fragments carry are another table's
+    or another attempt's, and are ignored. With it, the row ids that a fragment carries are those of
+    rows that have moved into it, which come first; only the others get new ones. Rows are stamped
+    with the version after ``head``, also where a detached manifest gets another number.
+    """
+    next_id, next_row_id = next_fragment_id(head), head.next_row_id
+    version = head.version + 1
+    births: dict[int, RowVersions] = {}
+    done = []
+    for fragment in fragments:
+        if fragment.deletion_file is not None:
+            raise InvalidInputError(
+                "a new fragment has a deletion file, whose name belongs to another fragment"
+            )
+        number = FragmentId(check_fragment_id(next_id))
+        next_id += 1
+        if not head.has_stable_row_ids:
+            done.append(fragment.born(number, None, None))
+            continue
+        rows = fragment.physical_rows
+        if rows == 0:
+            raise FormatError(f"fragment {fragment.id} does not say how many rows it has")
+        if rows not in births:
+            births[rows] = RowVersions.uniform(version, rows)
+        moved = RowIdSequence.from_range(0, 0)
+        if created_at is not None:
+            moved = _moved_ids(fragment, head)
+        fresh = RowIdSequence.from_range(next_row_id, rows - len(moved))
+        next_row_id += len(fresh)
+        if not len(moved):
+            done.append(fragment.born(number, fresh, births[rows]))
+            continue
+        assert created_at is not None
+        created = _created_at(fragment, moved, created_at)
+        if len(fresh):
+            moved = RowIdSequence.concat([moved, fresh])
+            created = RowVersions.concat([created, RowVersions.uniform(version, len(fresh))])
+        done.append(fragment.with_lineage(moved, created, births[rows]).numbered(number))
+    return tuple(done), HeadChanges(
+        max_fragment_id=next_id - 1 if next_id else None,
+        next_row_id=next_row_id if head.has_stable_row_ids else None,
+    )
+
+
+def _moved_ids(fragment: Fragment, head: ManifestHead) -> RowIdSequence:
+    """The ids of the rows that moved into a new fragment; they come first in it."""
+    given = fragment.lineage("row_ids")
+    if given is None:
+        return RowIdSequence.from_range(0, 0)
+    if not isinstance(given, bytes):
+        raise UnsupportedError("a new fragment keeps its row ids outside the transaction")
+    moved = RowIdSequence.decode(given)
+    if len(moved) > fragment.physical_rows:
+        raise InvalidInputError(
+            f"a new fragment of {fragment.physical_rows} rows lists {len(moved)} row ids"
+        )
+    most = moved.max_value()
+    if most is not None and most >= head.next_row_id:
+        raise InvalidInputError(
+            f"a new fragment lists the row id {most}, which was never handed out: the next one "
+            f"is {head.next_row_id}"
+        )
+    return moved
+
+
+def _created_at(fragment: Fragment, moved: RowIdSequence, look_up: CreatedAt) -> RowVersions:
+    given = fragment.lineage("created_at_versions")
+    if isinstance(given, bytes):
+        created = RowVersions.decode(given)
+        if len(created) >= len(moved):
+            return created.slice(0, len(moved))
+    return look_up(moved)
+
+
+def next_fragment_id(head: ManifestHead) -> int:
+    """The lowest fragment id that was never handed out."""
+    return 0 if head.max_fragment_id is None else head.max_fragment_id + 1
+
+
+def check_fragment_id(number: int) -> int:
+    """The number itself; raises UnsupportedError where a row address has no room for it."""
+    if number > MAX_FRAGMENT_ID:
+        raise UnsupportedError(
+            f"the table has used all of its {MAX_FRAGMENT_ID + 1:,} fragment ids; "
+            "copy it to a new one"
+        )
+    return number
+
+
+def check_field_ids(head: ManifestHead, new: Iterable[int]) -> None:
+    """Raises if new field ids are taken already, on a table that never reuses one."""
+    if not head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
+        return
+    taken, lowest = head.message.max_allocated_field_id, min(new, default=None)
+    if lowest is not None and lowest <= taken:
+        raise RetryableConflictError(
+            f"field ids up to {taken} were handed out since; run it again",
+            max_allocated_field_id=taken,
+        )
+
+
+def field_mark(head: ManifestHead, fields: FieldMessages) -> int | None:
+    """The new mark of allocated field ids, where the table keeps one."""
+    if not head.writer_flags & FLAG_FIELD_IDS_NOT_REUSED:
+        return None
+    return max((head.message.max_allocated_field_id, *(each.id for each in fields)))
