@@ -177,7 +177,7 @@ def _check_commit(store: MemoryStore, manifest: Manifest, operation: Operation) 
     """A commit on top of the manifest can be read back, and its rows add up."""
     before = _rows(manifest)
     transaction = Transaction.new(manifest.version, operation)
-    done = commit(store, manifest, NamingScheme.V2, transaction, _POLICY)
+    done = commit(Place(store), manifest, NamingScheme.V2, transaction, _POLICY)
     try:
         again = load_manifest(store, done.version, NamingScheme.V2)
     except LancewoodError as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.place import Place
 from lancewood.engine.versions import list_versions, load_manifest, load_version
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.format.layout import NamingScheme
@@ -49,7 +50,7 @@ def fresh() -> Store:
     """A table at version 1 with one fragment."""
     store = MemoryStore()
     first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    commit(store, empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
+    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
     return store
 
 
@@ -57,7 +58,7 @@ def writer(*operations: Operation) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         base, scheme = load_version(store, 1)
         return commit(
-            store, base, scheme, Transaction.new(base.version, *operations), policy()
+            Place(store), base, scheme, Transaction.new(base.version, *operations), policy()
         ).version
 
     return write
@@ -192,7 +193,8 @@ def create(name: str) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         first = Transaction.new(Version(0), Overwrite((fragment(name),), FIELDS))
         only = CommitPolicy(sleep=lambda seconds: None, serializable=True)
-        return commit(store, empty_manifest("2.2", flags=2), NamingScheme.V2, first, only).version
+        base = empty_manifest("2.2", flags=2)
+        return commit(Place(store), base, NamingScheme.V2, first, only).version
 
     return write
 

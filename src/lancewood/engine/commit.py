@@ -15,9 +15,11 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from lancewood.engine.place import Place
 from lancewood.engine.publish import Publisher, PutIfAbsent
+from lancewood.engine.rebase import rebase_index, rebase_rows
 from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest, take_sighting
 from lancewood.engine.transactions import (
     load_transaction,
@@ -46,7 +48,7 @@ from lancewood.format.manifest import Stamp, splice
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import operation_name
+from lancewood.model.operations import CreateIndex, operation_name
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import apply, needed_version
 from lancewood.rules.columns import ColumnWatch
@@ -78,7 +80,7 @@ class _Draft:
 
 
 def commit(
-    store: Store,
+    place: Place,
     base: Manifest,
     scheme: NamingScheme,
     transaction: Transaction,
@@ -98,14 +100,14 @@ def commit(
     check_writable(base)
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(
-            f"version {base.version} is detached: it is beside the history of {store.uri}, and "
+            f"version {base.version} is detached: it is beside the history of {place.uri}, and "
             "nothing can follow it there; write to latest()"
         )
-    policy.publisher.check_trust(store)
-    attempt = _Attempt(store, scheme, transaction, policy, base)
+    policy.publisher.check_trust(place.store)
+    attempt = _Attempt(place, scheme, transaction, policy, base)
     done = attempt.run()
-    if policy.publisher.follows_newest and _reads_hints(store):
-        _leave_hint(store, done.version)
+    if policy.publisher.follows_newest and _reads_hints(place.store):
+        _leave_hint(place.store, done.version)
     return done
 
 
@@ -114,21 +116,26 @@ class _Attempt:
 
     def __init__(
         self,
-        store: Store,
+        place: Place,
         scheme: NamingScheme,
         transaction: Transaction,
         policy: CommitPolicy,
         base: Manifest,
     ) -> None:
-        self._store = store
+        self._place = place
+        self._store = place.store
         self._scheme = scheme
         self._policy = policy
         self._whole = transaction
         self._encoded: tuple[Transaction, bytes] | None = None
         self._steps = list(transaction.steps())
-        self._newest = base
+        self._base = self._newest = base
         self._columns = ColumnWatch(base.fields, transaction.operations)
         self._landed: list[Version] = []
+        self._must_rebase = False
+        """Whether somebody changed a fragment that we change, too."""
+        self._noted: set[str] = set()
+        """The transaction files that were written."""
         self._is_known = False
         """Whether the base was found to be the version that was read."""
         self._is_long = base.sighting is not None
@@ -160,8 +167,7 @@ class _Attempt:
         """Whether all drafts became visible; the first that does not is the last to be tried."""
         for draft in drafts:
             version = draft.manifest.version
-            if draft.step.uuid != self._whole.uuid:
-                self._write_transaction(draft.step)
+            self._write_transaction(draft.step)
             outcome = self._policy.publisher.publish(self._store, version, self._scheme, draft.data)
             if outcome is PutOutcome.EXISTS:
                 return False
@@ -181,9 +187,22 @@ class _Attempt:
         for step in self._steps:
             if step.uuid != self._whole.uuid:
                 step = step.rebased(newest.version)
+            elif self._must_rebase:
+                step = self._rebased(newest, step)
             newest, data = self._build(newest, step)
             drafts.append(_Draft(newest, data, step))
         return drafts
+
+    def _rebased(self, newest: Manifest, step: Transaction) -> Transaction:
+        try:
+            return rebase_rows(self._place, self._base, newest, step)
+        except RetryableConflictError as conflict:
+            raise RetryableConflictError(
+                f"{_what([step])} built on version {step.read_version} of {self._store.uri} meets "
+                f"what landed up to version {newest.version}: {conflict.message}; run it again on "
+                f"version {newest.version}",
+                **{**conflict.facts, "version": newest.version, "landed": self._landed},
+            ) from conflict
 
     def _build(self, newest: Manifest, step: Transaction) -> tuple[Manifest, bytes]:
         needed = needed_version(step)
@@ -204,7 +223,9 @@ class _Attempt:
 
     def _write_transaction(self, step: Transaction) -> None:
         name = transaction_name(step.read_version, step.uuid)
-        self._store.put(transaction_key(name), self._encode(step))
+        if name not in self._noted:
+            self._store.put(transaction_key(name), self._encode(step))
+            self._noted.add(name)
 
     def _encode(self, step: Transaction) -> bytes:
         """The bytes of a step; those of the last one are kept, for it is built again and again."""
@@ -291,10 +312,22 @@ class _Attempt:
             )
         columns = [self._columns.see(each) for each in theirs.operations]
         verdict = severest([judge(mine, theirs), *columns])
+        if verdict.outcome is Outcome.REBASE and len(self._steps) == 1:
+            self._rebase(theirs)
+            return
         conflict = _conflict(self._store, mine, theirs, verdict, version, newest or version)
         if conflict is not None:
             conflict.facts["landed"] = self._landed
             raise conflict
+
+    def _rebase(self, theirs: Transaction) -> None:
+        """Make our only step follow theirs: at once, or when the newest version is known."""
+        (step,) = self._steps
+        if isinstance(step.operation, CreateIndex):
+            changed = rebase_index(step.operation, theirs.operation)
+            self._steps = [replace(step, operations=(changed,))]
+        else:
+            self._must_rebase = True
 
 
 def _conflict(
@@ -312,7 +345,7 @@ def _conflict(
         f"{', '.join(map(operation_name, mine.operations))} built on version {mine.read_version} "
         f"of {store.uri} meets {met} in version {version}: {verdict.reason}"
     )
-    if verdict.outcome is Outcome.RETRY:
+    if verdict.outcome is not Outcome.INCOMPATIBLE:
         return RetryableConflictError(
             f"{text}; run it again on version {look_at}", version=version, operation=met
         )

@@ -11,10 +11,10 @@ from pyroaring import BitMap
 
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.place import Place
+from lancewood.engine.vectors import load_deletions
 from lancewood.engine.versions import load_as_of, load_manifest, load_version
 from lancewood.errors import InvalidInputError, NotFoundError, found_in
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.deletion import decode_deletions
 from lancewood.format.layout import NamingScheme
 from lancewood.format.schema import decode_schema
 from lancewood.model.fragment import Fragment
@@ -41,6 +41,11 @@ class Snapshot:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, derived={})
 
+    def bare(self) -> Snapshot:
+        """The same version without its fragments: small enough to be sent to every task, whose
+        own fragments travel with it."""
+        return Snapshot(self.place, self.manifest.bare(), self.scheme)
+
     @cached_property
     def schema(self) -> Schema:
         """The tree of fields; raises FormatError if it is not one."""
@@ -55,32 +60,14 @@ class Snapshot:
 
     def deletions(self, fragment: Fragment) -> BitMap | None:
         """The deleted offsets of a fragment; None where nothing is deleted."""
-        deletion = fragment.deletion_file
-        found = self.place.deletion_file(self.manifest, fragment)
-        if deletion is None or found is None:
-            return None
-        home, key = found
-        path = f"{home.uri}/{key}"
-        try:
-            data = home.get(key)
-        except NotFoundError as cause:
-            raise NotFoundError(
-                f"{path}, the deletion file of fragment {fragment.id}, is missing", file=path
-            ) from cause
-        return decode_deletions(
-            data,
-            deletion.is_bitmap,
-            path=path,
-            physical_rows=fragment.physical_rows,
-            expected=deletion.num_deleted_rows or None,
-        )
+        return load_deletions(self.place, self.manifest, fragment)
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""
         base = self.manifest
         if transaction.read_version != base.version:
             base = self._read_version(transaction)
-        done = commit(self.place.store, base, self.scheme, transaction, policy)
+        done = commit(self.place, base, self.scheme, transaction, policy)
         after = Snapshot(self.place, done, self.scheme)
         if self._same_schema(after):
             after.__dict__.update({k: v for k, v in self.__dict__.items() if k in _SCHEMA_CACHES})

@@ -1,0 +1,26 @@
+"""Marking rows of a fragment as deleted: a new deletion file beside the fragment's data.
+
+The file lists all deleted rows, those of the file before it included, and lies under the table's
+own root wherever the data is. Nothing refers to it until a commit does.
+"""
+
+from __future__ import annotations
+
+from pyroaring import BitMap
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.vectors import deletion_key, write_deletions
+from lancewood.model.fragment import Fragment
+
+__all__ = ["deletion_key", "mark_deleted", "write_deletions"]
+
+
+def mark_deleted(snapshot: Snapshot, fragment: Fragment, offsets: BitMap) -> Fragment | None:
+    """The fragment with these rows deleted as well; None if none is left, and nothing is written.
+
+    ``offsets`` are physical. Raises FormatError where the manifest does not say how many rows
+    there are, or an offset lies beyond them.
+    """
+    before = snapshot.deletions(fragment)
+    deleted = offsets if before is None else offsets | before
+    return write_deletions(snapshot.place.store, snapshot.manifest.version, fragment, deleted)

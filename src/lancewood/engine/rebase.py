@@ -1,0 +1,133 @@
+"""Building a transaction anew on a newer version, where only a look at rows tells if it may be.
+
+Two writers that took different rows out of one fragment are both right: the fragment loses the rows
+of both. That needs their deletion files, so it is the engine's. Nothing here judges operations
+(``rules.conflicts``) or changes what is visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pyroaring import BitMap
+
+from lancewood.engine.place import Place
+from lancewood.engine.vectors import load_deletions, write_deletions
+from lancewood.errors import RetryableConflictError
+from lancewood.format.deletion import BITMAP
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import CreateIndex, Delete, Operation, Update
+from lancewood.model.transaction import Transaction
+from lancewood.rules.conflicts import touched_fragments
+
+
+def rebase_rows(
+    place: Place, base: Manifest, newest: Manifest, transaction: Transaction
+) -> Transaction:
+    """A Delete or Update that was built on ``base``, as it looks on ``newest``.
+
+    Raises RetryableConflictError if a row was taken out by both, or more than rows was changed.
+    """
+    operation = transaction.operation
+    assert isinstance(operation, Delete | Update)
+    rebase = _RowRebase(place, base, newest, operation)
+    rebase.check_removed()
+    done = [rebase.rebased(each) for each in operation.updated_fragments]
+    kept = tuple(each for each in done if each is not None)
+    emptied = tuple(
+        image.id
+        for image, each in zip(operation.updated_fragments, done, strict=True)
+        if each is None
+    )
+    changed: Operation
+    if isinstance(operation, Delete):
+        removed = (*operation.deleted_fragment_ids, *emptied)
+        changed = replace(operation, updated_fragments=kept, deleted_fragment_ids=removed)
+    else:
+        removed = (*operation.removed_fragment_ids, *emptied)
+        changed = replace(operation, updated_fragments=kept, removed_fragment_ids=removed)
+    return replace(transaction, operations=(changed,), read_version=newest.version)
+
+
+def rebase_index(mine: CreateIndex, theirs: Operation) -> CreateIndex:
+    """New indices no longer answer for fragments whose indexed columns were rewritten meanwhile."""
+    assert isinstance(theirs, Update)
+    modified, gone = frozenset(theirs.fields_modified), BitMap(touched_fragments(theirs))
+    return replace(
+        mine,
+        new_indices=tuple(
+            each.covering(each.fragments - gone) if each.touches(modified) else each
+            for each in mine.new_indices
+        ),
+    )
+
+
+class _RowRebase:
+    def __init__(
+        self, place: Place, base: Manifest, newest: Manifest, operation: Delete | Update
+    ) -> None:
+        self._place = place
+        self._base = base
+        self._newest = newest
+        self._operation = operation
+
+    def check_removed(self) -> None:
+        """A fragment that we remove as a whole must be as it was."""
+        operation = self._operation
+        removed: Iterable[FragmentId]
+        if isinstance(operation, Delete):
+            removed = operation.deleted_fragment_ids
+        else:
+            removed = operation.removed_fragment_ids
+        for each in removed:
+            then, now = self._base.fragment(each), self._now(each)
+            if then.deletion_file != now.deletion_file or then.files != now.files:
+                raise _conflict(each, "it was changed, and this operation removes it")
+
+    def rebased(self, image: Fragment) -> Fragment | None:
+        """Our image of a fragment, on the newest version; None if no row is left."""
+        then, now = self._base.fragment(image.id), self._now(image.id)
+        if then.files != now.files and _is_more_than_dropped_columns(then, now):
+            raise _conflict(image.id, "its columns have other files now")
+        if then.deletion_file == now.deletion_file:
+            return image
+        before = self._deletions(self._base, then)
+        theirs = self._deletions(self._newest, now) - before
+        deleted = self._deletions(self._newest, image) - before
+        affected = deleted | self._rewritten(image)
+        if not affected.isdisjoint(theirs):
+            row = (affected & theirs).min()
+            raise _conflict(image.id, f"both change its row {row}")
+        if not deleted:
+            return image.with_deletion_file(now.deletion_file)
+        return write_deletions(
+            self._place.store, self._newest.version, image, deleted | theirs | before, BITMAP
+        )
+
+    def _rewritten(self, image: Fragment) -> BitMap:
+        """The rows whose columns we wrote anew."""
+        operation = self._operation
+        if not isinstance(operation, Update) or not operation.rewrites_columns:
+            return BitMap()
+        known = operation.updated_offsets.get(image.id)
+        return BitMap(range(image.physical_rows)) if known is None else known
+
+    def _now(self, fragment_id: FragmentId) -> Fragment:
+        if self._newest.position_of(fragment_id) is None:
+            raise _conflict(fragment_id, "it was removed")
+        return self._newest.fragment(fragment_id)
+
+    def _deletions(self, manifest: Manifest, fragment: Fragment) -> BitMap:
+        return load_deletions(self._place, manifest, fragment) or BitMap()
+
+
+def _is_more_than_dropped_columns(then: Fragment, now: Fragment) -> bool:
+    kept = {each.path for each in now.files}
+    return now.files != tuple(each for each in then.files if each.path in kept)
+
+
+def _conflict(fragment_id: FragmentId, why: str) -> RetryableConflictError:
+    return RetryableConflictError(f"fragment {fragment_id}: {why}", fragment=fragment_id)
