@@ -19,10 +19,11 @@ MAY_IMPORT = {
     "rules": "model proto",
     "data": "model format store expr",
     "engine": "proto model format rules store data expr",
-    "table": "model store data engine",
-    "spark": "model engine table",
-    "cli": "model store format engine table",
-    "testing": "proto model format store engine table",
+    "jobs": "proto model format rules store data expr engine",
+    "table": "model store data engine jobs",
+    "spark": "model engine jobs table",
+    "cli": "model store format engine jobs table",
+    "testing": "proto model format store engine jobs table",
 }
 EVERYONE = {"errors", "version"}
 CODEC_ROOM = "data"

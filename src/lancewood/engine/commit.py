@@ -15,7 +15,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lancewood.engine.place import Place
 from lancewood.engine.publish import Publisher, PutIfAbsent
@@ -31,6 +31,7 @@ from lancewood.errors import (
     CommitUnknownError,
     ConflictError,
     IncompatibleConflictError,
+    IntegrityError,
     InvalidInputError,
     LancewoodError,
     NotFoundError,
@@ -41,6 +42,7 @@ from lancewood.format.layout import (
     HINT_KEY,
     VERSIONS_DIR,
     NamingScheme,
+    manifest_key,
     transaction_key,
     transaction_name,
 )
@@ -52,8 +54,10 @@ from lancewood.model.operations import CreateIndex, operation_name
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import apply, needed_version
 from lancewood.rules.columns import ColumnWatch
-from lancewood.rules.conflicts import Outcome, Verdict, judge, severest
+from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_writable
+from lancewood.rules.lists import check_list
+from lancewood.rules.verdicts import Outcome, Verdict, severest
 from lancewood.store.base import PutOutcome, Store
 from lancewood.version import LIBRARY, RELEASE
 
@@ -98,6 +102,7 @@ def commit(
     """
     policy = policy or CommitPolicy()
     check_writable(base)
+    check_list(transaction.operations)
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(
             f"version {base.version} is detached: it is beside the history of {place.uri}, and "
@@ -133,7 +138,7 @@ class _Attempt:
         self._columns = ColumnWatch(base.fields, transaction.operations)
         self._landed: list[Version] = []
         self._must_rebase = False
-        """Whether somebody changed a fragment that we change, too."""
+        """Whether somebody changed a fragment that we change, too, or index."""
         self._noted: set[str] = set()
         """The transaction files that were written."""
         self._is_known = False
@@ -172,9 +177,32 @@ class _Attempt:
             if outcome is PutOutcome.EXISTS:
                 return False
             self._has_landed(draft.manifest)
+            self._check_source(draft)
         if drafts and self._is_long and self._policy.publisher.follows_newest:
             self._newest.sighting = take_sighting(self._store, self._newest.version)
         return True
+
+    def _check_source(self, draft: _Draft) -> None:
+        """Raises IntegrityError if the older version that this one was made of is gone.
+
+        A cleanup that began before may have taken its files for those of a version that nobody
+        needs. As long as its manifest is there, it has not.
+        """
+        source = needed_version(draft.step)
+        if source is None and not self._policy.publisher.follows_newest:
+            source = self._base.version
+        if not source or is_detached(source):
+            return
+        try:
+            self._store.head(manifest_key(source, self._scheme))
+        except NotFoundError as cause:
+            version = draft.manifest.version
+            raise IntegrityError(
+                f"version {version} of {self._store.uri} was made of version {source} while a "
+                "cleanup removed that, and files of it may be gone; verify() tells, and restoring "
+                "the version before goes back",
+                version=version,
+            ) from cause
 
     def _has_landed(self, manifest: Manifest) -> None:
         self._newest = manifest
@@ -194,6 +222,8 @@ class _Attempt:
         return drafts
 
     def _rebased(self, newest: Manifest, step: Transaction) -> Transaction:
+        if isinstance(step.operation, CreateIndex):
+            return rebase_index(self._base, newest, step)
         try:
             return rebase_rows(self._place, self._base, newest, step)
         except RetryableConflictError as conflict:
@@ -313,21 +343,12 @@ class _Attempt:
         columns = [self._columns.see(each) for each in theirs.operations]
         verdict = severest([judge(mine, theirs), *columns])
         if verdict.outcome is Outcome.REBASE and len(self._steps) == 1:
-            self._rebase(theirs)
+            self._must_rebase = True
             return
         conflict = _conflict(self._store, mine, theirs, verdict, version, newest or version)
         if conflict is not None:
             conflict.facts["landed"] = self._landed
             raise conflict
-
-    def _rebase(self, theirs: Transaction) -> None:
-        """Make our only step follow theirs: at once, or when the newest version is known."""
-        (step,) = self._steps
-        if isinstance(step.operation, CreateIndex):
-            changed = rebase_index(step.operation, theirs.operation)
-            self._steps = [replace(step, operations=(changed,))]
-        else:
-            self._must_rebase = True
 
 
 def _conflict(

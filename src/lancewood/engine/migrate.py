@@ -60,7 +60,9 @@ def migrate_names(store: Store, on_progress: Progress | None = None) -> Migrated
     leaves all versions in place; run it again.
     """
     if not any(parse_manifest_name(name) for name in store.names(VERSIONS_DIR)):
-        raise NotFoundError(f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest")
+        raise NotFoundError(
+            f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
+        )
     PutIfAbsent().check_trust(store)
     told = on_progress or (lambda done: None)
     renamed = {

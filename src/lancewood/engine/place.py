@@ -13,9 +13,17 @@ from urllib.parse import unquote
 
 from lancewood.errors import FormatError, InvalidInputError, found_in
 from lancewood.format.deletion import deletion_file_name
-from lancewood.format.layout import DATA_DIR, DELETIONS_DIR, check_file_name, find_base, key_in_base
+from lancewood.format.layout import (
+    DATA_DIR,
+    DELETIONS_DIR,
+    INDICES_DIR,
+    check_file_name,
+    find_base,
+    key_in_base,
+)
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId
+from lancewood.model.index import Index
 from lancewood.model.manifest import ManifestHead
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store, check_key
@@ -54,6 +62,13 @@ class Place:
         )
         base = self._base(head, deletion.base_id)
         return self._home(base), key_in_base(base, DELETIONS_DIR, name)
+
+    def index_directory(self, head: ManifestHead, index: Index) -> tuple[Store, str]:
+        """The store and the directory that hold the files of an index."""
+        with found_in(head.name):
+            name = str(index.uuid)
+        base = self._base(head, index.base_id)
+        return self._home(base), key_in_base(base, INDICES_DIR, name)
 
     def foreign_file(self, head: ManifestHead, uri: str, base_id: BaseId) -> tuple[Store, str]:
         """The store and key of a file that is not the table's: a blob that was left where it was.

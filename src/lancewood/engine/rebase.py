@@ -17,11 +17,11 @@ from lancewood.engine.vectors import load_deletions, write_deletions
 from lancewood.errors import RetryableConflictError
 from lancewood.format.deletion import BITMAP
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId
+from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import CreateIndex, Delete, Operation, Update
 from lancewood.model.transaction import Transaction
-from lancewood.rules.conflicts import touched_fragments
+from lancewood.rules.indices import changed_fields, uncovered, with_relatives
 
 
 def rebase_rows(
@@ -52,17 +52,21 @@ def rebase_rows(
     return replace(transaction, operations=(changed,), read_version=newest.version)
 
 
-def rebase_index(mine: CreateIndex, theirs: Operation) -> CreateIndex:
-    """New indices no longer answer for fragments whose indexed columns were rewritten meanwhile."""
-    assert isinstance(theirs, Update)
-    modified, gone = frozenset(theirs.fields_modified), BitMap(touched_fragments(theirs))
-    return replace(
-        mine,
-        new_indices=tuple(
-            each.covering(each.fragments - gone) if each.touches(modified) else each
-            for each in mine.new_indices
-        ),
-    )
+def rebase_index(base: Manifest, newest: Manifest, transaction: Transaction) -> Transaction:
+    """New indices no longer answer for fragments whose indexed columns were rewritten meanwhile:
+    those that come from other files than in the version that was indexed."""
+    operation = transaction.operation
+    assert isinstance(operation, CreateIndex)
+    then = {each.id: each for each in base.fragments}
+    rewritten: dict[frozenset[FieldId], list[FragmentId]] = {}
+    for now in newest.fragments:
+        before = then.get(now.id)
+        if before is not None and before.message.files != now.message.files:
+            rewritten.setdefault(changed_fields(before, now), []).append(now.id)
+    indices = operation.new_indices
+    for fields, fragments in rewritten.items():
+        indices = uncovered(indices, fragments, with_relatives(newest.fields, fields))
+    return replace(transaction, operations=(replace(operation, new_indices=indices),))
 
 
 class _RowRebase:

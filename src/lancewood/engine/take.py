@@ -38,7 +38,7 @@ def take_positions(
 
     Raises InvalidInputError for a position that the table does not have.
     """
-    asked = _numbers(positions, "positions")
+    asked = as_numbers(positions, "positions")
     fragments = snapshot.manifest.fragments
     live = snapshot.manifest.rows_by_fragment
     if live is None:
@@ -64,7 +64,7 @@ def take_row_ids(
 
     Raises NotFoundError for an id that no live row has.
     """
-    wanted = _numbers(row_ids, "row_ids")
+    wanted = as_numbers(row_ids, "row_ids")
     if snapshot.manifest.has_stable_row_ids:
         positions = positions_of(snapshot, wanted)
         _check_found(snapshot, wanted[positions < 0])
@@ -169,7 +169,7 @@ def _live_rows(snapshot: Snapshot, fragment: Fragment) -> int:
     return reader.physical_rows() - len(RowFacts(snapshot, fragment).deleted)
 
 
-def _numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
+def as_numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
     """Whole numbers from 0, as an array; raises InvalidInputError for others."""
     if isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
         numbers = np.asarray(values)

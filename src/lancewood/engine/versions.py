@@ -180,7 +180,9 @@ def require_newest(store: Store) -> Newest:
 
 
 def _no_table(store: Store) -> NotFoundError:
-    return NotFoundError(f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest")
+    return NotFoundError(
+        f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
+    )
 
 
 def _load_by_listing(store: Store, version: Version) -> tuple[Manifest, NamingScheme]:

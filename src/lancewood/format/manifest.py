@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 from lancewood.errors import FormatError
 from lancewood.format.manifest_file import encode_manifest_file
-from lancewood.model.fragment import Fragment
-from lancewood.model.ids import Version
+from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import Manifest, peek_fragment_id
 from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.proto import table_pb2
 
 INLINE_TRANSACTION_LIMIT = 64 * 1024
 """A larger transaction stays in its own file only: inline it would double the manifest."""
+
+_FEW = 32
+"""Up to so many fragments are taken out of the list one by one; each costs a move of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +76,10 @@ def _change_fragments(message: table_pb2.Manifest, source: Manifest, patch: Mani
         del message.fragments[:]
     elif patch.live_fields is not None:
         live = patch.live_fields
-        message.fragments[:] = list(source.map_fragments(lambda each: _without_dead(each, live)))
+        kept = source.map_fragments(lambda each: each.without_dead_files(live))
+        message.fragments[:] = list(kept)
     if patch.replace or patch.remove:
-        positions = {}
-        for fragment_id in (*patch.replace, *patch.remove):
-            position = source.position_of(fragment_id)
-            if position is None:
-                raise FormatError(
-                    f"fragment {fragment_id} is not part of version {source.version}",
-                    fragment=fragment_id,
-                )
-            positions[position] = fragment_id
-        for position, fragment_id in sorted(positions.items(), reverse=True):
-            if fragment_id in patch.remove:
-                del message.fragments[position]
-            else:
-                changed = patch.replace[fragment_id]
-                message.fragments[position] = changed.message.SerializeToString()
+        _replace_fragments(message, source, patch)
     in_order = True
     for each in patch.add:
         if message.fragments:
@@ -101,9 +90,28 @@ def _change_fragments(message: table_pb2.Manifest, source: Manifest, patch: Mani
         message.fragments.sort(key=lambda raw: peek_fragment_id(raw, source.name))
 
 
-def _without_dead(fragment: Fragment, live: frozenset[int]) -> Fragment:
-    files = [each for each in fragment.files if not live.isdisjoint(each.fields)]
-    return fragment if len(files) == len(fragment.files) else fragment.with_files(files)
+def _replace_fragments(message: table_pb2.Manifest, source: Manifest, patch: ManifestPatch) -> None:
+    source.expect_lookups(len(patch.replace) + len(patch.remove))
+    for fragment_id, changed in patch.replace.items():
+        if fragment_id not in patch.remove:
+            position = _position(source, fragment_id)
+            message.fragments[position] = changed.message.SerializeToString()
+    gone = {_position(source, each) for each in patch.remove}
+    if len(gone) <= _FEW:
+        for position in sorted(gone, reverse=True):
+            del message.fragments[position]
+    else:
+        kept = [raw for at, raw in enumerate(message.fragments) if at not in gone]
+        message.fragments[:] = kept
+
+
+def _position(source: Manifest, fragment_id: FragmentId) -> int:
+    position = source.position_of(fragment_id)
+    if position is None:
+        raise FormatError(
+            f"fragment {fragment_id} is not part of version {source.version}", fragment=fragment_id
+        )
+    return position
 
 
 def _change_head(message: table_pb2.Manifest, changes: HeadChanges) -> None:

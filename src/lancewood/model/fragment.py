@@ -6,7 +6,7 @@ touch, unknown fields included, is carried over unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -242,12 +242,26 @@ class Fragment:
         copy.files.extend(each.message for each in files)
         return Fragment(copy)
 
-    def with_columns(self, file: DataFile) -> Fragment:
+    def with_columns(self, file: DataFile, parents: Iterable[FieldId] = ()) -> Fragment:
         """The same fragment with columns in a new file: where an older one holds them it gets
-        tombstones, and goes if nothing else is in it."""
-        replaced = frozenset(file.fields)
+        tombstones, and goes if nothing else is in it.
+
+        ``parents`` are structs and lists that are in the new file as a whole: a 2.0 file lists
+        them beside their leaves, and would go on to tell which of them are null.
+        """
+        replaced = frozenset((*file.fields, *parents))
         older = [each.without(replaced) for each in self.files]
         return self.with_files([*(each for each in older if not each.is_dead), file])
+
+    def without_dead_files(self, live: frozenset[FieldId]) -> Fragment:
+        """The same fragment without files that hold none of the live fields; pylance takes one
+        for damage."""
+        if not any(live.isdisjoint(each.fields) for each in self.message.files):
+            return self
+        known = live | frozenset(LINEAGE_FIELDS.values())
+        return self.with_files(
+            [each for each in self.files if not known.isdisjoint(each.message.fields)]
+        )
 
     def with_lineage(
         self,

@@ -97,3 +97,8 @@ class RewrittenIndex:
     """An index whose content was rewritten together with the fragments it covers."""
 
     message: transaction_pb2.Transaction.Rewrite.RewrittenIndex
+
+    @property
+    def old_uuid(self) -> bytes:
+        """What it was called before."""
+        return self.message.old_id.uuid

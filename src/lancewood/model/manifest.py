@@ -39,6 +39,8 @@ _DECODED = frozenset(
     {"indices", "fragments", "rows_by_fragment", "sighting", "_positions", "_is_sorted"}
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOOKUPS_WORTH_DECODING = 16
+"""So many times a lookup by halving is dearer than decoding one fragment with all the others."""
 
 
 class ManifestHead:
@@ -222,10 +224,19 @@ class Manifest(ManifestHead):
             raise NotFoundError(
                 f"fragment {fragment_id} not found in version {self.version}", fragment=fragment_id
             )
+        if "fragments" in self.__dict__:
+            return self.fragments[position]
         return Fragment(decode_fragment(self.message.fragments[position], self.name))
+
+    def expect_lookups(self, count: int) -> None:
+        """Decode all fragments now if so many are going to be looked for one by one."""
+        if count * _LOOKUPS_WORTH_DECODING > self.fragment_count:
+            _ = self._positions
 
     def position_of(self, fragment_id: FragmentId) -> int | None:
         """Where the fragment stands in the list: by halving, since writers keep it sorted."""
+        if "_positions" in self.__dict__:
+            return self._positions.get(fragment_id)
         raw = self.message.fragments
         low, high = 0, len(raw)
         while low < high:

@@ -289,6 +289,13 @@ class RowVersions(_Runs):
         what = "row version sequence"
         message = rowids_pb2.RowDatasetVersionSequence()
         parse_sequence(message, data, what)
+        if len(message.runs) == 1:
+            (only,) = message.runs
+            count = decode_span(only.span, what)
+            check_total(what, count, check_length)
+            made = cls._single(only.version, count)
+            made._encoded = bytes(data)
+            return made
         counts = [decode_span(each.span, what) for each in message.runs]
         check_total(what, sum(counts), check_length)
         versions = np.array([each.version for each in message.runs], dtype=np.uint64)

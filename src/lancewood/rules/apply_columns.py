@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import DataReplacement, FieldMessages, Merge, Project, Replacement
 from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.rowids import RowVersions
-from lancewood.rules.indices import Indices, on_live_fields, uncovered, with_relatives
+from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
 from lancewood.rules.numbering import check_field_ids, field_mark
 from lancewood.rules.patching import make_patch
 
@@ -26,6 +26,8 @@ def apply_project(manifest: Manifest, operation: Project) -> ManifestPatch:
         max_allocated_field_id=field_mark(manifest, operation.fields),
     )
     gone = _ids(manifest.fields) - live
+    if gone:
+        _check_files_are_left(manifest, live)
     return make_patch(manifest, changes, live_fields=live if gone else None)
 
 
@@ -36,6 +38,7 @@ def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
     images = _images(manifest, operation.fragments)
     indices = on_live_fields(manifest.indices, new)
     stamps: dict[int, RowVersions] = {}
+    rewritten: dict[frozenset[FieldId], list[FragmentId]] = {}
     changed = {}
     for now, image in zip(manifest.fragments, images, strict=True):
         if now.message.files == image.message.files:
@@ -47,9 +50,10 @@ def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
                 stamps[rows] = RowVersions.uniform(manifest.version + 1, rows)
             fragment = fragment.stamped(stamps[rows])
         changed[now.id] = fragment
-        rewritten = _changed_fields(now, image)
-        if indices and rewritten:
-            indices = _without(indices, manifest, now.id, rewritten)
+        if indices:
+            rewritten.setdefault(changed_fields(now, image), []).append(now.id)
+    for fields, fragments in rewritten.items():
+        indices = uncovered(indices, fragments, with_relatives(manifest.fields, fields))
     changes = HeadChanges(
         fields=operation.fields,
         schema_metadata=operation.schema_metadata,
@@ -61,19 +65,35 @@ def apply_merge(manifest: Manifest, operation: Merge) -> ManifestPatch:
 
 def apply_data_replacement(manifest: Manifest, operation: DataReplacement) -> ManifestPatch:
     """Whole columns of some fragments come from other files from now on."""
+    manifest.expect_lookups(len(operation.replacements))
     _check_replacements(manifest, operation.replacements)
-    indices = manifest.indices
+    live = _ids(manifest.fields)
+    written = frozenset(
+        number for each in operation.replacements for number in each.new_file.fields
+    )
+    parents = _whole_parents(manifest.fields, written)
     changed = {}
     for each in operation.replacements:
         now = manifest.fragment(each.fragment_id)
-        fragment = _with_file(now, each.new_file)
+        fragment = _with_file(now, each.new_file, parents).without_dead_files(live)
         if manifest.has_stable_row_ids:
             stamp = RowVersions.uniform(manifest.version + 1, now.physical_rows)
             fragment = fragment.stamped(stamp)
         changed[now.id] = fragment
-        indices = _without(indices, manifest, now.id, frozenset(each.new_file.fields))
+    indices = uncovered(manifest.indices, changed, with_relatives(manifest.fields, written))
     changes = HeadChanges(indices=None if indices == manifest.indices else indices)
     return make_patch(manifest, changes, changed=changed)
+
+
+def _check_files_are_left(manifest: Manifest, live: frozenset[FieldId]) -> None:
+    """A fragment without a file cannot be read, by pylance not even counted."""
+    for each in manifest.fragments:
+        if all(live.isdisjoint(file.fields) for file in each.message.files):
+            raise RetryableConflictError(
+                f"fragment {each.id} has none of the columns that stay, and would have no file "
+                "left; run it again on the newest version, and write it one",
+                fragment=each.id,
+            )
 
 
 def _images(manifest: Manifest, images: Sequence[Fragment]) -> Sequence[Fragment]:
@@ -105,28 +125,25 @@ def _check_replacements(manifest: Manifest, replacements: Sequence[Replacement])
             raise InvalidInputError(f"no field has the id {unknown[0]}")
 
 
-def _with_file(fragment: Fragment, new: DataFile) -> Fragment:
+def _whole_parents(fields: FieldMessages, leaves: frozenset[FieldId]) -> frozenset[FieldId]:
+    """The structs and lists of which every leaf is among those given."""
+    inner = {each.parent_id for each in fields}
+    outside = {each.id for each in fields if each.id not in inner and each.id not in leaves}
+    for each in reversed(fields):  # children come after their parents
+        if each.id in outside and each.parent_id >= 0:
+            outside.add(each.parent_id)
+    return frozenset(FieldId(each) for each in inner if each >= 0 and each not in outside)
+
+
+def _with_file(fragment: Fragment, new: DataFile, parents: frozenset[FieldId]) -> Fragment:
     """The new file in the place of one that holds the same, else beside the others."""
     for at, each in enumerate(fragment.files):
         if each.fields == new.fields and each.version == new.version:
             files = list(fragment.files)
             files[at] = new
             return fragment.with_files(files)
-    return fragment.with_columns(new)
-
-
-def _without(
-    indices: Indices, manifest: Manifest, fragment: FragmentId, fields: frozenset[FieldId]
-) -> Indices:
-    return uncovered(indices, [fragment], with_relatives(manifest.fields, fields))
+    return fragment.with_columns(new, parents)
 
 
 def _ids(fields: FieldMessages) -> frozenset[FieldId]:
     return frozenset(FieldId(each.id) for each in fields)
-
-
-def _changed_fields(fragment: Fragment, other: Fragment) -> frozenset[FieldId]:
-    """The columns that two states of one fragment do not read from the same file."""
-    before = {number: file.path for file in fragment.files for number in file.fields if number >= 0}
-    after = {number: file.path for file in other.files for number in file.fields if number >= 0}
-    return frozenset(each for each, path in before.items() if after.get(each) != path)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyroaring import BitMap
 
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId
+from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Delete, Rewrite, RewriteGroup, Update
 from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.rules.indices import (
+    Indices,
+    changed_fields,
     check_no_fragment_reuse,
     uncovered,
     with_moved_rows,
@@ -28,6 +30,7 @@ _FIRST_VERSION = 1
 
 def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
     """Fragments get their new deletion files, or go."""
+    manifest.expect_lookups(len(operation.updated_fragments))
     return make_patch(
         manifest,
         HeadChanges(),
@@ -38,6 +41,7 @@ def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
 
 def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
     """Rows are deleted where they were and stand in new fragments, or columns have new files."""
+    manifest.expect_lookups(len(operation.updated_fragments))
     if operation.rewrites_columns:
         changed = {
             each.id: _with_new_files(manifest, each, operation)
@@ -51,8 +55,7 @@ def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
     )
     indices = manifest.indices
     if operation.rewrites_columns:
-        modified = with_relatives(manifest.fields, operation.fields_modified)
-        indices = uncovered(indices, changed, modified)
+        indices = _without_rewritten(manifest, changed, operation.fields_modified)
     elif manifest.has_stable_row_ids and operation.fields_for_preserving_frag_bitmap:
         written = operation.fields_for_preserving_frag_bitmap
         moved_only = [
@@ -82,6 +85,7 @@ def apply_rewrite(manifest: Manifest, operation: Rewrite) -> ManifestPatch:
     if operation.rewritten_indices:
         raise UnsupportedError("Lancewood does not commit indices that were rewritten")
     check_no_fragment_reuse(manifest.indices, "a compaction")
+    manifest.expect_lookups(sum(len(each.old_fragments) for each in operation.groups))
     added: list[Fragment] = []
     remove: set[FragmentId] = set()
     groups = []
@@ -114,11 +118,10 @@ def _with_deletions(manifest: Manifest, images: Iterable[Fragment]) -> dict[Frag
 
 def _with_new_files(manifest: Manifest, image: Fragment, operation: Update) -> Fragment:
     """The newest fragment with the files of the image, without columns that were dropped since."""
-    live = {each.id for each in manifest.fields}
+    live = frozenset(FieldId(each.id) for each in manifest.fields)
     now = manifest.fragment(image.id)
-    kept = {each.path for each in now.files}
-    files = [each for each in image.files if each.path in kept or not live.isdisjoint(each.fields)]
-    changed = now.with_files(files).with_deletion_file(image.deletion_file)
+    changed = now.with_files(image.files).with_deletion_file(image.deletion_file)
+    changed = changed.without_dead_files(live)
     if not manifest.has_stable_row_ids:
         return changed
     version, rows = manifest.version + 1, now.physical_rows
@@ -128,6 +131,23 @@ def _with_new_files(manifest: Manifest, image: Fragment, operation: Update) -> F
         before = now.last_updated_at or RowVersions.uniform(_FIRST_VERSION, rows)
         stamped = before.with_value_at(offsets, version)
     return changed.stamped(stamped)
+
+
+def _without_rewritten(
+    manifest: Manifest, changed: Mapping[FragmentId, Fragment], named: Iterable[FieldId]
+) -> Indices:
+    """Indices no longer answer for columns that were written anew: for those that are named, and
+    whatever the files of a fragment tell besides."""
+    indices, written = manifest.indices, frozenset(named)
+    if not indices:
+        return indices
+    by_fields: dict[frozenset[FieldId], list[FragmentId]] = {}
+    for number, each in changed.items():
+        fields = changed_fields(manifest.fragment(number), each) | written
+        by_fields.setdefault(fields, []).append(number)
+    for fields, fragments in by_fields.items():
+        indices = uncovered(indices, fragments, with_relatives(manifest.fields, fields))
+    return indices
 
 
 def _holds_only_moved_rows(fragment: Fragment) -> bool:

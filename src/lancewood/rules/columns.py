@@ -1,19 +1,20 @@
 """Whether rows written under one schema still mean the same under a newer one.
 
-New fragments name their columns by field id. Between the version they were written for and the
-one they land on, a column may have been cast (its name lives on under a new id), or dropped and
-its id handed out again. The conflict matrix looks at one pair of operations at a time and cannot
-see either. Pure.
+New fragments and new indices name their columns by field id. Between the version they were written
+for and the one they land on, a column may have been cast (its name lives on under a new id), or
+dropped and its id handed out again. The conflict matrix looks at one pair of operations at a time
+and cannot see either. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lancewood.model.fragment import DataFile
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.operations import (
     Append,
+    CreateIndex,
     DataReplacement,
     Merge,
     Operation,
@@ -21,28 +22,34 @@ from lancewood.model.operations import (
     Update,
 )
 from lancewood.proto import schema_pb2
-from lancewood.rules.conflicts import COMPATIBLE, Outcome, Verdict
+from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict
 
 
 class ColumnWatch:
-    """Follows the columns of new fragments through the versions that landed meanwhile."""
+    """Follows the columns of new fragments and new indices through the versions that landed
+    meanwhile."""
 
     def __init__(self, fields: Iterable[schema_pb2.Field], mine: Iterable[Operation]) -> None:
-        written = {number for each in mine for file in _new_files(each) for number in file.fields}
-        self._written = {FieldId(each.id): each for each in fields if each.id in written}
+        mine = tuple(mine)
+        self._fragments = {frozenset(_columns(each.files)) for each in _new_fragments(mine)}
+        self._indexed = frozenset(_indexed_fields(mine))
+        used = self._indexed.union(*self._fragments, _columns(_new_files(mine)))
+        self._used = {FieldId(each.id): each for each in fields if each.id in used}
         self._dropped: set[FieldId] = set()
 
     def see(self, theirs: Operation) -> Verdict:
-        """What the next operation, oldest first, means for the columns written."""
-        if not isinstance(theirs, Merge | Project) or not self._written:
+        """What the next operation, oldest first, means for the columns written or indexed."""
+        if not isinstance(theirs, Merge | Project) or not self._used:
             return COMPATIBLE
         now = {FieldId(each.id): each for each in theirs.fields}
         names = {(each.name, each.parent_id) for each in theirs.fields}
-        for number, old in self._written.items():
+        for number, old in self._used.items():
             new = now.get(number)
             if new is None:
                 if (old.name, old.parent_id) in names:
                     return _retry(f"column {old.name!r} was replaced by another of that name")
+                if number in self._indexed:
+                    return _retry(f"the indexed column {old.name!r} was dropped")
                 self._dropped.add(number)
             elif number in self._dropped:
                 return _retry(
@@ -50,17 +57,37 @@ class ColumnWatch:
                 )
             elif new.logical_type != old.logical_type:
                 return _retry(f"column {old.name!r} became {new.logical_type}")
+        if any(each.isdisjoint(now) for each in self._fragments):
+            return _retry("no column is left of a fragment that was written")
         return COMPATIBLE
 
 
-def _new_files(operation: Operation) -> Iterator[DataFile]:
-    """The data files that an operation brings along."""
-    match operation:
-        case Append(fragments=fragments) | Update(new_fragments=fragments):
-            for each in fragments:
-                yield from each.files
-        case DataReplacement(replacements=replacements):
-            yield from (each.new_file for each in replacements)
+def _indexed_fields(mine: Iterable[Operation]) -> Iterator[FieldId]:
+    for operation in mine:
+        if isinstance(operation, CreateIndex):
+            for index in operation.new_indices:
+                yield from index.fields
+                yield from map(FieldId, index.message.covering_fields)
+
+
+def _new_files(mine: Iterable[Operation]) -> Iterator[DataFile]:
+    """Columns for rows that are there already."""
+    for operation in mine:
+        if isinstance(operation, DataReplacement):
+            yield from (each.new_file for each in operation.replacements)
+
+
+def _new_fragments(mine: Iterable[Operation]) -> Iterator[Fragment]:
+    for operation in mine:
+        if isinstance(operation, Append):
+            yield from operation.fragments
+        elif isinstance(operation, Update):
+            yield from operation.new_fragments
+
+
+def _columns(files: Iterable[DataFile]) -> Iterator[FieldId]:
+    for file in files:
+        yield from file.fields
 
 
 def _retry(reason: str) -> Verdict:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pyroaring import BitMap
 
 from lancewood.errors import UnsupportedError
+from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.index import FRAGMENT_REUSE, Index
 from lancewood.proto import schema_pb2
@@ -40,6 +41,19 @@ def with_relatives(
     return frozenset(found | below)
 
 
+def changed_fields(fragment: Fragment, other: Fragment) -> frozenset[FieldId]:
+    """The columns that two states of one fragment do not read from the same file; one that only
+    one of them has at all, and the other as nulls, is among them."""
+    before, after = _files_by_field(fragment), _files_by_field(other)
+    return frozenset(
+        each for each in before.keys() | after.keys() if before.get(each) != after.get(each)
+    )
+
+
+def _files_by_field(fragment: Fragment) -> dict[FieldId, str]:
+    return {number: file.path for file in fragment.files for number in file.fields if number >= 0}
+
+
 def on_live_fields(indices: Indices, live: frozenset[FieldId]) -> Indices:
     """Without the indices of which a column left the schema."""
     return tuple(each for each in indices if live.issuperset(each.fields))
@@ -48,14 +62,21 @@ def on_live_fields(indices: Indices, live: frozenset[FieldId]) -> Indices:
 def uncovered(
     indices: Indices, fragments: Iterable[FragmentId], fields: frozenset[FieldId]
 ) -> Indices:
-    """Indices on one of the fields no longer answer for these fragments."""
+    """Indices on one of the fields no longer answer for these fragments.
+
+    Where pylance deferred their remapping they answer for none: which of the fragments in their
+    bitmaps have become these, only the reader of such an index finds out.
+    """
     gone = BitMap(fragments)
-    return tuple(
-        each.covering(each.fragments - gone)
-        if each.touches(fields) and not each.fragments.isdisjoint(gone)
-        else each
-        for each in indices
-    )
+    is_deferred = bool(gone) and _is_remapping_deferred(indices)
+    changed = []
+    for each in indices:
+        if each.touches(fields):
+            left = BitMap() if is_deferred else each.fragments - gone
+            changed.append(each if left == each.fragments else each.covering(left))
+        else:
+            changed.append(each)
+    return tuple(changed)
 
 
 def with_moved_rows(
@@ -106,8 +127,12 @@ def check_no_fragment_reuse(indices: Indices, doing: str) -> None:
     Their bitmaps then name fragments that no longer exist and are translated when they are read;
     moving rows once more would break the translation.
     """
-    if any(each.name == FRAGMENT_REUSE for each in indices):
+    if _is_remapping_deferred(indices):
         raise UnsupportedError(
             f"{doing} is not possible while the table has the index {FRAGMENT_REUSE} of a "
             "compaction with deferred remapping; let pylance optimise the indices first"
         )
+
+
+def _is_remapping_deferred(indices: Indices) -> bool:
+    return any(each.name == FRAGMENT_REUSE for each in indices)

@@ -1,6 +1,6 @@
 """Which keys an upsert inserted, as its transaction tells: making such a filter, comparing two.
 
-Keys come as 64-bit hashes (``jobs.key_hashes`` makes them); this module knows no values. Forms:
+Keys come as 64-bit hashes (``jobs.merging.key_hashes``); this module knows no values. Forms:
 
     bloom         pylance's own form and size, so that each can prove the other's keys disjoint
     exact         our hashes behind a mark, where the bloom filter would fill up or pylance would
@@ -53,10 +53,16 @@ _MARK = int.from_bytes(b"lwxxh64\0", "little")
 
 
 def make_key_filter(
-    field_ids: Sequence[FieldId], hashes: Hashes, *, is_known_to_pylance: bool
+    field_ids: Sequence[FieldId], hashes: Hashes | None, *, is_known_to_pylance: bool
 ) -> KeyFilter:
-    """The filter of these keys. ``is_known_to_pylance``: it would put such keys into its own."""
+    """The filter of these keys; None are too many of them to be hashed.
+
+    ``is_known_to_pylance``: it would put keys of these types into a filter of its own.
+    """
     made = KeyFilter(field_ids=field_ids)
+    if hashes is None:
+        made.exact.SetInParent()
+        return made
     distinct = np.unique(hashes)
     if is_known_to_pylance and len(distinct) <= MOST_IN_BLOOM:
         made.bloom.bitmap = _bloom_words(distinct).astype("<u4").tobytes()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import InvalidInputError, RetryableConflictError, UnsupportedError
 from lancewood.format.manifest import Stamp, empty_manifest, splice
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
@@ -118,9 +118,17 @@ def test_delete_replaces_and_removes_by_id(table: Manifest) -> None:
 
 
 def test_project_drops_files_that_hold_nothing_any_more(table: Manifest) -> None:
-    wide = after(table, Append((fragment(3, 0), fragment(3, 1))))
+    wide = after(table, Append((fragment(3, 0),)))
+    files = [fragment(3, 0).files[0], fragment(3, 1).files[0]]
+    wide = after(wide, Append((Fragment.make(files, 3),)))
     new = after(wide, Project(FIELDS[:1]))
-    assert [len(each.files) for each in new.fragments] == [1, 1, 1, 0]
+    assert [len(each.files) for each in new.fragments] == [1, 1, 1, 1]
+
+
+def test_project_leaves_no_fragment_without_a_file(table: Manifest) -> None:
+    wide = after(table, Append((fragment(3, 1),)))
+    with pytest.raises(RetryableConflictError, match=r"fragment 2 .* no file left"):
+        after(wide, Project(FIELDS[:1]))
 
 
 def test_a_new_fragment_with_a_deletion_file_is_refused(table: Manifest) -> None:

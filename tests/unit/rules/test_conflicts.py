@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -8,7 +9,7 @@ from pyroaring import BitMap
 
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
-from lancewood.model.index import Index
+from lancewood.model.index import Index, RewrittenIndex
 from lancewood.model.operations import (
     Append,
     Clone,
@@ -35,7 +36,8 @@ from lancewood.model.operations import (
 )
 from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
-from lancewood.rules.conflicts import COLUMNS, RULES, Outcome, judge, judge_operations
+from lancewood.rules.conflicts import COLUMNS, RULES, TABLE, judge, judge_operations
+from lancewood.rules.verdicts import Outcome
 
 C, R, I = Outcome.COMPATIBLE, Outcome.RETRY, Outcome.INCOMPATIBLE  # noqa: E741
 B = Outcome.REBASE
@@ -76,7 +78,13 @@ def config(**values: str | None) -> UpdateConfig:
     return UpdateConfig(config=MapUpdate(values))
 
 
+def columns(number: int, field_id: int) -> Update:
+    modified = (FieldId(field_id),)
+    return Update((), (fragment(number),), (), modified, rewrites_columns=True)
+
+
 KEYS = transaction_pb2.KeyExistenceFilter()
+KEYS_OF_3 = transaction_pb2.KeyExistenceFilter(field_ids=[3])
 
 SAMPLES: dict[type, Operation] = {
     Append: Append((fragment(0),)),
@@ -105,6 +113,13 @@ def test_every_operation_has_a_column_and_a_row() -> None:
     assert set(COLUMNS) == kinds
     ours = kinds - {UnknownOperation, MissingTransaction}
     assert set(RULES) == set(itertools.product(ours, kinds))
+
+
+def test_the_documentation_shows_the_table_as_it_is() -> None:
+    page = Path(__file__).parents[3] / "docs" / "understanding" / "conflicts.md"
+    shown = [" ".join(line.split()) for line in page.read_text().splitlines()]
+    for line in TABLE.strip().splitlines():
+        assert " ".join(line.split()) in shown
 
 
 def test_judge_answers_for_every_pair() -> None:
@@ -177,7 +192,24 @@ CASES: list[tuple[Operation, Operation, Outcome]] = [
     (CreateIndex((index("i", 0, 1),), ()), rewrite(1), R),
     (CreateIndex((index("i", 0, 2),), ()), rewrite(1), C),
     (CreateIndex((index("i", 0, 1),), ()), replacement(1, 0), R),
-    (CreateIndex((index("i", 5, 1),), ()), replacement(1, 0), C),
+    (CreateIndex((index("i", 5, 1),), ()), replacement(1, 0), B),
+    (CreateIndex((index("i", 5, 2),), ()), replacement(1, 0), C),
+    (CreateIndex((index("i", 5, 1),), ()), update(1), C),
+    (CreateIndex((index("i", 5, 1),), ()), update(1, rewrites_columns=True), B),
+    (CreateIndex((index("i", 5, 2),), ()), update(1, rewrites_columns=True), C),
+    (CreateIndex((index("i", 5, 2),), ()), Merge((), (field(5),)), B),
+    (CreateIndex((), (index("i", 5, 2),)), Merge((), (field(5),)), C),
+    (replacement(1, 0), CreateIndex((index("i", 0, 1),), ()), R),
+    (replacement(1, 0), CreateIndex((index("i", 5, 1),), ()), C),
+    (Project((field(0),)), UpdateConfig(field_metadata={FieldId(0): MapUpdate({"k": "v"})}), R),
+    (Project((field(0),)), UpdateConfig(schema_metadata=MapUpdate({"k": "v"})), C),
+    (UpdateConfig(field_metadata={FieldId(1): MapUpdate({"k": "v"})}), Project((field(0),)), I),
+    (UpdateConfig(field_metadata={FieldId(0): MapUpdate({"k": "v"})}), Project((field(0),)), C),
+    (update(1, inserted_rows=KEYS_OF_3), replacement(2, 3), R),
+    (update(1, inserted_rows=KEYS_OF_3), replacement(2, 4), C),
+    (update(1), replacement(2, 3), C),
+    (update(1, inserted_rows=KEYS_OF_3), columns(2, 3), R),
+    (update(1, inserted_rows=KEYS_OF_3), columns(2, 4), C),
     (replacement(1, 0), delete(1), C),
     (replacement(1, 0), delete(whole=(1,)), I),
     (replacement(1, 0), replacement(1, 0), R),
@@ -207,3 +239,16 @@ def test_a_list_of_operations_gets_the_severest_verdict() -> None:
     mine = Transaction.new(Version(1), SAMPLES[Append], config(a="1"))
     theirs = Transaction.new(Version(1), config(a="2"))
     assert judge(mine, theirs).outcome is I
+
+
+def test_a_dropped_index_that_was_rewritten_meanwhile_is_dropped_again() -> None:
+    gone = index("i", 0, 1)
+    gone.message.uuid.uuid = b"1" * 16
+    other = index("j", 0, 1)
+    other.message.uuid.uuid = b"2" * 16
+    renamed = RewrittenIndex(transaction_pb2.Transaction.Rewrite.RewrittenIndex())
+    renamed.message.old_id.uuid = b"1" * 16
+    theirs = Rewrite(rewrite(1).groups, (renamed,))
+    assert judge_operations(CreateIndex((), (gone,)), theirs).outcome is R
+    assert judge_operations(CreateIndex((), (other,)), theirs).outcome is C
+    assert judge_operations(theirs, CreateIndex((), (gone,))).outcome is C

@@ -1,0 +1,5 @@
+"""Heavy work in three parts: a plan on the driver, tasks anywhere, one transaction.
+
+Tasks and their results are small and pickle; a task may run twice, and leaves at most files that
+nothing refers to. Who runs them is the ``Runner``: threads here, executors on Spark.
+"""

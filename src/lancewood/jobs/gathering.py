@@ -1,0 +1,45 @@
+"""Running the tasks of a change that write files, so that a failure leaves as few as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from lancewood.jobs.execute import discard
+from lancewood.jobs.runner import Runner
+from lancewood.store.base import Store
+
+
+class Written(Protocol):
+    """What a task that writes files has to tell."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The keys of what it wrote, below the table's own root."""
+
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Written)
+
+
+def gather(
+    runner: Runner, work: Callable[[T], W], tasks: Sequence[T], *, what: str, store: Store
+) -> list[W]:
+    """The results of all tasks, in their order.
+
+    When a task fails, or somebody stops the job, the files of finished tasks are removed. Those of
+    a task that the runner lost sight of stay until cleanup finds them; nothing refers to them.
+    """
+    done: list[W] = []
+    try:
+        for each in runner.run(work, tasks, what=what, leftover=done.append):
+            done.append(each)
+    except BaseException:
+        discard(store, tuple(_files(done)))
+        raise
+    return done
+
+
+def _files(results: Sequence[Written]) -> Iterator[str]:
+    for each in results:
+        yield from each.files

@@ -1,0 +1,50 @@
+"""What every group of verbs on a table shares: the version it speaks of, and how a write ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.execute import Terms
+from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.model.transaction import commit_properties
+
+
+class Handle:
+    """One version of a table."""
+
+    def __init__(self, snapshot: Snapshot, counts: Any = None) -> None:
+        self._snapshot = snapshot
+        self._counts = counts
+
+    @property
+    def counts(self) -> Any:
+        """What the write that made this handle did (rows inserted, updated, …); None for a handle
+        that was opened, or made by a write that has nothing to count."""
+        return self._counts
+
+    def _after(self, snapshot: Snapshot, counts: Any = None) -> Self:
+        """The handle on the version after a write."""
+        return type(self)(snapshot, counts)
+
+
+def terms(
+    message: str | None,
+    properties: Mapping[str, str] | None,
+    *,
+    serializable: bool = False,
+    is_repeatable: bool = True,
+) -> Terms:
+    """A caller's wishes for a change; raises InvalidInputError for a message that is no text."""
+    return Terms(
+        properties=commit_properties(message, properties),
+        policy=CommitPolicy(serializable=serializable),
+        is_repeatable=is_repeatable,
+    )
+
+
+def runner_or_threads(runner: Runner | None) -> Runner:
+    """The runner that a caller gave, or threads of this process."""
+    return LocalRunner() if runner is None else runner

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from tests.unit.rules.manifests import FIELDS, field, file, fragment, index
+
+from lancewood.model.ids import FragmentId
+from lancewood.model.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Project,
+    Replacement,
+    Update,
+)
+from lancewood.rules.columns import ColumnWatch
+from lancewood.rules.verdicts import Outcome
+
+A, B = FIELDS
+DROP_B = Project((A,))
+MINE: dict[str, Operation] = {
+    "append": Append((fragment("f", 1),)),
+    "update": Update((), (), (fragment("f", 1),)),
+    "replacement": DataReplacement((Replacement(FragmentId(0), file("f", 1)),)),
+    "index": CreateIndex((index("i", [1], [0], "BTree"),), ()),
+}
+
+
+def outcomes(mine: Operation, *theirs: Operation) -> list[Outcome]:
+    watch = ColumnWatch(FIELDS, [mine])
+    return [watch.see(each).outcome for each in theirs]
+
+
+def test_columns_that_stay_are_no_conflict() -> None:
+    renamed = Project((field(0, "z"), B))
+    for mine in MINE.values():
+        assert outcomes(mine, renamed, Merge((), (*FIELDS, field(2, "c")))) == [
+            Outcome.COMPATIBLE,
+            Outcome.COMPATIBLE,
+        ]
+
+
+def test_rows_of_a_column_that_was_cast_are_written_again() -> None:
+    for cast in (field(2, "b", kind="int32"), field(1, "b", kind="int32")):
+        for mine in MINE.values():
+            assert outcomes(mine, Merge((), (A, cast))) == [Outcome.RETRY]
+
+
+def test_a_dropped_column_is_a_conflict_when_its_id_is_given_away() -> None:
+    given_away = Merge((), (A, field(1, "c")))
+    for name in ("append", "update", "replacement"):
+        assert outcomes(MINE[name], DROP_B, given_away) == [Outcome.COMPATIBLE, Outcome.RETRY]
+
+
+def test_an_index_on_a_dropped_column_is_a_conflict_at_once() -> None:
+    assert outcomes(MINE["index"], DROP_B) == [Outcome.RETRY]
+    assert outcomes(CreateIndex((), (index("i", [1], [0], "BTree"),)), DROP_B) == [
+        Outcome.COMPATIBLE
+    ]
+
+
+def test_columns_that_an_index_carries_along_count_too() -> None:
+    covering = index("i", [0], [0], "BTree")
+    covering.message.covering_fields.append(1)
+    assert outcomes(CreateIndex((covering,), ()), DROP_B) == [Outcome.RETRY]
+
+
+def test_a_fragment_of_which_no_column_is_left_is_written_again() -> None:
+    only_b = Append((fragment("f", 1), fragment("g", 1, 1)))
+    assert outcomes(only_b, DROP_B) == [Outcome.RETRY]
+    assert outcomes(only_b, Project((B,))) == [Outcome.COMPATIBLE]
+
+
+def test_who_writes_no_column_does_not_care() -> None:
+    assert outcomes(Delete((), (FragmentId(0),)), DROP_B, Merge((), ())) == [
+        Outcome.COMPATIBLE,
+        Outcome.COMPATIBLE,
+    ]
