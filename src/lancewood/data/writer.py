@@ -67,11 +67,7 @@ def write_fragments(
         raise InvalidInputError(
             f"max_rows and max_bytes must be positive, got {max_rows} and {max_bytes}"
         )
-    check_writable(file_version)
-    for top in schema.fields:
-        _check_supported(top, top.name, file_version)
-    _check_lists_of_structs(schema)
-    check_encodings(schema, file_version)
+    check_columns(schema, file_version)
     if alignment is None:
         alignment = align_schema(schema, batches.schema, complete=True)
     check_values = ValueCheck(schema, file_version)
@@ -87,6 +83,16 @@ def write_fragments(
     except BaseException:
         output.discard()
         raise
+
+
+def check_columns(schema: Schema, file_version: str) -> None:
+    """Raise InvalidInputError or UnsupportedError for columns that no file of this version holds
+    together."""
+    check_writable(file_version)
+    for top in schema.fields:
+        _check_supported(top, top.name, file_version)
+    _check_lists_of_structs(schema)
+    check_encodings(schema, file_version)
 
 
 class _Output:

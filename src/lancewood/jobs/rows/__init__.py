@@ -1,0 +1,1 @@
+"""Deleting and updating rows: find them, then mark, move or rewrite them."""

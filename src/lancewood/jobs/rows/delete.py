@@ -1,0 +1,138 @@
+"""Deleting the rows that meet a condition: deletion files for some fragments, others go whole.
+
+Reads the columns of the condition and nothing else, in fragments that can match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from lancewood.engine.deletions import deletion_key, mark_deleted
+from lancewood.engine.fanout import in_order
+from lancewood.engine.projection import Parameters
+from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.execute import Change, discard
+from lancewood.jobs.gathering import gather
+from lancewood.jobs.packing import AT_ONCE, pack_fragments
+from lancewood.jobs.rows.matching import Matching
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.operations import Delete
+from lancewood.rules.features import check_writable
+
+
+@dataclass(frozen=True)
+class DeleteRows:
+    """What a caller wants to be deleted, and who does it."""
+
+    where: str
+    parameters: Parameters = field(repr=False)
+    runner: Runner = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.where, str):
+            raise InvalidInputError(
+                f"delete takes a condition in SQL, got {self.where!r}; 'true' is every row"
+            )
+
+    def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
+        """Find the rows of one version and write its deletion files.
+
+        Raises InvalidInputError for a condition that does not fit the table, before anything is
+        read.
+        """
+        matching = Matching(snapshot, self.where, self.parameters)
+        check_writable(snapshot.manifest)
+        if matching.is_every_row:
+            return self._everything(snapshot)
+        tasks = list(pack_fragments(matching.fragments(), self.runner.slots))
+        if not tasks:
+            return Change(None, RowCounts())
+        PutIfAbsent().check_trust(snapshot.place.store)
+        done = gather(
+            self.runner,
+            partial(delete_in, matching.bare()),
+            tasks,
+            what="deleting rows",
+            store=snapshot.place.store,
+        )
+        operation = Delete(
+            tuple(each for part in done for each in part.updated),
+            tuple(each for part in done for each in part.removed),
+            self.where,
+        )
+        return Change(
+            operation if operation.updated_fragments or operation.deleted_fragment_ids else None,
+            RowCounts(deleted=sum(each.rows for each in done)),
+            tuple(key for each in done for key in each.files),
+        )
+
+    def _everything(self, snapshot: Snapshot) -> Change[RowCounts]:
+        """All fragments go, and none is looked into."""
+        ids = tuple(each.id for each in snapshot.manifest.fragments)
+        rows = ScanPlan(snapshot, ScanRequest()).count()
+        return Change(Delete((), ids, self.where) if ids else None, RowCounts(deleted=rows))
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRows:
+    """What became of the fragments of one task: those without a match are in neither list."""
+
+    updated: tuple[Fragment, ...]
+    removed: tuple[FragmentId, ...]
+    rows: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return deletion_keys(self.updated)
+
+
+def delete_in(matching: Matching, fragments: Sequence[Fragment]) -> DeletedRows:
+    """The task: find the rows in some fragments and write their deletion files."""
+    updated: list[Fragment] = []
+    work = (partial(_delete_in_one, matching, each, updated) for each in fragments)
+    try:
+        done = list(in_order(work, workers=AT_ONCE))
+    except BaseException:
+        discard(matching.snapshot.place.store, deletion_keys(updated))
+        raise
+    return DeletedRows(
+        tuple(each.image for each in done if each.image is not None),
+        tuple(each.id for each in done if each.image is None),
+        sum(each.rows for each in done),
+    )
+
+
+class _Done(NamedTuple):
+    id: FragmentId
+    image: Fragment | None
+    rows: int
+
+
+def _delete_in_one(
+    matching: Matching, fragment: Fragment, updated: list[Fragment]
+) -> Iterator[_Done]:
+    """What becomes of one fragment, if anything does; notes what was written at once."""
+    offsets = matching.offsets(fragment)
+    if offsets:
+        image = mark_deleted(matching.snapshot, fragment, offsets)
+        if image is not None:
+            updated.append(image)
+        yield _Done(fragment.id, image, len(offsets))
+
+
+def deletion_keys(fragments: Iterable[Fragment]) -> tuple[str, ...]:
+    """Where the deletion files of fragments lie below the table's own root."""
+    return tuple(
+        deletion_key(each.id, each.deletion_file)
+        for each in fragments
+        if each.deletion_file is not None
+    )

@@ -1,0 +1,144 @@
+"""Finding the rows that a condition speaks of: which fragments can hold some, and where they are.
+
+The condition is checked against the schema before anything is read. Reads its columns, and others
+only for whole rows that match; never changes anything.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.projection import Parameters, project, row_schema
+from lancewood.engine.prune import Pruner
+from lancewood.engine.row_shape import RowShape, nameless
+from lancewood.engine.rows import RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.expr import Predicate, parse_predicate
+from lancewood.jobs.rows.blob_values import with_blob_values
+from lancewood.jobs.rows.moving import MovingRows
+from lancewood.model.fragment import Fragment
+from lancewood.model.schema import CREATED_AT, ROW_ADDRESS, ROW_ID
+
+_OFFSET = np.uint64(0xFFFF_FFFF)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """A condition on one version of a table; with a bare snapshot it is sent to tasks."""
+
+    snapshot: Snapshot
+    where: str | None
+    """None: every row."""
+    parameters: Parameters = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.where is None:
+            if self.parameters is not None and not isinstance(self.parameters, Mapping):
+                raise InvalidInputError("a list of parameters is for where, which is not given")
+        elif not isinstance(self.where, str):
+            raise InvalidInputError(f"where takes SQL text, got {self.where!r}")
+        _ = self.predicate  # a wrong name or type is told now
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is worked out again elsewhere."""
+        return {"snapshot": self.snapshot, "where": self.where, "parameters": self.parameters}
+
+    @cached_property
+    def predicate(self) -> Predicate | None:
+        if self.where is None:
+            return None
+        return parse_predicate(self.where, row_schema(self.snapshot.schema), self.parameters)
+
+    def bare(self) -> Matching:
+        """The same for tasks, whose fragments travel beside it."""
+        return Matching(self.snapshot.bare(), self.where, self.parameters)
+
+    @cached_property
+    def is_every_row(self) -> bool:
+        """Whether the condition reads no column and is true.
+
+        Raises InvalidInputError if it cannot be computed.
+        """
+        if self.predicate is None:
+            return True
+        return not self.predicate.columns and bool(self.predicate.mask(nameless(1))[0].as_py())
+
+    def fragments(self) -> Iterator[Fragment]:
+        """The fragments that can hold a matching row, told from the manifest alone."""
+        if self.predicate is None:
+            return iter(self.snapshot.manifest.fragments)
+        return self._pruner.pruned(None)
+
+    def offsets(self, fragment: Fragment) -> BitMap:
+        """The physical offsets of the live rows of a fragment that match.
+
+        Raises FormatError where the manifest does not say how many rows there are.
+        """
+        _check_length(fragment)
+        if self.is_every_row:
+            deleted = RowFacts(self.snapshot, fragment).deleted
+            return BitMap(range(fragment.physical_rows)) - deleted
+        parts = [
+            (batch.column(0).to_numpy() & _OFFSET).astype(np.uint32)
+            for batch in FragmentScan(self._shape, fragment).batches()
+        ]
+        return to_bitmap(np.concatenate([np.empty(0, np.uint32), *parts]))
+
+    def rows(self, fragment: Fragment) -> Iterator[MovingRows]:
+        """The live rows of a fragment that match, found and read in one go.
+
+        Raises FormatError where the manifest does not say how many rows there are.
+        """
+        _check_length(fragment)
+        names = self.snapshot.schema.names
+        for batch in FragmentScan(self._whole_rows, fragment).batches():
+            for part in with_blob_values(self.snapshot, fragment, batch):
+                addresses = part.column(ROW_ADDRESS).to_numpy()
+                ids = created = None
+                if self.snapshot.manifest.has_stable_row_ids:
+                    ids = part.column(ROW_ID).to_numpy()
+                    created = part.column(CREATED_AT).to_numpy()
+                offsets = (addresses & _OFFSET).astype(np.int64)
+                yield MovingRows(part.select(names), offsets, ids, created)
+
+    @cached_property
+    def _shape(self) -> RowShape:
+        return self._shape_of([ROW_ADDRESS])
+
+    @cached_property
+    def _whole_rows(self) -> RowShape:
+        stays = (ROW_ID, CREATED_AT) if self.snapshot.manifest.has_stable_row_ids else ()
+        return self._shape_of([*self.snapshot.schema.names, ROW_ADDRESS, *stays])
+
+    def _shape_of(self, columns: Sequence[str]) -> RowShape:
+        projection = project(self.snapshot.schema, columns)
+        return RowShape(snapshot=self.snapshot, projection=projection, predicate=self.predicate)
+
+    @cached_property
+    def _pruner(self) -> Pruner:
+        assert self.predicate is not None
+        return Pruner(self.snapshot, self.predicate, self._shape.filtering)
+
+
+def to_bitmap(offsets: npt.NDArray[Any]) -> BitMap:
+    """The bitmap of offsets; several times faster than pyroaring's own way from numpy."""
+    return BitMap(array("I", np.ascontiguousarray(offsets, np.uint32).tobytes()))
+
+
+def _check_length(fragment: Fragment) -> None:
+    if not fragment.physical_rows:
+        raise FormatError(
+            f"fragment {fragment.id} does not record how many rows it has; rewrite the table "
+            "with pylance",
+            fragment=fragment.id,
+        )
