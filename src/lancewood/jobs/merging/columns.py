@@ -1,0 +1,102 @@
+"""The other way to merge: columns of the source replace those of the rows that match, in place.
+
+New files hold the columns of whole fragments, whose rows stay where they are. For merges that
+neither insert nor delete; which rows match was found before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancewood.data.arrays import Part, assemble
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.column_file import write_column_file
+from lancewood.engine.fragments import open_fragment
+from lancewood.engine.snapshot import Snapshot
+from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.layout import DATA_DIR
+from lancewood.jobs.execute import discard
+from lancewood.jobs.merging.rows import RowTask
+from lancewood.jobs.merging.source import FittedSource, NewValues
+from lancewood.jobs.rows.updating import Updated
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.schema import Schema
+
+
+@dataclass(frozen=True)
+class ColumnChanges:
+    """What the tasks have in common."""
+
+    snapshot: Snapshot
+    """Bare: fragments travel with the tasks."""
+    source: FittedSource
+
+
+def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
+    """The task: new files for some fragments."""
+    part = job.source.changed
+    updated: list[Fragment] = []
+    files: list[str] = []
+    changed: dict[FragmentId, BitMap] = {}
+    rows = 0
+    try:
+        for fragment, found in zip(task.fragments, task.matches, strict=True):
+            offsets = found.bitmap
+            new_values = job.source.values_at(found.positions, part.names)
+            updated.append(write_columns(job.snapshot, fragment, offsets, new_values, part))
+            files.append(f"{DATA_DIR}/{updated[-1].files[-1].path}")
+            if len(offsets) < fragment.physical_rows - fragment.num_deleted_rows:
+                offsets.run_optimize()
+                changed[fragment.id] = offsets
+            rows += len(offsets)
+    except BaseException:
+        discard(job.snapshot.place.store, tuple(files))
+        raise
+    return Updated(rows, tuple(updated), tuple(files), offsets=changed)
+
+
+def write_columns(
+    snapshot: Snapshot,
+    fragment: Fragment,
+    offsets: BitMap,
+    new_values: NewValues,
+    part: Schema,
+) -> Fragment:
+    """The fragment with a new file for the columns of ``part``: new values for the rows at the
+    physical offsets, and those that were there for all others."""
+    batches = _laid_over(snapshot, fragment, offsets, new_values, part)
+    file = write_column_file(snapshot, fragment, batches, part)
+    return fragment.with_columns(file, (each.id for each in part.walk()))
+
+
+def _laid_over(
+    snapshot: Snapshot,
+    fragment: Fragment,
+    offsets: BitMap,
+    new_values: NewValues,
+    part: Schema,
+) -> Iterator[pa.RecordBatch]:
+    arrow = to_arrow_schema(part).remove_metadata()
+    asked = np.frombuffer(offsets.to_array(), np.uint32).astype(np.int64)
+    first = 0
+    for batch in open_fragment(snapshot, fragment, WantedColumns(part)).batches():
+        rows = batch.num_rows
+        low, high = np.searchsorted(asked, (first, first + rows)).tolist()
+        new = new_values(low, high) if high > low else None
+        order = np.arange(rows, dtype=np.int64)
+        order[asked[low:high] - first] = np.arange(rows, rows + high - low)
+        arrays = []
+        for field, kind in zip(part.fields, arrow.types, strict=True):
+            array = assemble(field, kind, [Part(batch.column(field.name))], rows)
+            if new is not None:
+                both = pa.concat_arrays([array, new.column(field.name)])
+                array = both.take(pa.array(order))
+            arrays.append(array)
+        yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
+        first += rows

@@ -1,0 +1,216 @@
+"""Finding what a merge changes: which rows of the table have a key of the source, and which none.
+
+Reads the columns of the key, and those of the condition; compares them with the source's keys in
+portions. Writes nothing, and does not know what becomes of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.projection import project
+from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.merging.condition import MatchCondition
+from lancewood.jobs.merging.keys import Key, KeyIndex, Positions
+from lancewood.jobs.merging.source import FittedSource, rows_at
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.schema import ROW_ADDRESS
+
+_Addresses: TypeAlias = npt.NDArray[np.uint64]
+
+_LEAST_PORTION = 262_144
+_MOST_PORTION = 4_194_304
+_CONDITION_ROWS = 65_536
+_ROW_BITS = np.uint64(32)
+_OFFSET = np.uint64(0xFFFF_FFFF)
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is looked for, on one version: sent to tasks, so without rows that they do not need."""
+
+    snapshot: Snapshot
+    """Bare: fragments travel with the tasks."""
+    key: Key
+    index: KeyIndex
+    condition: MatchCondition | None
+    conditional: pa.Table
+    """The columns of the source that the condition reads."""
+    changes_matches: bool
+    """Whether rows that match, and meet the condition, are to be changed."""
+    wants_orphans: bool
+    """Whether rows that no row of the source matches are of interest too."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is worked out again elsewhere."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """What is read of the table."""
+        names = list(self.key.names)
+        if self.condition is not None:
+            names += self.condition.target_columns
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def key_columns(self) -> WantedColumns:
+        return WantedColumns(project(self.snapshot.schema, self.key.names).stored)
+
+
+def search_for(
+    source: FittedSource, snapshot: Snapshot, *, changes_matches: bool, wants_orphans: bool
+) -> Search:
+    """The search for the keys of a source in one version of the table."""
+    condition = source.condition
+    names = () if condition is None else condition.source_columns
+    return Search(
+        snapshot.bare(),
+        source.key,
+        source.index,
+        condition,
+        source.rows.select(names),
+        changes_matches,
+        wants_orphans,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Rows of one fragment, by their physical offsets."""
+
+    fragment_id: FragmentId
+    offsets: Positions
+    """Of the rows to be changed, rising."""
+    positions: Positions
+    """For each of them, the row of the source that has its key."""
+    orphans: BitMap = field(default_factory=BitMap)
+    """Rows whose key no row of the source has."""
+
+    @property
+    def bitmap(self) -> BitMap:
+        """The rows to be changed."""
+        return BitMap(self.offsets.astype(np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What some fragments hold."""
+
+    matches: tuple[Matches, ...]
+    """Fragments with nothing to change are not among them."""
+    seen: BitMap
+    """The rows of the source that match a row of the table, changed or not."""
+    unchanged: int
+    """Rows of the table that match and stay as they are."""
+
+
+def find_matches(search: Search, fragments: Sequence[Fragment]) -> Found:
+    """The task: look for the source's keys in some fragments."""
+    if not search.wants_orphans:
+        fragments = [each for each in fragments if _can_match(search, each)]
+    parts: list[Matches] = []
+    seen, unchanged = BitMap(), 0
+    for rows in _portions(search, fragments):
+        addresses: _Addresses = rows.column(ROW_ADDRESS).to_numpy()
+        positions = search.index.find(search.key.values(rows))
+        hits = np.flatnonzero(positions >= 0)
+        seen.update(positions[hits].astype(np.uint32))
+        chosen = _chosen(search, rows, positions, hits)
+        unchanged += len(hits) - len(chosen)
+        orphans = np.flatnonzero(positions < 0) if search.wants_orphans else hits[:0]
+        parts += _by_fragment(addresses, positions, chosen, orphans)
+    return Found(tuple(_joined(parts)), seen, unchanged)
+
+
+def _can_match(search: Search, fragment: Fragment) -> bool:
+    """Whether the fragment has all columns of the key: a missing one is null, and matches none."""
+    return bool(len(search.index)) and not search.key_columns.missing(fragment)
+
+
+def _portions(search: Search, fragments: Sequence[Fragment]) -> Iterator[pa.Table]:
+    """The key columns and addresses of live rows, so many that looking them up pays."""
+    if not fragments:
+        return
+    least = min(max(_LEAST_PORTION, len(search.index)), _MOST_PORTION)
+    request = ScanRequest(columns=search.columns, with_row_address=True, fragments=fragments)
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    for batch in ScanPlan(search.snapshot, request).batches():
+        waiting.append(batch)
+        held += batch.num_rows
+        if held >= least:
+            yield pa.Table.from_batches(waiting)
+            waiting, held = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _chosen(search: Search, rows: pa.Table, positions: Positions, hits: Positions) -> Positions:
+    """Those of the rows that match which are to be changed."""
+    if not search.changes_matches:
+        return hits[:0]
+    condition = search.condition
+    if condition is None or not len(hits):
+        return hits
+    names = dict.fromkeys(each.partition(".")[0] for each in condition.target_columns)
+    target = rows.select([each for each in rows.schema.names if each in names])
+    kept = []
+    for start in range(0, len(hits), _CONDITION_ROWS):
+        part = hits[start : start + _CONDITION_ROWS]
+        mine, theirs = rows_at(search.conditional, positions[part]), rows_at(target, part)
+        kept.append(part[condition.mask(mine, theirs)])
+    return np.concatenate(kept)
+
+
+def _by_fragment(
+    addresses: _Addresses, positions: Positions, chosen: Positions, orphans: Positions
+) -> Iterator[Matches]:
+    """The rows of one portion, fragment by fragment."""
+    touched = np.unique(np.concatenate([addresses[chosen], addresses[orphans]]) >> _ROW_BITS)
+    changing, lost = _split(addresses, chosen, touched), _split(addresses, orphans, touched)
+    for number, mine, theirs in zip(touched.tolist(), changing, lost, strict=True):
+        yield Matches(
+            FragmentId(number),
+            (addresses[mine] & _OFFSET).astype(np.int64),
+            positions[mine],
+            BitMap((addresses[theirs] & _OFFSET).astype(np.uint32)),
+        )
+
+
+def _split(addresses: _Addresses, rows: Positions, fragments: _Addresses) -> Iterator[Positions]:
+    """The rows of each of the fragments. A scan gives the rows of one fragment in one stretch."""
+    owners = addresses[rows] >> _ROW_BITS
+    order = np.argsort(owners, kind="stable")
+    begins = np.searchsorted(owners[order], fragments)
+    ends = np.searchsorted(owners[order], fragments, side="right")
+    for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        yield rows[order[begin:end]]
+
+
+def _joined(parts: Sequence[Matches]) -> Iterator[Matches]:
+    """One entry for each fragment: a portion may have ended within one."""
+    by_id: dict[FragmentId, list[Matches]] = {}
+    for each in parts:
+        by_id.setdefault(each.fragment_id, []).append(each)
+    for number, found in by_id.items():
+        if len(found) == 1:
+            yield found[0]
+            continue
+        yield Matches(
+            number,
+            np.concatenate([each.offsets for each in found]),
+            np.concatenate([each.positions for each in found]),
+            BitMap.union(*(each.orphans for each in found)),
+        )
