@@ -1,0 +1,140 @@
+"""Giving a column another type: a new field id, and its values written anew.
+
+Only casts that lose nothing: a value that the type cannot hold ends the job, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.evolve import Cast, cast_column, next_field_id
+from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.projection import Projection
+from lancewood.engine.row_shape import RowShape
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import encode_schema
+from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter, read_fields
+from lancewood.jobs.execute import Change, Terms
+from lancewood.jobs.rows.fitting import fitted
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.operations import Merge
+
+_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class CastValues:
+    """The values of a column under its new type."""
+
+    name: str
+    cast: Cast
+
+    def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Batches]:
+        read = self.cast.read
+        shape = RowShape(snapshot=snapshot, projection=Projection(read, read.names))
+        return (self._cast(FragmentScan(shape, each).batches(), each) for each in fragments)
+
+    def _cast(self, batches: Batches, fragment: Fragment) -> Batches:
+        target = pa.schema([to_arrow_field(each) for each in self.cast.written.fields])
+        seen = 0
+        for batch in batches:
+            column = batch.column(0)
+            try:
+                made = fitted(column, target.field(0).type)
+            except InvalidInputError as cause:
+                row, value, why = _first_misfit(column, target.field(0).type)
+                raise InvalidInputError(
+                    f"column {self.name!r} cannot be cast to {target.field(0).type}: live row "
+                    f"{seen + row} of fragment {fragment.id} is {value}: {why}. Nothing was "
+                    "changed",
+                    column=self.name,
+                    fragment=fragment.id,
+                    row=seen + row,
+                ) from cause
+            seen += batch.num_rows
+            yield pa.RecordBatch.from_arrays([made], schema=target)
+
+
+class CastColumn:
+    """A column that is to have another type."""
+
+    def __init__(self, snapshot: Snapshot, name: str, kind: pa.DataType, runner: Runner) -> None:
+        self._snapshot = snapshot
+        self._name = name
+        self._kind = kind
+        self._files = ColumnFiles(snapshot, runner, "casting a column")
+        self._plan(snapshot)
+
+    def run(self, terms: Terms) -> Snapshot:
+        """Write and commit; on failure no file is left."""
+        return self._files.committed(self._snapshot, self.prepare, terms)[0]
+
+    def prepare(self, snapshot: Snapshot) -> Change[None]:
+        """Write the column anew in fragments that hold it; where it is null there is nothing to
+        write."""
+        manifest = snapshot.manifest
+        cast = self._plan(snapshot)
+        if cast is None:
+            self._files.discard()
+            return Change(None, None)
+        wanted = WantedColumns(cast.read)
+        leaves = frozenset(each.id for each in cast.read.walk() if each.is_column_leaf)
+        holding = [each for each in manifest.fragments if wanted.missing(each) < leaves]
+        inputs = read_fields(cast.read)
+        self._files.forget(snapshot, holding, inputs)
+        values = CastValues(self._name, cast)
+        self._files.write(ColumnWriter(snapshot, cast.written, values), holding, inputs)
+        live = read_fields(cast.schema)
+        written = {each.id for each in holding}
+        images = []
+        for each in manifest.fragments:
+            image = each
+            if each.id in written:
+                image = each.with_columns(self._files.file_of(each, cast.written))
+            images.append(image.without_dead_files(live))
+        merge = Merge(
+            tuple(images),
+            tuple(encode_schema(cast.schema)),
+            manifest.schema_metadata,
+            preserves_nullability=True,
+        )
+        return Change(merge, None)
+
+    def _plan(self, snapshot: Snapshot) -> Cast | None:
+        return cast_column(
+            snapshot.schema,
+            self._name,
+            self._kind,
+            first_id=next_field_id(snapshot.manifest),
+            file_version=snapshot.manifest.file_version,
+        )
+
+
+def _first_misfit(column: pa.Array, kind: pa.DataType) -> tuple[int, str, str]:
+    """The first row that cannot be cast, its value, and why; by halving."""
+    low, high = 0, len(column)
+    why = ""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _misfit(column.slice(low, middle - low), kind):
+            high = middle
+        else:
+            low = middle
+    why = _misfit(column.slice(low, 1), kind)
+    text = repr(column[low].as_py())
+    return low, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…", why
+
+
+def _misfit(column: pa.Array, kind: pa.DataType) -> str:
+    try:
+        fitted(column, kind)
+    except InvalidInputError as error:
+        return error.message
+    return ""

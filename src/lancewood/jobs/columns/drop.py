@@ -1,0 +1,106 @@
+"""Dropping and renaming columns: another schema over the same files.
+
+Data files are written only for fragments that would be left without any, or with structs of which
+nobody could tell any more where they are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancewood.engine.anchors import Drop, stored_fields
+from lancewood.engine.evolve import drop_columns, rename_column
+from lancewood.engine.rows import RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.format.arrow import to_arrow_field
+from lancewood.format.schema import encode_schema
+from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter
+from lancewood.jobs.execute import Change, Terms
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId
+from lancewood.model.operations import Merge, Project
+from lancewood.model.schema import Schema
+
+_PORTION = 65_536
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """Another name for one column."""
+
+    old: str
+    new: str
+
+    def prepare(self, snapshot: Snapshot) -> Change[None]:
+        """The Project that renames it; nothing to do if it is called so already."""
+        schema = rename_column(snapshot.schema, self.old, self.new)
+        if schema == snapshot.schema:
+            return Change(None, None)
+        return Change(Project(tuple(encode_schema(schema)), preserves_nullability=True), None)
+
+
+@dataclass(frozen=True)
+class NullValues:
+    """Nulls for all live rows."""
+
+    columns: Schema
+
+    def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Batches]:
+        return (self._nulls(RowFacts(snapshot, each)) for each in fragments)
+
+    def _nulls(self, facts: RowFacts) -> Batches:
+        fields = [to_arrow_field(each) for each in self.columns.fields]
+        rows = facts.fragment.physical_rows - len(facts.deleted)
+        for start in range(0, rows, _PORTION):
+            count = min(_PORTION, rows - start)
+            arrays = [pa.nulls(count, each.type) for each in fields]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+class DropColumns:
+    """Columns that are to go."""
+
+    def __init__(self, snapshot: Snapshot, names: Sequence[str], runner: Runner) -> None:
+        self._snapshot = snapshot
+        self._names = names
+        self._files = ColumnFiles(snapshot, runner, "keeping rows without columns")
+        drop_columns(snapshot.schema, names)
+
+    def run(self, terms: Terms) -> Snapshot:
+        """Commit; on failure no file is left."""
+        return self._files.committed(self._snapshot, self.prepare, terms)[0]
+
+    def prepare(self, snapshot: Snapshot) -> Change[None]:
+        """The Project that drops them; a Merge where files have to be written."""
+        manifest = snapshot.manifest
+        drop = Drop(snapshot.schema, drop_columns(snapshot.schema, self._names))
+        fields = tuple(encode_schema(drop.after))
+        groups: dict[frozenset[FieldId], list[Fragment]] = {}
+        known: dict[frozenset[int], frozenset[FieldId]] = {}
+        for each in manifest.fragments:
+            stored = stored_fields(each)
+            if stored not in known:
+                known[stored] = drop.anchors(stored)
+            if known[stored]:
+                groups.setdefault(known[stored], []).append(each)
+        self._files.discard()
+        if not groups:
+            return Change(Project(fields, preserves_nullability=True), None)
+        written: dict[int, Schema] = {}
+        for anchors, fragments in groups.items():
+            new = drop.columns(anchors)
+            writer = ColumnWriter(snapshot, new.written, NullValues(new.flat), new)
+            self._files.write(writer, fragments, frozenset())
+            written.update({each.id: new.written for each in fragments})
+        images = []
+        for each in manifest.fragments:
+            image = each.without_dead_files(drop.live)
+            if each.id in written:
+                image = image.with_columns(self._files.file_of(each, written[each.id]))
+            images.append(image)
+        merge = Merge(tuple(images), fields, manifest.schema_metadata, preserves_nullability=True)
+        return Change(merge, None)

@@ -1,0 +1,261 @@
+"""One new data file for each of many fragments: who writes them, and what is kept of them.
+
+A job that adds, casts or replaces columns writes one file beside the others of each fragment. When
+somebody else's commit comes first the job is executed again on the newest version; what was
+written for fragments that still are what they were is used again, whatever was deleted of them
+since; a restore can bring deleted rows back, whose values were never computed. So no value is
+computed twice for a row unless the row itself changed, moved or came back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from lancewood.data.align import Alignment, align_schema
+from lancewood.data.plan import listed_columns
+from lancewood.data.streams import in_step
+from lancewood.engine.column_file import write_column_file
+from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.new_columns import NewColumns, nulls_of
+from lancewood.engine.physical_rows import spread
+from lancewood.engine.projection import project
+from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.row_shape import RowShape
+from lancewood.engine.rows import RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import CommitUnknownError, FormatError, LancewoodError
+from lancewood.format.layout import DATA_DIR
+from lancewood.jobs.execute import Change, Terms, discard, execute
+from lancewood.jobs.gathering import gather
+from lancewood.jobs.packing import pack_fragments
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.schema import Schema
+from lancewood.rules.features import check_writable
+
+R = TypeVar("R")
+Batches = Iterator[pa.RecordBatch]
+
+
+class ColumnValues(Protocol):
+    """Where values come from. Pickles, unless it is a stream of this process."""
+
+    def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Batches]:
+        """For each fragment, the values of its live rows in their order."""
+
+
+@dataclass(frozen=True)
+class ColumnWriter:
+    """All that a task has to know besides its fragments; with a bare snapshot it is small."""
+
+    snapshot: Snapshot
+    written: Schema
+    """What the files hold, with the table's ids."""
+    values: ColumnValues
+    new: NewColumns | None = None
+    """How flat values become those columns; None: they are those columns."""
+
+    def bare(self) -> ColumnWriter:
+        """The same for tasks, whose fragments travel beside it."""
+        return ColumnWriter(self.snapshot.bare(), self.written, self.values, self.new)
+
+    def write(self, fragment: Fragment, values: Iterable[pa.RecordBatch]) -> DataFile:
+        """The file of one fragment, from the values of its live rows."""
+        if not fragment.physical_rows:
+            raise FormatError(
+                f"fragment {fragment.id} does not record how many rows it has; rewrite the table "
+                "with pylance",
+                fragment=fragment.id,
+            )
+        live = iter(values)
+        if self.new is not None:
+            live = self._placed(self.new, fragment, _aligned(live, self.new.flat))
+        facts = RowFacts(self.snapshot, fragment)
+        rows = spread(facts, live, self.written.fields)
+        return write_column_file(self.snapshot, fragment, rows, self.written)
+
+    def _placed(self, new: NewColumns, fragment: Fragment, flat: Batches) -> Batches:
+        if not new.parents:
+            yield from (new.nested(each, None) for each in flat)
+            return
+        schema = self.snapshot.schema
+        paths = dict.fromkeys(nulls_of(schema, each, fragment) for each in new.parents)
+        shape = RowShape(snapshot=self.snapshot, projection=project(schema, list(paths)))
+        for values, parents in in_step([flat, FragmentScan(shape, fragment).batches()]):
+            yield new.nested(values, parents)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """What a task made: a file for each of its fragments."""
+
+    made: tuple[DataFile, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(map(_key, self.made))
+
+
+def write_columns(writer: ColumnWriter, fragments: Sequence[Fragment]) -> WrittenColumns:
+    """The task: a file for each fragment. If it fails it leaves none."""
+    made: list[DataFile] = []
+    try:
+        values = writer.values.of(writer.snapshot, fragments)
+        for fragment, batches in zip(fragments, values, strict=True):
+            made.append(writer.write(fragment, batches))
+    except BaseException:
+        discard(writer.snapshot.place.store, tuple(map(_key, made)))
+        raise
+    return WrittenColumns(tuple(made))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    fragment: Fragment
+    inputs: frozenset[FieldId]
+    file: DataFile
+
+    def serves(self, snapshot: Snapshot, fragment: Fragment, inputs: frozenset[FieldId]) -> bool:
+        """Whether the values would be the same: what they were computed from has not changed, and
+        every row that is live now was live then."""
+        if _homes(self.fragment, self.inputs) != _homes(fragment, inputs):
+            return False
+        then, now = self.fragment.message.deletion_file, fragment.message.deletion_file
+        if self.fragment.deletion_file is None or then == now:
+            return True
+        return RowFacts(snapshot, self.fragment).deleted <= RowFacts(snapshot, fragment).deleted
+
+
+class ColumnFiles:
+    """The files that one job has written, over all of its executions."""
+
+    def __init__(self, snapshot: Snapshot, runner: Runner, what: str) -> None:
+        self._store = snapshot.place.store
+        self._runner = runner
+        self._what = what
+        self._kept: dict[FragmentId, _Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def committed(
+        self,
+        snapshot: Snapshot,
+        prepare: Callable[[Snapshot], Change[R]],
+        terms: Terms,
+    ) -> tuple[Snapshot, R]:
+        """What ``execute`` gives; the files go only when the last execution has failed."""
+
+        def prepared(version: Snapshot) -> Change[R]:
+            try:
+                check_writable(version.manifest)
+                return prepare(version)
+            except BaseException:
+                self.discard()
+                raise
+
+        try:
+            return execute(snapshot, prepared, terms)
+        except CommitUnknownError:
+            raise
+        except LancewoodError:
+            self.discard()
+            raise
+
+    def forget(
+        self, snapshot: Snapshot, fragments: Sequence[Fragment], inputs: frozenset[FieldId]
+    ) -> tuple[list[Fragment], list[Fragment]]:
+        """Remove files that serve no more. The fragments whose values have changed, and those for
+        which nothing was ever written."""
+        changed, unknown = [], []
+        live = set()
+        for each in fragments:
+            known = self._kept.get(each.id)
+            if known is None:
+                unknown.append(each)
+            elif known.serves(snapshot, each, inputs):
+                live.add(each.id)
+            else:
+                changed.append(each)
+        self._drop([each for each in self._kept if each not in live])
+        return changed, unknown
+
+    def write(
+        self,
+        writer: ColumnWriter,
+        fragments: Sequence[Fragment],
+        inputs: frozenset[FieldId],
+        *,
+        here: bool = False,
+    ) -> None:
+        """Write what is missing; ``here``: in this thread, because the values cannot travel."""
+        missing = [each for each in fragments if each.id not in self._kept]
+        if missing:
+            PutIfAbsent().check_trust(self._store)
+        if here:
+            done = [write_columns(writer, missing)]
+        else:
+            done = gather(
+                self._runner,
+                partial(write_columns, writer.bare()),
+                list(pack_fragments(missing, self._runner.slots)),
+                what=self._what,
+                store=self._store,
+            )
+        made = chain.from_iterable(each.made for each in done)
+        for fragment, file in zip(missing, made, strict=True):
+            self.keep(fragment, inputs, file)
+
+    def keep(self, fragment: Fragment, inputs: frozenset[FieldId], file: DataFile) -> None:
+        """Note a file that was written for a fragment."""
+        self._kept[fragment.id] = _Kept(fragment, inputs, file)
+
+    def file_of(self, fragment: Fragment, written: Schema) -> DataFile:
+        """The file of a fragment, listed under the ids that its columns have by now."""
+        file = self._kept[fragment.id].file
+        ids = [each.id for each in listed_columns(written, file.version)]
+        return DataFile.make(file.path, ids, file.column_indices, file.version, file.size or 0)
+
+    def discard(self) -> None:
+        """Remove everything that was written; nothing refers to it."""
+        self._drop(list(self._kept))
+
+    def _drop(self, ids: Sequence[FragmentId]) -> None:
+        gone = [self._kept.pop(each) for each in ids]
+        if gone:
+            discard(self._store, tuple(_key(each.file) for each in gone))
+
+
+def read_fields(schema: Schema) -> frozenset[FieldId]:
+    """The ids of everything in a part of a schema that is read."""
+    return frozenset(each.id for each in schema.walk())
+
+
+def _homes(fragment: Fragment, fields: frozenset[FieldId]) -> dict[int, tuple[str, int]]:
+    """Where the values of fields are: another place means that they may be others."""
+    return {
+        number: (file.path, column)
+        for file in fragment.message.files
+        for number, column in zip(file.fields, file.column_indices, strict=True)
+        if number in fields
+    }
+
+
+def _aligned(batches: Batches, flat: Schema) -> Batches:
+    """The batches with exactly the types of the new columns; raises InvalidInputError."""
+    known: tuple[pa.Schema, Alignment] | None = None
+    for batch in batches:
+        if known is None or not known[0].equals(batch.schema):
+            known = batch.schema, align_schema(flat, batch.schema, complete=True)
+        yield known[1].cast(batch)
+
+
+def _key(file: DataFile) -> str:
+    return f"{DATA_DIR}/{file.path}"

@@ -1,0 +1,148 @@
+"""Verbs on a table: add, drop, rename, cast and replace columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lancewood.jobs.columns.add import NewValues, add_columns
+from lancewood.jobs.columns.cast import CastColumn
+from lancewood.jobs.columns.drop import DropColumns, RenameColumn
+from lancewood.jobs.columns.replace import ReplaceColumns
+from lancewood.jobs.execute import execute
+from lancewood.jobs.runner import Runner
+from lancewood.table.handle import Handle, runner_or_threads, terms
+
+
+class ColumnVerbs(Handle):
+    """Verbs on a table: add, drop, rename, cast and replace columns."""
+
+    def add_columns(
+        self,
+        new: NewValues | Any,
+        *,
+        columns_read: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        on: str | Sequence[str] | None = None,
+        batch_rows: int | None = None,
+        repeatable: bool = False,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        runner: Runner | None = None,
+        serializable: bool = False,
+    ) -> Self:
+        """Add columns. Only their own files are written; row ids and other columns stay.
+
+        ``new`` is one of these:
+
+        - a mapping from names to SQL expressions over the row's stored columns;
+        - a ``pyarrow.Schema``, a field or a list of fields: null everywhere, no file is written;
+        - a function from a record batch to one of as many rows. It is given live rows with
+          ``columns_read`` (all by default), in batches of at most ``batch_rows``, from several
+          threads at once. Its columns are those of ``schema``, else those of its first result,
+          which is then computed before the tasks begin;
+        - Arrow data (pyarrow, polars, pandas, duckdb). Without ``on`` it has one row for each row
+          of the table, in the order of a scan. With ``on``, columns that both have, a row gets
+          the values of the row with its key, and nulls where there is none. The data is then held
+          in memory; two of its rows with the same key are an error.
+
+        A dotted name adds a field to a struct; where the struct is null it stays null. A column
+        that may not be null needs a value for every row.
+
+        When another writer is faster, only rows that are new or have changed are computed
+        again. Where that would call a function a second time for a row, and it is not said to be
+        ``repeatable``, or needs data that was read already, the conflict is raised instead.
+        """
+        after = add_columns(
+            self._snapshot,
+            new,
+            columns_read=columns_read,
+            schema=schema,
+            on=on,
+            batch_rows=batch_rows,
+            repeatable=repeatable,
+            runner=runner_or_threads(runner),
+            terms=terms(message, properties, serializable=serializable),
+        )
+        return self._after(after)
+
+    def drop_columns(
+        self,
+        names: Sequence[str],
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        runner: Runner | None = None,
+        serializable: bool = False,
+    ) -> Self:
+        """Drop columns, or fields of structs by their dotted names; indices on them go too.
+
+        Data files stay as they are, older versions have the columns still. A struct or list that
+        nothing is left of goes as well. Part of a primary or clustering key cannot be dropped.
+        A file of nulls is written for fragments that would be left without any.
+        """
+        job = DropColumns(self._snapshot, names, runner_or_threads(runner))
+        return self._after(job.run(terms(message, properties, serializable=serializable)))
+
+    def rename_column(
+        self,
+        old: str,
+        new: str,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        serializable: bool = False,
+    ) -> Self:
+        """Give a column, or a field of a struct by its dotted name, another name.
+
+        ``new`` is the name alone. Data files and indices stay as they are.
+        """
+        job = RenameColumn(old, new)
+        after, _ = execute(
+            self._snapshot, job.prepare, terms(message, properties, serializable=serializable)
+        )
+        return self._after(after)
+
+    def cast_column(
+        self,
+        name: str,
+        type: pa.DataType,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        runner: Runner | None = None,
+        serializable: bool = False,
+    ) -> Self:
+        """Give a column, or a field below one by its dotted name, another type.
+
+        Its values are written anew, under a new field id; other columns are not, except those that
+        share a list or map with the field. Nullability and metadata stay, indices on it go. A
+        value that the type cannot hold is an error that names it, and nothing changes; of floats,
+        digits may be lost. There is no new version if the type is the same.
+        """
+        job = CastColumn(self._snapshot, name, type, runner_or_threads(runner))
+        return self._after(job.run(terms(message, properties, serializable=serializable)))
+
+    def replace_columns(
+        self,
+        fragment_ids: Sequence[int],
+        source: Any,
+        *,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        runner: Runner | None = None,
+        serializable: bool = False,
+    ) -> Self:
+        """Replace whole columns of some fragments by given values.
+
+        ``source`` is Arrow data whose columns are columns of the table, of the same types. Its
+        rows are the live rows of the fragments, in the order in which
+        ``scan(fragment_ids=...)`` gives them; deleted rows are not among them. More or fewer rows
+        are an error. Only the files of these columns are written; indices on them no longer
+        cover the fragments. ``counts.updated`` says how many rows got new values.
+        """
+        job = ReplaceColumns(self._snapshot, fragment_ids, source, runner_or_threads(runner))
+        after, counts = job.run(terms(message, properties, serializable=serializable))
+        return self._after(after, counts)
