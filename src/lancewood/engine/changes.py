@@ -1,0 +1,153 @@
+"""Which rows differ between two versions of a table: inserted, updated, deleted, by row id.
+
+Rows are compared by what is known of them, not by their values: whether the id is live in both
+versions, and which version last changed it. Fragments that are the same in both are passed over.
+Nothing is assumed about the order of versions, so overwrites and restores in between are no
+special case. Which marks of a change are believed is told in ``change_marks``. Reads manifests,
+deletion files and sequences, never a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lancewood.engine.change_marks import Marks, Pieces, common_fields, same_columns
+from lancewood.engine.live_rows import Ids, Ints, LiveRows
+from lancewood.engine.snapshot import Snapshot
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId
+from lancewood.model.manifest import decode_fragment, peek_fragment_id
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The fragments of one version that the other does not have just so, and their rows."""
+
+    snapshot: Snapshot
+    fragments: tuple[Fragment, ...]
+    rows: LiveRows
+
+
+@dataclass(frozen=True, eq=False)
+class RowChanges:
+    """What became of rows from ``since`` to ``until``; the parts are stretches of their sides."""
+
+    since: Side
+    until: Side
+    inserted: LiveRows
+    """Stretches of ``until``."""
+    updated: LiveRows
+    """Stretches of ``until``."""
+    deleted: LiveRows
+    """Stretches of ``since``."""
+
+
+def find_changes(since: Snapshot, until: Snapshot) -> RowChanges:
+    """What became of every row between two versions of a table with stable row ids.
+
+    Raises NotFoundError where a version in between is needed that was cleaned up.
+    """
+    return _Comparison(since, until).changes()
+
+
+@dataclass
+class _Comparison:
+    since: Snapshot
+    until: Snapshot
+
+    def changes(self) -> RowChanges:
+        since, until = self._sides()
+        old, new = since.rows, until.rows
+        edges = np.unique(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
+        starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
+        in_old, in_new = old.find(starts), new.find(starts)
+        gone, fresh = (in_old >= 0) & (in_new < 0), (in_old < 0) & (in_new >= 0)
+        both = (in_old >= 0) & (in_new >= 0)
+        before = old.part(starts[both], counts[both])
+        after = new.part(starts[both], counts[both])
+        suspects = Pieces(before.firsts, before.counts, before.updated, after.updated).only(
+            ~self._unmoved(since, before, until, after)
+        )
+        updated = _by_id(self._marks.really_updated(suspects))
+        return RowChanges(
+            since,
+            until,
+            inserted=new.part(starts[fresh], counts[fresh]),
+            updated=new.part(*updated),
+            deleted=old.part(starts[gone], counts[gone]),
+        )
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks(self.since, self.until)
+
+    @cached_property
+    def _fields(self) -> frozenset[FieldId]:
+        return common_fields(self.since.manifest, self.until.manifest)
+
+    def _sides(self) -> tuple[Side, Side]:
+        old = dict.fromkeys(self.since.manifest.message.fragments)
+        new = dict.fromkeys(self.until.manifest.message.fragments)
+        self._marks.passed.update(old.keys() & new.keys())
+        old = {raw: None for raw in old if raw not in self._marks.passed}
+        new = {raw: None for raw in new if raw not in self._marks.passed}
+        by_id = {peek_fragment_id(raw, self.until.manifest.name): raw for raw in new}
+        for raw in list(old):
+            other = by_id.get(peek_fragment_id(raw, self.since.manifest.name))
+            if other is not None and self._same_rows(raw, other):
+                self._marks.passed.update((raw, other))
+                del old[raw], new[other]
+        return self._side(self.since, old), self._side(self.until, new)
+
+    def _same_rows(self, raw: bytes, other: bytes) -> bool:
+        """Whether one fragment at two versions has the same rows with the same values."""
+        then = Fragment(decode_fragment(raw, self.since.manifest.name))
+        now = Fragment(decode_fragment(other, self.until.manifest.name))
+        return (
+            then.lineage("row_ids") == now.lineage("row_ids")
+            and then.message.deletion_file == now.message.deletion_file
+            and same_columns(then, now, self._fields)
+        )
+
+    def _side(self, snapshot: Snapshot, raws: Iterable[bytes]) -> Side:
+        listed = list(raws)
+        name = snapshot.manifest.name
+        fragments = tuple(Fragment(decode_fragment(raw, name)) for raw in listed)
+        rows = LiveRows.of(self._marks.stretches(snapshot, listed), name)
+        return Side(snapshot, fragments, rows)
+
+    def _unmoved(
+        self, since: Side, before: LiveRows, until: Side, after: LiveRows
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which rows are where they were, in files that are what they were."""
+        old_ids = np.array([each.id for each in since.fragments], np.int64)
+        new_ids = np.array([each.id for each in until.fragments], np.int64)
+        if not len(before.firsts):
+            return np.empty(0, np.bool_)
+        stayed = (old_ids[before.fragments] == new_ids[after.fragments]) & (
+            before.offsets == after.offsets
+        )
+        pairs = {
+            (int(one), int(other))
+            for one, other in zip(before.fragments[stayed], after.fragments[stayed], strict=True)
+        }
+        kept = [
+            other
+            for one, other in pairs
+            if same_columns(since.fragments[one], until.fragments[other], self._fields)
+        ]
+        same: np.ndarray[tuple[int], np.dtype[np.bool_]] = stayed & np.isin(after.fragments, kept)
+        return same
+
+
+def _by_id(parts: Iterable[Pieces]) -> tuple[Ids, Ints]:
+    """The stretches of all parts, by id."""
+    listed = list(parts)
+    firsts = np.concatenate([np.empty(0, np.uint64), *(each.firsts for each in listed)])
+    counts = np.concatenate([np.empty(0, np.int64), *(each.counts for each in listed)])
+    order = np.argsort(firsts)
+    return firsts[order], counts[order]

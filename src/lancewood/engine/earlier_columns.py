@@ -1,0 +1,85 @@
+"""The columns of a version, found again in an earlier one.
+
+Names change and ids stay, but the id of a dropped column may be given to another one. So an id
+that has changed its name counts only if ids are never reused, or a data file that both versions
+have holds it. Reads manifests, no data file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.model.ids import FieldId
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED
+from lancewood.model.schema import Field, Schema
+
+_NOWHERE = -1_000
+"""From here downwards: ids that no data file lists, so that what has them is read as null."""
+
+
+def find_earlier(since: Snapshot, until: Snapshot, columns: Schema) -> Mapping[str, Field]:
+    """What to read at ``since`` for columns of ``until``, by their names there.
+
+    A column that was cast is found by its name and has the type that it had; one that is newer is
+    left out, and a newer field inside a struct is read as null.
+    """
+    search = _Search(since, until)
+    found, claimed = {}, set()
+    for each in columns.fields:
+        if search.is_same(each):
+            found[each.name] = search.matched(each)
+            claimed.add(each.id)
+    for each in columns.fields:
+        older = since.schema.by_name.get(each.name)
+        if each.name not in found and older is not None and older.id not in claimed:
+            found[each.name] = older
+    return found
+
+
+@dataclass
+class _Search:
+    since: Snapshot
+    until: Snapshot
+    _answers: dict[FieldId, bool] = field(default_factory=dict)
+
+    def is_same(self, column: Field) -> bool:
+        """Whether a field had this id, and was the same field."""
+        older = self.since.schema.by_id.get(column.id)
+        if older is None or older.logical_type != column.logical_type:
+            return False
+        return older.name == column.name or self._is_renamed(older)
+
+    def matched(self, column: Field) -> Field:
+        """The field, where those below it that are newer have ids that no file knows."""
+        children = tuple(
+            self.matched(each)
+            if self.is_same(each)
+            else replace(each, id=FieldId(_NOWHERE - each.id), nullable=True)
+            for each in column.children
+        )
+        return replace(column, children=children)
+
+    def _is_renamed(self, older: Field) -> bool:
+        if older.id not in self._answers:
+            self._answers[older.id] = self._is_held_by_both(
+                frozenset(each.id for each in older.walk())
+            )
+        return self._answers[older.id]
+
+    def _is_held_by_both(self, ids: frozenset[FieldId]) -> bool:
+        manifests = (self.since.manifest, self.until.manifest)
+        if all(each.writer_flags & FLAG_FIELD_IDS_NOT_REUSED for each in manifests):
+            return True
+        paths = {
+            file.path
+            for fragment in manifests[0].fragments
+            for file in fragment.message.files
+            if not ids.isdisjoint(file.fields)
+        }
+        return any(
+            file.path in paths and not ids.isdisjoint(file.fields)
+            for fragment in manifests[1].fragments
+            for file in fragment.message.files
+        )

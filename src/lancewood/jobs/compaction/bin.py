@@ -1,0 +1,144 @@
+"""The work of a compaction: the live rows of some fragments, in order, in new data files.
+
+Rows stay the rows they were: ids and versions go along. Nothing refers to the new files until a
+commit does, and on any error they are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lancewood.data.wanted import WantedColumns, has_dictionary
+from lancewood.data.writer import write_fragments
+from lancewood.engine.fanout import WORKERS, in_order
+from lancewood.engine.fragments import open_fragment
+from lancewood.engine.rows import RowFacts
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import FormatError
+from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.layout import DATA_DIR
+from lancewood.jobs.compaction.plan import CompactionGoal
+from lancewood.jobs.rows.blob_values import with_blob_values
+from lancewood.jobs.rows.moving import data_keys
+from lancewood.model.fragment import Fragment
+from lancewood.model.rowids import RowIdSequence, RowVersions
+
+_FIRST_VERSION = 1
+_ENOUGH_ROWS = 65_536
+_ENOUGH_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenBin:
+    """What a task has to tell: the new fragments, which have no ids yet."""
+
+    new_fragments: tuple[Fragment, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The keys of what was written."""
+        return data_keys(self.new_fragments)
+
+
+def rewrite_bin(
+    snapshot: Snapshot, goal: CompactionGoal, fragments: Sequence[Fragment]
+) -> RewrittenBin:
+    """Write the live rows of fragments anew, with every column of the table.
+
+    ``snapshot`` may be bare. Where no row is left nothing is written.
+    """
+    facts = [RowFacts(snapshot, each) for each in fragments]
+    arrow = to_arrow_schema(snapshot.schema).remove_metadata()
+    written = write_fragments(
+        pa.RecordBatchReader.from_batches(arrow, _joined(_rows(snapshot, facts), arrow)),
+        snapshot.schema,
+        store=snapshot.place.store,
+        directory=DATA_DIR,
+        storage_options=snapshot.place.storage_options,
+        file_version=snapshot.manifest.file_version,
+        max_rows=goal.target_rows,
+        max_bytes=goal.max_bytes,
+    )
+    if snapshot.manifest.has_stable_row_ids:
+        written = list(_with_lineage(written, facts))
+    return RewrittenBin(tuple(written))
+
+
+def _rows(snapshot: Snapshot, facts: Sequence[RowFacts]) -> Iterator[pa.RecordBatch]:
+    wanted = WantedColumns(snapshot.schema)
+    return in_order((partial(_live, snapshot, each, wanted) for each in facts), workers=WORKERS)
+
+
+def _live(snapshot: Snapshot, facts: RowFacts, wanted: WantedColumns) -> Iterator[pa.RecordBatch]:
+    """The live rows of one fragment. Reading begins now."""
+    batches = open_fragment(snapshot, facts.fragment, wanted).batches()
+    return _filtered(snapshot, facts, batches)
+
+
+def _filtered(
+    snapshot: Snapshot, facts: RowFacts, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    position = 0
+    for batch in batches:
+        live = facts.live_mask(position, batch.num_rows)
+        position += batch.num_rows
+        if live is not None:
+            batch = batch.filter(pa.array(live))
+        if batch.num_rows:
+            yield from with_blob_values(snapshot, facts.fragment, batch)
+
+
+def _joined(batches: Iterator[pa.RecordBatch], arrow: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, each with exactly the table's types."""
+    are_joined = not any(has_dictionary(each.type) for each in arrow)
+    few: list[pa.RecordBatch] = []
+    rows = size = 0
+    for each in batches:
+        few.append(each)
+        rows, size = rows + each.num_rows, size + each.nbytes
+        if not are_joined or rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES:
+            yield _as_one(few, arrow)
+            few, rows, size = [], 0, 0
+    if few:
+        yield _as_one(few, arrow)
+
+
+def _as_one(batches: Sequence[pa.RecordBatch], arrow: pa.Schema) -> pa.RecordBatch:
+    whole = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return pa.RecordBatch.from_arrays(whole.columns, schema=arrow)
+
+
+def _with_lineage(written: Sequence[Fragment], facts: Sequence[RowFacts]) -> Iterator[Fragment]:
+    """New fragments with what was known of the rows that are in them now."""
+    ids = RowIdSequence.concat([_live_ids(each) for each in facts])
+    created = RowVersions.concat([_live_versions(each, each.created_at) for each in facts])
+    updated = RowVersions.concat([_live_versions(each, each.last_updated_at) for each in facts])
+    total = sum(each.physical_rows for each in written)
+    if not len(ids) == len(created) == len(updated) == total:
+        raise FormatError(
+            f"fragments {', '.join(str(each.fragment.id) for each in facts[:8])} have {total} live "
+            f"rows, but {len(ids)} row ids and {len(created)} and {len(updated)} versions of them"
+        )
+    start = 0
+    for each in written:
+        stop = start + each.physical_rows
+        yield each.with_lineage(
+            ids.slice(start, stop), created.slice(start, stop), updated.slice(start, stop)
+        )
+        start = stop
+
+
+def _live_ids(facts: RowFacts) -> RowIdSequence:
+    ids = facts.row_ids
+    assert ids is not None, "asked of a table without stable row ids"
+    return ids if facts.fragment.deletion_file is None else ids.without(facts.deleted)
+
+
+def _live_versions(facts: RowFacts, versions: RowVersions | None) -> RowVersions:
+    if versions is None:
+        versions = RowVersions.uniform(_FIRST_VERSION, facts.fragment.physical_rows)
+    return versions if facts.fragment.deletion_file is None else versions.without(facts.deleted)

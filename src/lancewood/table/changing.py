@@ -1,0 +1,183 @@
+"""Verbs on a table: see what changed between two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+
+from lancewood.engine.change_rows import ChosenRows, project_changes, rows_since, rows_until
+from lancewood.engine.changes import RowChanges, find_changes
+from lancewood.engine.limits import check_number
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.jobs.counts import RowCounts
+from lancewood.model.ids import is_detached
+from lancewood.table.handle import Handle
+
+CHANGE = "_change"
+"""The column that says what became of a row."""
+
+
+class ChangedRows:
+    """Rows that met the same fate, read when one of the methods asks for them."""
+
+    def __init__(self, rows: ChosenRows) -> None:
+        self._rows = rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of what comes out: ``_rowid``, then the columns."""
+        return self._rows.schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows in the order of the table, as record batches, within a bounded memory."""
+        return self._rows.batches()
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as one table in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def count(self) -> int:
+        """How many there are; reads no column."""
+        return self._rows.row_count
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+class Changes:
+    """What became of rows between two versions. Made by ``Table.changes``.
+
+    All parts have the columns of ``until``. A deleted row shows in them what it held at ``since``,
+    and null in those that are newer.
+    """
+
+    def __init__(self, since: Snapshot, until: Snapshot, columns: Sequence[str] | None) -> None:
+        self._since, self._until = since, until
+        self._projection = project_changes(since, until, columns)
+
+    @property
+    def since(self) -> int:
+        return self._since.manifest.version
+
+    @property
+    def until(self) -> int:
+        return self._until.manifest.version
+
+    @property
+    def inserted(self) -> ChangedRows:
+        """Rows that ``until`` has and ``since`` has not."""
+        found = self._found
+        return ChangedRows(rows_until(found.until, found.inserted, self._projection))
+
+    @property
+    def updated(self) -> ChangedRows:
+        """Rows that both have and that were changed, with their values at ``until``."""
+        found = self._found
+        return ChangedRows(rows_until(found.until, found.updated, self._projection))
+
+    @property
+    def deleted(self) -> ChangedRows:
+        """Rows that ``since`` has and ``until`` has not, with their values at ``since``."""
+        found = self._found
+        rows = rows_since(found.since, self._until, found.deleted, self._projection)
+        return ChangedRows(rows)
+
+    @property
+    def counts(self) -> RowCounts:
+        """How many rows of each; reads no column."""
+        return RowCounts(
+            inserted=self.inserted.count(),
+            updated=self.updated.count(),
+            deleted=self.deleted.count(),
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """``_rowid``, the columns, and ``_change``."""
+        schema = self._projection.arrow_schema()
+        if CHANGE in schema.names:
+            raise InvalidInputError(
+                f"the table has a column {CHANGE!r} of its own; read inserted, updated and "
+                "deleted each by itself",
+                column=CHANGE,
+            )
+        return schema.append(pa.field(CHANGE, pa.string(), nullable=False))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """All changes: first what was deleted, then what was inserted, then what was updated.
+
+        The column ``_change`` says which: ``deleted``, ``inserted`` or ``updated``.
+        """
+        schema = self.schema
+        for name in ("deleted", "inserted", "updated"):
+            part: ChangedRows = getattr(self, name)
+            for batch in part.to_batches():
+                said = pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
+                yield pa.RecordBatch.from_arrays([*batch.columns, said], schema=schema)
+
+    def to_arrow(self) -> pa.Table:
+        """All changes as one table in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        uri = self._until.place.uri
+        return f"<Changes of {uri} from version {self.since} to version {self.until}>"
+
+    @cached_property
+    def _found(self) -> RowChanges:
+        return find_changes(self._since, self._until)
+
+
+class ChangeVerbs(Handle):
+    """Verbs on a table: see what changed between two versions."""
+
+    def changes(
+        self, since: int, until: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> Changes:
+        """The rows that were inserted, updated and deleted after version ``since``, up to and
+        with version ``until`` (by default this one).
+
+        A row is known by its stable row id. One that came and went in between is not there, one
+        that was updated and then deleted is deleted. An update counts even if it wrote the values
+        that were there; a version that only added, cast, renamed or dropped columns counts for
+        nothing, nor does compaction. Versions and columns are checked now, rows are compared and
+        read when they are asked for, and only what differs is opened.
+
+        Raises UnsupportedError on a table without stable row ids, NotFoundError for a version
+        that is not there, and later for one in between that is needed and was cleaned up.
+        """
+        mine = self._snapshot
+        first = self._version_of("since", since)
+        last = mine if until is None else self._version_of("until", until)
+        if first.manifest.version > last.manifest.version:
+            raise InvalidInputError(
+                f"changes since version {since} until version {last.manifest.version} run "
+                "backwards; since must be the earlier one"
+            )
+        for each in (first, last):
+            if is_detached(each.manifest.version):
+                raise InvalidInputError(
+                    f"version {each.manifest.version} is detached, beside the history of "
+                    f"{each.place.uri}: its row ids may be those of other rows there"
+                )
+            if not each.manifest.has_stable_row_ids:
+                raise UnsupportedError(
+                    f"version {each.manifest.version} of {each.place.uri} has no stable row ids, "
+                    "so that rows of two versions cannot be told to be the same; changes need a "
+                    "table that was created with them"
+                )
+        return Changes(first, last, columns)
+
+    def _version_of(self, name: str, version: int) -> Snapshot:
+        number = check_number(name, version, least=1)
+        if number == self._snapshot.manifest.version:
+            return self._snapshot
+        return load_snapshot(self._snapshot.place, version=number)
