@@ -1,4 +1,4 @@
-"""The verbs that find a table by its place: create, open, exists, drop, migrate_names."""
+"""The verbs that find a table by its place: create, open, exists, drop, migrate_names, repair."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from lancewood.engine.place import Place
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.versions import newest_version
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.upkeep.proposals import RepairReport
+from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
@@ -117,6 +120,23 @@ def migrate_names(
     was interrupted. Changes nothing where all names are V2.
     """
     return migrate_table_names(open_store(uri, storage_options=storage_options, unsafe=unsafe))
+
+
+def repair(
+    uri: str | os.PathLike[str],
+    *,
+    dry_run: bool = True,
+    storage_options: Mapping[str, str] | None = None,
+    unsafe: bool = False,
+) -> RepairReport:
+    """What would make a damaged table whole, also one that does not open.
+
+    With ``dry_run=False`` it is done. Every proposal says what it changes, and nothing that may
+    hold rows is removed.
+    Raises NotFoundError where there is no table.
+    """
+    place = _place(uri, storage_options, None, unsafe=unsafe)
+    return repair_table(place, LocalRunner(), dry_run=dry_run)
 
 
 def _place(

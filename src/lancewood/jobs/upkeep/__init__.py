@@ -1,0 +1,1 @@
+"""Keeping house: removing what nobody needs, finding what is broken, mending it."""

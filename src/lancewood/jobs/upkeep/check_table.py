@@ -1,0 +1,145 @@
+"""Checking what is around the rows: the manifest itself, indices, refs, and the list of versions.
+
+Part of ``verify``. Opens no data file, and of indices only looks whether their files are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.transactions import load_transaction
+from lancewood.engine.versions import list_versions, load_manifest
+from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, manifest_name
+from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
+from lancewood.jobs.upkeep.family import Family, find_family, manifest_names, read_refs
+from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import MissingTransaction
+from lancewood.model.refs import Branch, Tag
+
+_BAD_CONTENT = (FormatError, UnsupportedError, InvalidInputError)
+_SYSTEM = (FRAGMENT_REUSE, MEM_WAL)
+"""Indices that may live in the manifest alone."""
+
+
+def check_manifest(snapshot: Snapshot) -> Iterator[Problem]:
+    """The schema, the ids of the fragments, and the transaction of a version."""
+    manifest = snapshot.manifest
+    try:
+        _ = snapshot.arrow_schema
+    except _BAD_CONTENT as error:
+        yield Problem(Kind.SCHEMA, manifest.name, str(error))
+    ids = [each.id for each in manifest.fragments]
+    if any(a == b for a, b in pairwise(sorted(ids))):
+        twice = next(a for a, b in pairwise(sorted(ids)) if a == b)
+        yield Problem(Kind.FRAGMENT_IDS, manifest.name, f"fragment {twice} is there twice", twice)
+    elif any(a > b for a, b in pairwise(ids)):
+        yield Problem(Kind.FRAGMENT_IDS, manifest.name, "the fragments are not sorted by id")
+    mark = manifest.max_fragment_id
+    if ids and (mark is None or max(ids) > mark):
+        text = f"fragment {max(ids)} is beyond {mark}, the highest id that was handed out"
+        yield Problem(Kind.FRAGMENT_IDS, manifest.name, text, max(ids))
+    if manifest.transaction_section is not None or manifest.transaction_file is not None:
+        found = load_transaction(snapshot.place.store, manifest).operation
+        if isinstance(found, MissingTransaction):
+            yield Problem(Kind.TRANSACTION, manifest.name, found.why)
+
+
+def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
+    """One index: its fields, what it covers, and whether its files are there."""
+    where = f"index {index.name}"
+    manifest = snapshot.manifest
+    known = {each.id for each in manifest.fields}
+    strange = sorted(set(index.fields) - known)
+    if strange:
+        text = f"it is on fields {strange}, which are not in the schema"
+        yield Problem(Kind.INDEX, where, text)
+    try:
+        covered = index.fragments
+        mark = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
+        if covered and covered.max() > mark:
+            text = f"it covers fragment {covered.max()}, the highest id handed out is {mark}"
+            yield Problem(Kind.INDEX, where, text)
+        store, directory = snapshot.place.index_directory(manifest, index)
+    except _BAD_CONTENT as error:
+        yield Problem(Kind.INDEX, where, str(error))
+        return
+    sizes = {each.key: each.size for each in store.list(directory)}
+    for file in index.message.files:
+        key = f"{directory}/{file.path}"
+        path = f"{store.uri}/{key}"
+        if key not in sizes:
+            yield Problem(Kind.INDEX_FILE, where, f"{path} is missing")
+        elif file.size_bytes and sizes[key] != file.size_bytes:
+            text = f"{path} has {sizes[key]} bytes, the manifest says {file.size_bytes}"
+            yield Problem(Kind.INDEX_FILE, where, text)
+    if not index.message.files and not sizes and index.name not in _SYSTEM:
+        yield Problem(Kind.INDEX_FILE, where, f"{store.uri}/{directory} holds no files")
+
+
+def check_history(place: Place, manifest: Manifest) -> Iterator[Problem]:
+    """Whether the newest version can be read, and manifest names are of one scheme."""
+    where = f"{place.uri}/{VERSIONS_DIR}"
+    try:
+        found = list_versions(place.store)
+    except FormatError as error:
+        yield Problem(Kind.NAMES, where, str(error))
+        return
+    if found.newest is None or found.newest == manifest.version:
+        return
+    try:
+        load_manifest(place.store, found.newest, found.scheme)
+    except _BAD_CONTENT as error:
+        where += f"/{manifest_name(found.newest, found.scheme)}"
+        yield Problem(Kind.MANIFEST, where, f"the newest version cannot be read: {error}")
+
+
+def check_refs(snapshot: Snapshot) -> Iterator[Problem | None]:
+    """Every ref: None, or what is wrong with it."""
+    try:
+        family = find_family(snapshot)
+    except _BAD_CONTENT as error:
+        yield Problem(Kind.REF, snapshot.place.uri, str(error))
+        return
+    versions = _Versions(family)
+    for directory in (TAGS_DIR, BRANCHES_DIR):
+        for file, found in read_refs(family.main, directory):
+            where = f"{directory}/{file}"
+            if isinstance(found, Exception):
+                yield Problem(Kind.REF, where, str(found))
+            else:
+                text = versions.missing(found)
+                yield None if text is None else Problem(Kind.REF, where, text)
+
+
+class _Versions:
+    """Which versions the roots of a family have, each listed when it is asked for."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+        self._known: dict[str, set[int]] = {}
+
+    def missing(self, ref: Tag | Branch) -> str | None:
+        """What a ref needs and does not find."""
+        if isinstance(ref, Tag):
+            if ref.version in self._of(ref.branch):
+                return None
+            return f"it names version {ref.version} of {ref.branch or 'main'}, which is not there"
+        if not self._of(ref.name):
+            return f"{TREE_DIR}/{ref.name} holds no version of the branch"
+        if ref.parent_version in self._of(ref.parent_branch):
+            return None
+        parent = ref.parent_branch or "main"
+        return f"it begins at version {ref.parent_version} of {parent}, which is not there"
+
+    def _of(self, branch: str | None) -> set[int]:
+        root = "" if branch is None else f"{TREE_DIR}/{branch}"
+        if root not in self._known:
+            names = manifest_names(self._family.store(root))
+            self._known[root] = {each.version for each in names.values()}
+        return self._known[root]

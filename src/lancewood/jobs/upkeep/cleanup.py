@@ -1,0 +1,291 @@
+"""Removing versions that nobody needs, and files that no version needs.
+
+The order is the safety argument:
+
+1. list what may be removed: what is made after that is never touched;
+2. read the refs, then the manifests of every root that shares files: so whatever was committed,
+   tagged or branched before the listing, and up to here, is seen;
+3. read the refs again, remove the manifests of expired versions;
+4. list the manifests again and read those that are new: a version that was restored or branched
+   from an expired one meanwhile keeps its files;
+5. remove files that no manifest names, if a removed one named them, or if they are older than
+   any writer may still be at work.
+
+Whatever cannot be read stops it before anything is removed, and a crash leaves at most files that
+nothing refers to. Touches one root only, there only names that the format makes, and never follows
+a base path.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TypeAlias
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import NotFoundError
+from lancewood.format.layout import (
+    DATA_DIR,
+    DELETIONS_DIR,
+    INDICES_DIR,
+    TRANSACTIONS_DIR,
+    VERSIONS_DIR,
+    ManifestName,
+    parse_manifest_name,
+)
+from lancewood.jobs.runner import Runner
+from lancewood.jobs.upkeep.family import Family, Refs, find_family, load_refs, manifest_names
+from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifests
+from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions
+from lancewood.model.ids import Version
+from lancewood.store.base import Store
+
+_CLEANED = (VERSIONS_DIR, TRANSACTIONS_DIR, DELETIONS_DIR, INDICES_DIR, DATA_DIR)
+_AT_ONCE = 1_000
+"""Keys in one delete, and manifests in one task at most."""
+_TASKS_PER_SLOT = 4
+
+_Manifests: TypeAlias = dict[str, dict[str, ManifestName]]
+"""The manifests of each root, by the names of their files."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersion:
+    """A version that is too old or too many, and why it stays."""
+
+    version: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What was removed, or with ``dry_run`` what would be."""
+
+    dry_run: bool
+    versions: tuple[int, ...]
+    """Oldest first."""
+    manifests: int
+    data_files: int
+    """Files with bytes of blobs included."""
+    deletion_files: int
+    transactions: int
+    index_files: int
+    bytes: int
+    kept: tuple[KeptVersion, ...]
+    """Versions that would have gone, had nobody needed them."""
+    detached: int
+    """Detached versions, all of which stay with their files."""
+    in_flight: int
+    """Files that no version names and that stay, since a writer may still be at work on them."""
+
+
+def clean_up(
+    snapshot: Snapshot,
+    retention: Retention,
+    runner: Runner,
+    *,
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> CleanupReport:
+    """Remove what the retention allows from the root of the snapshot; see the module.
+
+    Raises FormatError or UnsupportedError, before anything is removed, for a ref or a manifest of
+    the table or of any of its branches that cannot be read.
+    """
+    job = _Cleanup(snapshot, find_family(snapshot), retention, runner, now or datetime.now(UTC))
+    return job.run(dry_run=dry_run)
+
+
+@dataclass
+class _Listing:
+    """Files and what a listing tells of them, in as little memory as a million of them need."""
+
+    keys: list[str] = field(default_factory=list)
+    sizes: array[int] = field(default_factory=lambda: array("Q"))
+    modified: array[float] = field(default_factory=lambda: array("d"))
+
+    def __iter__(self) -> Iterator[tuple[str, int, float]]:
+        return zip(self.keys, self.sizes, self.modified, strict=True)
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.sizes)
+
+    def add(self, key: str, size: int, modified: float) -> None:
+        self.keys.append(key)
+        self.sizes.append(size)
+        self.modified.append(modified)
+
+    def count(self, directory: str) -> int:
+        return sum(each.startswith(f"{directory}/") for each in self.keys)
+
+
+@dataclass
+class _Cleanup:
+    snapshot: Snapshot
+    family: Family
+    retention: Retention
+    runner: Runner
+    now: datetime
+    needed: set[str] = field(default_factory=set)
+    garbage: set[str] = field(default_factory=set)
+
+    def run(self, *, dry_run: bool) -> CleanupReport:
+        manifests, files = self._list()
+        refs = load_refs(self.family.main)
+        seen = self._manifests(refs)
+        own = seen[self.family.own_root]
+        fate = self._fate(refs, own, manifests)
+        expired = {name for name, found in own.items() if found.version in fate.gone}
+        expired |= self._read(seen, fate, without=expired)
+        if not dry_run:
+            refs = load_refs(self.family.main)
+            rescued = self._rescued(refs, own, expired)
+            expired -= rescued
+            oldest_first = sorted(expired, key=lambda name: own[name].version)
+            self._delete([f"{VERSIONS_DIR}/{name}" for name in oldest_first], "removing versions")
+            self._read_late(seen, self._manifests(refs), rescued)
+        doomed, young = self._sweep(files, [*seen])
+        if not dry_run:
+            self._delete(doomed.keys, "removing files")
+            for each in sorted(
+                {"/".join(key.split("/")[:2]) for key in doomed.keys if _is_deep(key)}
+            ):
+                self.family.own.prune(each)
+        return CleanupReport(
+            dry_run=dry_run,
+            versions=tuple(sorted({own[name].version for name in expired})),
+            manifests=len(expired),
+            data_files=doomed.count(DATA_DIR),
+            deletion_files=doomed.count(DELETIONS_DIR),
+            transactions=doomed.count(TRANSACTIONS_DIR),
+            index_files=doomed.count(INDICES_DIR),
+            bytes=doomed.bytes + sum(manifests[name][0] for name in expired),
+            kept=tuple(KeptVersion(*each) for each in sorted(fate.held.items())),
+            detached=sum(each.detached for each in own.values()),
+            in_flight=young,
+        )
+
+    def _list(self) -> tuple[dict[str, tuple[int, datetime]], _Listing]:
+        """What may be removed: manifests by name, with size and time, and other files."""
+        manifests: dict[str, tuple[int, datetime]] = {}
+        files = _Listing()
+        for directory in _CLEANED:
+            for each in self.family.own.list(directory):
+                if directory != VERSIONS_DIR:
+                    if owner_of(each.key) is not None:
+                        files.add(each.key, each.size, each.modified.timestamp())
+                    continue
+                name = each.key.removeprefix(f"{VERSIONS_DIR}/")
+                if parse_manifest_name(name):
+                    manifests[name] = each.size, each.modified
+        return manifests, files
+
+    def _manifests(self, refs: Refs) -> _Manifests:
+        return {root: manifest_names(self.family.store(root)) for root in self.family.roots(refs)}
+
+    def _fate(
+        self,
+        refs: Refs,
+        own: dict[str, ManifestName],
+        listed: dict[str, tuple[int, datetime]],
+    ) -> Sorted:
+        """What becomes of each version."""
+        attached = {name: each.version for name, each in own.items() if not each.detached}
+        if not attached:
+            raise NotFoundError(f"no table at {self.family.own.uri} any more; nothing was removed")
+        modified: dict[Version, datetime] = {}
+        for name, version in attached.items():
+            if name in listed:
+                modified[version] = max(listed[name][1], modified.get(version, listed[name][1]))
+        for name, version in attached.items():
+            if name not in listed:
+                modified.pop(version, None)
+        held = {Version(each): "it was asked to be protected" for each in self.retention.protect}
+        held[self.snapshot.manifest.version] = "this handle is on it"
+        held.update(refs.held(self.family.branch))
+        return sort_versions(self.retention, modified, held, attached.values(), self.now)
+
+    def _read(self, seen: _Manifests, fate: Sorted, without: set[str]) -> set[str]:
+        """Read every manifest of the family but those; the names of own ones that are expired."""
+        cutoff = self.retention.cutoff(self.now)
+        cutoff_ns = None if cutoff is None else int(cutoff.timestamp() * 1e9)
+        own = seen[self.family.own_root]
+        may_go = frozenset(name for name, each in own.items() if each.version in fate.may_go)
+        tasks = []
+        for root, manifests in seen.items():
+            is_own = root == self.family.own_root
+            names = [each for each in _newest_first(manifests) if not is_own or each not in without]
+            store = self.family.store(root)
+            tasks += [ReadingTask(store, (name,)) for name in names[:1]]
+            share = -(-len(names) // max(1, self.runner.slots * _TASKS_PER_SLOT))
+            for some in _chunks(names[1:], min(max(1, share), _AT_ONCE)):
+                going = may_go.intersection(some) if is_own else frozenset()
+                tasks.append(ReadingTask(store, some, names[0], going, cutoff_ns))
+        return self._run(tasks)
+
+    def _read_late(self, before: _Manifests, now: _Manifests, rescued: set[str]) -> None:
+        """Read the manifests that came into being since the others were listed."""
+        tasks = []
+        for root, manifests in now.items():
+            names = manifests.keys() - before.get(root, {}).keys()
+            if root == self.family.own_root:
+                names |= rescued
+            if names:
+                tasks.append(ReadingTask(self.family.store(root), tuple(sorted(names))))
+        self._run(tasks)
+
+    def _run(self, tasks: Sequence[ReadingTask]) -> set[str]:
+        expired: set[str] = set()
+        for each in self.runner.run(read_manifests, tasks, what="reading manifests"):
+            self.needed |= each.needed
+            self.garbage |= each.garbage
+            expired.update(each.expired)
+        return expired
+
+    def _rescued(self, refs: Refs, own: dict[str, ManifestName], expired: set[str]) -> set[str]:
+        """Expired versions that got a ref while manifests were read."""
+        held = refs.held(self.family.branch)
+        return {name for name in expired if own[name].version in held}
+
+    def _sweep(self, files: _Listing, roots: Iterable[str]) -> tuple[_Listing, int]:
+        """The files that may go, and how many more would if they were older."""
+        stale = self.retention.stale(self.now).timestamp()
+        inside = f"{self.family.own_root}/"
+        # Branch p/data lives among the data files of branch p.
+        others = tuple(f"{each.removeprefix(inside)}/" for each in roots if each.startswith(inside))
+        doomed, young = _Listing(), 0
+        for key, size, modified in files:
+            owner = owner_of(key)
+            if owner is None or owner in self.needed or key.startswith(others):
+                continue
+            if owner in self.garbage or modified <= stale:
+                doomed.add(key, size, modified)
+            else:
+                young += 1
+        return doomed, young
+
+    def _delete(self, keys: Sequence[str], what: str) -> None:
+        tasks = [*_chunks(keys, _AT_ONCE)]
+        for _ in self.runner.run(partial(_remove, self.family.own), tasks, what=what):
+            pass
+
+
+def _remove(store: Store, keys: tuple[str, ...]) -> None:
+    store.delete(keys)
+
+
+def _newest_first(manifests: dict[str, ManifestName]) -> list[str]:
+    """Attached versions from the newest on, then the detached ones."""
+    return sorted(manifests, key=lambda name: (manifests[name].detached, -manifests[name].version))
+
+
+def _is_deep(key: str) -> bool:
+    return key.count("/") > 1
+
+
+def _chunks(items: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    return (tuple(items[at : at + size]) for at in range(0, len(items), size))

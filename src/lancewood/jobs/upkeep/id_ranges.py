@@ -1,0 +1,55 @@
+"""Sets of row ids as sorted ranges, and whether an id is in them twice.
+
+Pure numpy: the work grows with the number of ranges, never with that of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.model.rowids import RowIdSequence
+
+_Ids = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IdRanges:
+    """Ids from each of ``firsts`` to the one of ``lasts`` beside it, both sorted, none touching."""
+
+    firsts: _Ids
+    lasts: _Ids
+
+    @classmethod
+    def of(cls, sequence: RowIdSequence) -> tuple[IdRanges, int | None]:
+        """The ids of a sequence, and one that is in it twice."""
+        runs = np.array([(first, count) for _, first, count in sequence.runs()], dtype=np.uint64)
+        runs = runs.reshape(-1, 2)
+        return _joined(runs[:, 0], runs[:, 0] + (runs[:, 1] - np.uint64(1)))
+
+
+def union(parts: Sequence[IdRanges]) -> tuple[IdRanges, int | None]:
+    """The ids of all parts together, and one that is in more than one of them."""
+    return _joined(_all(each.firsts for each in parts), _all(each.lasts for each in parts))
+
+
+def _all(parts: Iterable[_Ids]) -> _Ids:
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def _joined(firsts: _Ids, lasts: _Ids) -> tuple[IdRanges, int | None]:
+    order = np.argsort(firsts, kind="stable")
+    firsts, lasts = firsts[order], np.maximum.accumulate(lasts[order])
+    if not len(firsts):
+        return IdRanges(firsts, lasts), None
+    twice = np.flatnonzero(firsts[1:] <= lasts[:-1])
+    # A range that ends at the largest number has none behind it, so nothing wraps around.
+    apart = firsts[1:] > lasts[:-1] + np.uint64(1)
+    apart &= lasts[:-1] != np.uint64(2**64 - 1)
+    heads = np.concatenate(([True], apart))
+    tails = np.concatenate((apart, [True]))
+    found = int(firsts[twice[0] + 1]) if len(twice) else None
+    return IdRanges(firsts[heads], lasts[tails]), found

@@ -1,0 +1,248 @@
+"""Proposing what would make a damaged table whole again, and doing it when told so.
+
+Knows two layers. What stands around the versions: manifests that cannot be read, names of two
+schemes, files that writers left half-made, a hint that misleads. And the newest version itself:
+an index without its files, numbers of deleted rows that are wrong, files that are missing. Bytes
+that may still be worth something are set aside, never removed; rows that are lost are not made up.
+Every step may be done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from lancewood.engine.migrate import migrate_names
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import FormatError, NotFoundError, UnsupportedError
+from lancewood.format.layout import (
+    HINT_KEY,
+    TRANSACTIONS_DIR,
+    VERSIONS_DIR,
+    ManifestName,
+    NamingScheme,
+)
+from lancewood.format.manifest_file import MAGIC, decode_manifest_file
+from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.jobs.upkeep.family import manifest_names
+from lancewood.jobs.upkeep.mend import mend_version
+from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.jobs.upkeep.proposals import Proposal, RepairReport, Step
+from lancewood.jobs.upkeep.retention import IN_FLIGHT
+from lancewood.model.ids import Version
+from lancewood.model.manifest import Manifest
+from lancewood.rules.features import check_readable
+from lancewood.store.base import Store
+
+_ROUNDS = 5
+_FOOTER = 16
+_LEFT_BEHIND = re.compile(r"\.tmp.+|.+\.manifest#\d+")
+
+
+def repair(place: Place, runner: Runner, *, dry_run: bool = True) -> RepairReport:
+    """Propose, and unless it is a dry run do, what makes the table at this place whole.
+
+    Raises NotFoundError where there is no table. A branch is repaired at its own root.
+    """
+    done: list[Proposal] = []
+    for _ in range(_ROUNDS):
+        steps, remaining = _plan(place, runner)
+        done += [each.proposal for each in steps]
+        if dry_run or not steps:
+            return RepairReport(dry_run, tuple(done), tuple(remaining))
+        for each in steps:
+            each.do()
+    return RepairReport(dry_run, tuple(done), tuple(_plan(place, runner)[1]))
+
+
+def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
+    """What can be done now, and what cannot; more may show when that is done."""
+    store = place.store
+    manifests = manifest_names(store)
+    if not manifests:
+        raise NotFoundError(
+            f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
+        )
+    damaged = _damaged(store, manifests)
+    newest = _newest(manifests, damaged.keys())
+    if newest is None:
+        problems = [
+            Problem(Kind.MANIFEST, f"{store.uri}/{VERSIONS_DIR}/{name}", str(error))
+            for name, error in damaged.items()
+        ]
+        return [], problems
+    version = manifests[newest].version
+    steps = [_set_aside(store, name, damaged[name], version) for name in sorted(damaged)]
+    steps += [*_one_scheme(store, manifests), *_hint(store, version), *_left_behind(store)]
+    try:
+        manifest = _load(store, newest)
+    except (FormatError, UnsupportedError) as error:
+        where = f"{store.uri}/{VERSIONS_DIR}/{newest}"
+        return steps, [Problem(Kind.MANIFEST, where, str(error))]
+    snapshot = Snapshot(place, manifest, manifests[newest].scheme)
+    if len({each.scheme for each in manifests.values() if not each.detached}) > 1:
+        return steps, []  # the version is looked at when the names are in order
+    mending, remaining = mend_version(snapshot, runner)
+    return steps + mending, remaining
+
+
+def _newest(manifests: dict[str, ManifestName], damaged: object) -> str | None:
+    whole = [
+        (each.version, name)
+        for name, each in manifests.items()
+        if not each.detached and name not in damaged  # type: ignore[operator]
+    ]
+    return max(whole)[1] if whole else None
+
+
+def _load(store: Store, name: str) -> Manifest:
+    key = f"{VERSIONS_DIR}/{name}"
+    manifest = decode_manifest_file(store.get(key), name=f"{store.uri}/{key}")
+    check_readable(manifest)
+    return manifest
+
+
+# Manifests that cannot be read
+
+
+def _damaged(store: Store, manifests: dict[str, ManifestName]) -> dict[str, FormatError]:
+    """The manifests that are none, and why.
+
+    The newest ones are decoded, down to the first that can be; of the others the last bytes are
+    looked at, which is where a write that was cut off shows.
+    """
+    found: dict[str, FormatError] = {}
+    attached = [name for name, each in manifests.items() if not each.detached]
+    newest_first = sorted(attached, key=lambda name: manifests[name].version, reverse=True)
+    for name in newest_first:
+        error = _damage(store, name)
+        if error is None:
+            break
+        found[name] = error
+    sizes = {
+        each.key.removeprefix(f"{VERSIONS_DIR}/"): each.size for each in store.list(VERSIONS_DIR)
+    }
+    others = [(name, sizes[name]) for name in manifests if name not in found and name in sizes]
+
+    def look(each: tuple[str, int]) -> str | None:
+        return None if _ends_well(store, *each) else each[0]
+
+    for suspect in LocalRunner().run(look, others, what="looking at manifests"):
+        error = None if suspect is None else _damage(store, suspect)
+        if suspect is not None and error is not None:
+            found[suspect] = error
+    return found
+
+
+def _ends_well(store: Store, name: str, size: int) -> bool:
+    try:
+        end = store.get_range(f"{VERSIONS_DIR}/{name}", max(0, size - _FOOTER), _FOOTER)
+    except NotFoundError:
+        return True
+    return len(end) == _FOOTER and end.endswith(MAGIC)
+
+
+def _damage(store: Store, name: str) -> FormatError | None:
+    """Why the bytes are no manifest; None if they are one, or one that we do not know."""
+    key = f"{VERSIONS_DIR}/{name}"
+    try:
+        decode_manifest_file(store.get(key), name=f"{store.uri}/{key}")
+    except FormatError as error:
+        return error
+    except (NotFoundError, UnsupportedError):
+        return None
+    return None
+
+
+def _set_aside(store: Store, name: str, damage: FormatError, newest: Version) -> Step:
+    key = f"{VERSIONS_DIR}/{name}"
+    data = store.get(key)
+    target = f"{key}.damaged-{hashlib.sha256(data).hexdigest()[:12]}"
+
+    def do() -> None:
+        if _damage(store, name) is not None:
+            store.copy(key, target)
+            store.delete([key])
+
+    return Step(
+        Proposal(
+            "set the manifest aside",
+            f"{store.uri}/{key}",
+            str(damage),
+            f"its bytes stay as {target}, which no reader lists; the newest version is then "
+            f"{newest}. Files that only the damaged one names go with a later cleanup",
+        ),
+        do,
+    )
+
+
+# What stands beside the manifests
+
+
+def _one_scheme(store: Store, manifests: dict[str, ManifestName]) -> Iterator[Step]:
+    old = [
+        name
+        for name, each in manifests.items()
+        if each.scheme is NamingScheme.V1 and not each.detached
+    ]
+    attached = [each for each in manifests.values() if not each.detached]
+    if not old or len(old) == len(attached):
+        return
+    yield Step(
+        Proposal(
+            "rename manifests to scheme V2",
+            f"{store.uri}/{VERSIONS_DIR}",
+            f"{len(old)} of {len(attached)} manifests have names of scheme V1, the others of V2; "
+            "nobody opens such a table",
+            "every version has a V2 name, and the table opens; stop all writers first",
+        ),
+        lambda: migrate_names(store),
+    )
+
+
+def _hint(store: Store, newest: Version) -> Iterator[Step]:
+    try:
+        data = store.get(HINT_KEY)
+    except NotFoundError:
+        return
+    try:
+        version = json.loads(data)["version"]
+    except (ValueError, KeyError, TypeError):
+        version = None
+    if isinstance(version, int) and not isinstance(version, bool) and 0 < version <= newest:
+        return
+    told = "no version" if version is None else f"version {version!r}"
+    yield Step(
+        Proposal(
+            "delete the hint",
+            f"{store.uri}/{HINT_KEY}",
+            f"it names {told}, the newest is {newest}",
+            "readers find the newest version by listing",
+        ),
+        lambda: store.delete([HINT_KEY]),
+    )
+
+
+def _left_behind(store: Store) -> Iterator[Step]:
+    """Files in the making that nobody finished; young ones may still be in somebody's hands."""
+    stale = datetime.now(UTC) - IN_FLIGHT
+    keys = [
+        each.key
+        for directory in (VERSIONS_DIR, TRANSACTIONS_DIR)
+        for each in store.list(directory)
+        if _LEFT_BEHIND.fullmatch(each.key.removeprefix(f"{directory}/")) and each.modified < stale
+    ]
+    if keys:
+        yield Step(
+            Proposal(
+                "delete unfinished files",
+                f"{store.uri}/{keys[0]}" + (f" and {len(keys) - 1} more" if keys[1:] else ""),
+                f"writers left {len(keys)} files half-made, more than {IN_FLIGHT.days} days ago",
+                "nothing but the space they take: no reader looks at them",
+            ),
+            lambda: store.delete(keys),
+        )

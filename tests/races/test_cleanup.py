@@ -1,0 +1,249 @@
+"""Cleanup beside writers, stepped at every store call: whatever landed has all of its files.
+
+Data files are names with a byte in them here: cleanup looks at names, never into files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.place import Place
+from lancewood.engine.publish import Detached
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.versions import load_version
+from lancewood.errors import ConflictError, FormatError, IntegrityError, NotFoundError
+from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
+from lancewood.format.manifest import empty_manifest
+from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key
+from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.upkeep.cleanup import clean_up
+from lancewood.jobs.upkeep.family import manifest_names
+from lancewood.jobs.upkeep.reachable import names_in
+from lancewood.jobs.upkeep.retention import Retention
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import FieldId, Version
+from lancewood.model.operations import Append, Operation, Overwrite, Restore
+from lancewood.model.refs import Branch, BranchName, Tag, TagName
+from lancewood.model.transaction import Transaction
+from lancewood.proto import schema_pb2
+from lancewood.store.base import Store
+from lancewood.store.memory import MemoryStore
+from lancewood.testing.schedule import Outcome, explore
+
+FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
+ORDERS = 120
+"""How many orders of each case are tried."""
+
+
+def fragment(store: Store, name: str) -> Fragment:
+    """A fragment whose file is written."""
+    store.put(f"data/{name}.lance", b"x")
+    return Fragment.make([DataFile.make(f"{name}.lance", [FieldId(0)], [0], (2, 2), 1)], 10)
+
+
+def policy() -> CommitPolicy:
+    return CommitPolicy(sleep=lambda seconds: None)
+
+
+def write(store: Store, operation: Operation, base: int | None = None) -> None:
+    manifest, scheme = load_version(store, base)
+    commit(Place(store), manifest, scheme, Transaction.new(manifest.version, operation), policy())
+
+
+def fresh() -> Store:
+    """Version 1, and 2 and 3 which share nothing with it; 4 adds to 3."""
+    store = MemoryStore()
+    first = Transaction.new(Version(0), Overwrite((fragment(store, "one"),), FIELDS))
+    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
+    write(store, Overwrite((fragment(store, "two"),), FIELDS))
+    write(store, Overwrite((fragment(store, "three"),), FIELDS))
+    write(store, Append((fragment(store, "four"),)))
+    return store
+
+
+def cleaner(in_flight: timedelta = timedelta(days=7)) -> Callable[[Store], object]:
+    def clean(store: Store) -> object:
+        manifest, scheme = load_version(store, 4)
+        wish = Retention.checked(None, 1, (), in_flight)
+        now = datetime.now(UTC)
+        runner = LocalRunner(workers=1)
+        snapshot = Snapshot(Place(store), manifest, scheme)
+        return clean_up(snapshot, wish, runner, now=now).versions
+
+    return clean
+
+
+def check_files(store: Store) -> None:
+    """Everything that a version or a branch names is there."""
+    there = {each.key for each in store.list("")}
+    for root in ("", "tree/exp/"):
+        names = manifest_names(store.at(root.rstrip("/")) if root else store)
+        for name in names:
+            key = f"{root}{VERSIONS_DIR}/{name}"
+            for each in names_in(decode_manifest_file(store.get(key), name=key)):
+                assert not each.startswith("data/") or f"{each}.lance" in there, (key, each)
+
+
+def expected(outcome: Outcome) -> None:
+    cleaned, landed = outcome.results
+    assert isinstance(cleaned, tuple), outcome
+    assert not isinstance(landed, BaseException) or isinstance(landed, ConflictError), outcome
+
+
+def append(store: Store) -> object:
+    write(store, Append((fragment(store, "new"),)), 4)
+    return "done"
+
+
+def append_from_an_old_handle(store: Store) -> object:
+    base, scheme = load_version(store, 3)
+    added = Append((fragment(store, "new"),))
+    commit(Place(store), base, scheme, Transaction.new(base.version, added), policy())
+    return "done"
+
+
+def overwrite(store: Store) -> object:
+    write(store, Overwrite((fragment(store, "new"),), FIELDS), 4)
+    return "done"
+
+
+@pytest.mark.parametrize("writer", [append, overwrite])
+def test_a_writer_lands_and_loses_nothing(writer: Callable[[Store], object]) -> None:
+    runs = 0
+    for outcome in explore(fresh, [cleaner(), writer], limit=ORDERS, seed=7):
+        expected(outcome)
+        assert outcome.results[1] == "done"
+        check_files(outcome.store)
+        newest, _ = load_version(outcome.store)
+        assert newest.version == 5
+        assert "data/new" in names_in(newest)
+        runs += 1
+    assert runs == ORDERS
+
+
+def test_a_writer_from_before_lands_or_is_told_of_the_conflict() -> None:
+    told = set()
+    for outcome in explore(fresh, [cleaner(), append_from_an_old_handle], limit=ORDERS, seed=8):
+        check_files(outcome.store)
+        result = outcome.results[1]
+        told.add(type(result).__name__)
+        if result == "done":
+            assert "data/new" in names_in(load_version(outcome.store)[0])
+        else:
+            assert isinstance(result, ConflictError | NotFoundError), outcome
+    assert "str" in told
+
+
+def test_two_cleanups_do_not_disturb_each_other() -> None:
+    for outcome in explore(fresh, [cleaner(), cleaner()], limit=ORDERS, seed=9):
+        for each in outcome.results:
+            assert isinstance(each, tuple), outcome
+        check_files(outcome.store)
+        assert {each.version for each in manifest_names(outcome.store).values()} == {4}
+        assert {each.key for each in outcome.store.list("data")} == {
+            "data/three.lance",
+            "data/four.lance",
+        }
+
+
+def is_there(store: Store, version: int) -> bool:
+    try:
+        store.head(manifest_key(Version(version), NamingScheme.V2))
+    except NotFoundError:
+        return False
+    return True
+
+
+def restore(store: Store) -> object:
+    """The commit looks whether the restored version is still there: whoever removes it from then
+    on sees the new one, and leaves its files alone."""
+    try:
+        write(store, Restore(Version(1)), 4)
+    except NotFoundError:
+        return "gone before"
+    except IntegrityError:
+        return "in doubt"
+    return "safe"
+
+
+def detach(store: Store) -> object:
+    base, scheme = load_version(store, 4)
+    try:
+        old, _ = load_version(store, 1)
+    except NotFoundError:
+        return "gone before"
+    alone = CommitPolicy(publisher=Detached())
+    added = Append((fragment(store, "new"),))
+    try:
+        commit(Place(store), old, scheme, Transaction.new(old.version, added), alone)
+    except IntegrityError:
+        return "in doubt"
+    assert base.version == 4
+    return "safe"
+
+
+def branch(store: Store) -> object:
+    """A branch from version 1: its manifest first, then its ref, as pylance makes them."""
+    key = manifest_key(Version(1), NamingScheme.V2)
+    try:
+        data = store.get(key)
+    except NotFoundError:
+        return "gone before"
+    store.put(f"tree/exp/{key}", data)
+    ref = Branch(
+        name=BranchName("exp"),
+        parent_branch=None,
+        parent_version=Version(1),
+        created_at_seconds=1,
+        manifest_size=1,
+    )
+    store.put(branch_key(ref.name), encode_branch(ref))
+    return "safe" if is_there(store, 1) else "in doubt"
+
+
+@pytest.mark.parametrize("writer", [restore, detach, branch])
+def test_what_is_made_of_an_old_version_keeps_its_files(
+    writer: Callable[[Store], object],
+) -> None:
+    seen = set()
+    for outcome in explore(fresh, [cleaner(), writer], limit=2 * ORDERS, seed=10):
+        seen.add(outcome.results[1])
+        if outcome.results[1] == "safe":
+            check_files(outcome.store)
+        else:
+            assert outcome.results[1] in ("gone before", "in doubt"), outcome
+    assert {"safe", "gone before"} <= seen
+
+
+def test_a_tag_keeps_its_version_or_finds_it_gone() -> None:
+    def make(store: Store) -> object:
+        ref = Tag(name=TagName("t"), branch=None, version=Version(1), manifest_size=1)
+        store.put(tag_key(ref.name), encode_tag(ref))
+        return is_there(store, 1)
+
+    seen = set()
+    for outcome in explore(fresh, [cleaner(), make], limit=2 * ORDERS, seed=11):
+        check_files(outcome.store)
+        seen.add((outcome.results[1], is_there(outcome.store, 1)))
+    assert (True, True) in seen
+
+
+def test_a_branch_that_is_deleted_meanwhile_stops_nothing_or_says_so() -> None:
+    def with_branch() -> Store:
+        store = fresh()
+        branch(store)
+        return store
+
+    def delete(store: Store) -> object:
+        store.delete([branch_key(BranchName("exp"))])
+        store.delete([each.key for each in store.list("tree/exp")])
+        return "done"
+
+    for outcome in explore(with_branch, [cleaner(), delete], limit=ORDERS, seed=12):
+        assert isinstance(outcome.results[0], tuple | FormatError), outcome
+        check_files(outcome.store)
