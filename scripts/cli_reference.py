@@ -32,6 +32,11 @@ there may be many. Keys are only ever added. An error is one line on stderr:
 `{"error": {"type": "NotFoundError", "message": "…", "exit_code": 3}}`. Secrets among the storage
 options are not repeated in messages.
 
+**Before something changes.** Commands that change rows, columns or files take `--dry-run`: it does
+all the checking and counting, prints the same keys, and leaves version and files as they are. What
+cannot be undone by `restore`, or concerns all rows, is asked for; `--yes` answers. `repair` only
+proposes until `--apply` is said.
+
 **Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
 duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that
 is not finite is null in JSON. In CSV what is nested is JSON, an empty field is null and `""` is an
@@ -39,10 +44,10 @@ empty text; where there is one column, an empty line is a row with a null. What 
 imported again with the types of the table, or those of `--cast`. A date or time beyond the calendar
 has no text and is not exported. Blobs are shown as descriptors and not exported.
 
-**Types** for `--column` and `--cast` are written as Arrow prints them (`int64`, `list<string>`,
-`timestamp[us, tz=UTC]`, `decimal128(10, 2)`, `fixed_size_list<float>[768]`, `map<string, int64>`,
-`struct<a: int64, b: string not null>`) or as the format does (`timestamp:us:UTC`). A column whose
-name has a colon needs `--schema-from`.
+**Types** for `--column`, `--cast`, `--null` and `cast-column` are written as Arrow prints them
+(`int64`, `list<string>`, `timestamp[us, tz=UTC]`, `decimal128(10, 2)`,
+`fixed_size_list<float>[768]`, `map<string, int64>`, `struct<a: int64, b: string not null>`) or as
+the format does (`timestamp:us:UTC`). A column whose name has a colon needs `--schema-from`.
 
 **Files.** Format by suffix (`.parquet` `.pq` `.csv` `.tsv` `.json` `.jsonl` `.ndjson` `.arrow`
 `.ipc` `.feather` `.arrows`) or by `--format`. CSV and JSON are also read with `.gz`, `.bz2`, `.zst`

@@ -45,6 +45,16 @@ def test_a_table_lives_its_life_on_the_command_line(tmp_path: Path) -> None:
         (["count", "t.lance"], "11"),
         (["config", "t.lance", "owner=me"], "owner  me"),
         (["restore", "t.lance", "1"], "as version 4"),
+        (["update", "t.lance", "--set", "name=upper(name)", "-w", "id = 1"], "updated 1 row"),
+        (["delete", "t.lance", "--where", "id < 8 AND id > 1"], "deleted 6 rows"),
+        (["merge", "t.lance", "b.csv", "--on", "id"], "1 inserted, 0 updated"),
+        (["add-columns", "t.lance", "--set", "twice=id * 2"], "added twice (int64)"),
+        (["changes", "t.lance", "--since", "4", "--count"], "1 row inserted, 1 updated, 6 deleted"),
+        (["drop-columns", "t.lance", "twice"], "removed 1 column"),
+        (["delete", "t.lance", "--where", "id = 10"], "deleted 1 row"),
+        (["compact", "t.lance"], "replaced"),
+        (["verify", "t.lance", "--deep"], "is whole"),
+        (["cleanup", "t.lance", "--keep-versions", "1"], "removed"),
         (["export", "t.lance", "out.jsonl", "--where", "id >= 8"], "exported 2 rows"),
         (["drop", "t.lance", "--yes"], "dropped"),
     ]:
@@ -53,6 +63,13 @@ def test_a_table_lives_its_life_on_the_command_line(tmp_path: Path) -> None:
         assert told in done.stdout
         if args[0] == "restore":
             assert lance.dataset(str(tmp_path / "t.lance")).count_rows() == 10
+        if args[0] == "cleanup":
+            dataset = lance.dataset(str(tmp_path / "t.lance"))
+            dataset.validate()
+            assert dataset.to_table().to_pydict() == {
+                "id": [0, 8, 9, 1],
+                "name": ["name 0", "name 8", "name 9", "NAME 1"],
+            }
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert [json.loads(each)["id"] for each in lines] == [8, 9]
     assert not (tmp_path / "t.lance").exists()
@@ -160,6 +177,7 @@ def test_an_export_into_a_pipe_that_closes_is_quiet(uri: str, format: str) -> No
         ("table import new.lance - --format json <&-", 5),
         ("table import new.lance - --format arrow-stream <&-", 5),
         ("table drop {uri} <&-", 2),
+        ("table delete {uri} <&-", 2),
         ("table count {uri} 2>&-", 0),
         ("table export {uri} x.csv 2>&-", 0),
         ("table count no.lance 2>&-", 3),
@@ -231,6 +249,25 @@ def test_a_person_is_asked_before_a_table_is_dropped(uri: str) -> None:
     code, said = at_a_terminal("table", "drop", uri, typed=b"y\n")
     assert code == 0
     assert not lw.exists(uri)
+
+
+def test_a_person_is_asked_before_all_rows_are_deleted(uri: str) -> None:
+    code, said = at_a_terminal("table", "delete", uri, typed=b"n\n")
+    assert code == 13
+    assert "50,000 rows" in said
+    assert "Delete all of them?" in said
+    assert lw.open(uri).version == 1
+    code, said = at_a_terminal("table", "delete", uri, typed=b"y\n")
+    assert code == 0
+    assert lance.dataset(uri).count_rows() == 0
+
+
+def test_a_person_sees_a_bar_for_each_kind_of_work(uri: str, tmp_path: Path) -> None:
+    pq.write_table(ROWS.slice(0, 10), tmp_path / "a.parquet")
+    code, said = at_a_terminal("table", "merge", uri, tmp_path / "a.parquet", "--on", "id")
+    assert code == 0
+    assert all(each in said for each in ("reading rows", "matching keys", "writing rows"))
+    assert "0 inserted, 10 updated" in said
 
 
 def test_a_person_sees_a_bar_and_short_values(uri: str, tmp_path: Path) -> None:

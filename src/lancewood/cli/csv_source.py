@@ -161,7 +161,7 @@ class CsvSource:
             held = batch
         if held is None or any(each[-1].is_valid for each in held.columns):
             raise InvalidInputError(
-                f"{self.name} cannot be read: a quote is never closed; nothing was imported",
+                f"{self.name} cannot be read: a quote is never closed; nothing was changed",
                 file=self.name,
             )
         if held.num_rows > 1:

@@ -57,7 +57,7 @@ MEANINGS = {
     ExitCode.UNSUPPORTED: "a feature, type or version that Lancewood does not know",
     ExitCode.DAMAGED: "the bytes of the table break the format",
     ExitCode.STORAGE: "the store or disk failed, often only for a moment",
-    ExitCode.CHECK_FAILED: "a check of lw doctor failed",
+    ExitCode.CHECK_FAILED: "lw doctor, verify or repair found something wrong",
     ExitCode.DECLINED: "you were asked and said no",
     ExitCode.INTERRUPTED: "Ctrl-C; a commit has landed whole or not at all",
     ExitCode.BROKEN_PIPE: "whoever read the output has left",

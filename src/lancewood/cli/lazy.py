@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +29,8 @@ class LazyGroup(TyperGroup):
     """A group whose commands are modules: each has a function ``command`` or a Typer ``group``."""
 
     entries: ClassVar[dict[str, Entry]] = {}
+    known_as: ClassVar[dict[str, str]] = {}
+    """What people may type, and what the command is called here."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -42,6 +45,14 @@ class LazyGroup(TyperGroup):
         if self._only_names or cmd_name not in self.entries:
             return self.commands.get(cmd_name)
         return load_command(cmd_name, self.entries[cmd_name].module)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name not in self.entries and not ctx.resilient_parsing:
+            near = get_close_matches(name, [*self.entries, *self.known_as], 1)
+            if near and near[0] not in self.entries:
+                ctx.fail(f"No such command {name!r}. Did you mean {self.known_as[near[0]]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         with self._naming():

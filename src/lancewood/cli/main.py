@@ -18,9 +18,11 @@ import typer
 
 from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
+from lancewood.cli.near_tables import near_table
 from lancewood.cli.output import json_line
 from lancewood.cli.secrets import hide_secrets, without_extra_arguments
-from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.cli.table import TableGroup
+from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.version import RELEASE
 
 DEBUG = "LANCEWOOD_DEBUG"
@@ -37,6 +39,10 @@ class RootGroup(LazyGroup):
     entries: ClassVar[dict[str, Entry]] = {
         "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
         "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
+    }
+    known_as: ClassVar[dict[str, str]] = {
+        **{name: f"table {name}" for name in TableGroup.entries},
+        **{name: f"table {meant}" for name, meant in TableGroup.known_as.items()},
     }
 
     def main(  # type: ignore[override]
@@ -112,6 +118,9 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
 def _message(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; a commit has landed whole or not at all: lw table versions tells"
+    if isinstance(error, NotFoundError) and "table" in error.facts:
+        near = near_table(error.facts["table"])
+        return str(error) if near is None else f"{error}; did you mean {near}?"
     if isinstance(error, LancewoodError | OSError):
         return str(error)
     return (

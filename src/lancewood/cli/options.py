@@ -6,8 +6,10 @@ commands that read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -79,7 +81,28 @@ FileVersion: TypeAlias = Annotated[
 NoStableRowIds: TypeAlias = Annotated[
     bool, typer.Option("--no-stable-row-ids", help="Rows get no ids that stay with them.")
 ]
+DryRun: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+
+class WrittenAnew(StrEnum):
+    """What a change of values writes."""
+
+    AUTO = "auto"
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+Rewrite: TypeAlias = Annotated[
+    WrittenAnew,
+    typer.Option(
+        "--rewrite",
+        help="Write changed rows anew, or the changed columns of all rows; auto takes what is "
+        "less.",
+    ),
+]
 Unsafe: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -117,6 +140,42 @@ def names(texts: Sequence[str] | None) -> list[str] | None:
     if texts is None:
         return None
     return [name.strip() for each in texts for name in each.split(",") if name.strip()]
+
+
+def expressions(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Columns and their SQL from a repeated NAME=SQL option."""
+    found: dict[str, str] = {}
+    for each in texts or ():
+        name, equals, sql = (part.strip() for part in each.partition("="))
+        if not equals or not name or not sql:
+            raise typer.BadParameter(
+                f"{option} takes NAME=SQL, as in 'size=size + 1', not {each!r}"
+            )
+        if name in found:
+            raise typer.BadParameter(f"{option} names column {name!r} twice")
+        found[name] = sql
+    return found
+
+
+_SPAN = re.compile(r"(?:\d+[wdhms])+")
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+
+
+def span(text: str | None, option: str) -> timedelta | None:
+    """A length of time: ``14d``, ``36h``, ``1d12h``."""
+    if text is None:
+        return None
+    bare = text.strip().lower()
+    if not _SPAN.fullmatch(bare):
+        raise typer.BadParameter(f"{option} {text!r} is no length of time: write it as 14d or 12h")
+    try:
+        parts = [
+            timedelta(**{_UNITS[unit]: int(number)})
+            for number, unit in re.findall(r"(\d+)([wdhms])", bare)
+        ]
+        return sum(parts, timedelta())
+    except OverflowError:
+        raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
 
 
 def when(text: str | None) -> datetime | None:

@@ -17,6 +17,8 @@ from itertools import islice
 from typing import Any, NamedTuple, TextIO
 
 NULL = "null"
+UNCHANGED = "nothing was changed"
+"""How a dry run ends."""
 _BLOCK = 500
 """Rows that are aligned with each other; a longer list is aligned block by block."""
 _CELL = 40

@@ -1,7 +1,7 @@
 """A progress bar on stderr for long work, where a person is looking.
 
-Shows what is done so far, and of rows their bytes. Does nothing when stderr is not a
-terminal, or the output is JSON.
+Shows what is done so far, and of rows their bytes; a job's tasks get one bar for each kind of
+work. Does nothing when stderr is not a terminal, or the output is JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from lancewood.cli.output import human_size
+from lancewood.jobs.runner import LocalRunner, Runner
 
 Advance: TypeAlias = Callable[[int, int], None]
 """Called with the rows, or other things, and the bytes that were just done."""
+Tell: TypeAlias = Callable[[str, int, int], None]
+"""Called with the kind of work, how much of it is done, and how much there is."""
 
 
 @contextmanager
@@ -43,3 +46,54 @@ def progress(
             bar.update(task, advance=rows, bytes=human_size(done[0]) if done[0] else "")
 
         yield advance
+
+
+@contextmanager
+def task_bars(*, wanted: bool) -> Iterator[Tell]:
+    """Show how far each kind of work is while the block runs; a total of 0 is not known."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in shown:
+                shown[what] = bar.add_task(what, total=total or None)
+            bar.update(shown[what], completed=done, total=total or None)
+
+        yield tell
+
+
+@contextmanager
+def task_runner(*, wanted: bool) -> Iterator[Runner]:
+    """Threads that show how many tasks of a job are done while the block runs."""
+    with task_bars(wanted=wanted) as tell:
+        yield LocalRunner(progress=tell)
+
+
+def reading_rows(tell: Tell, total: int | None) -> Advance:
+    """Shows rows of files, as they are read, beside the tasks of a job."""
+    done = [0]
+
+    def advance(rows: int, size: int) -> None:
+        done[0] += rows
+        tell("reading rows", done[0], total or 0)
+
+    return advance

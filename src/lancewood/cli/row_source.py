@@ -103,7 +103,7 @@ def inexact(name: str, column: str, number: str) -> InvalidInputError:
     return InvalidInputError(
         f"{name}: column {column!r} was guessed to be double, which cannot hold {shown} exactly; "
         f"give it a type: --cast '{column}:uint64', '{column}:decimal128(38, 0)', "
-        f"'{column}:string', or '{column}:double' to round; nothing was imported",
+        f"'{column}:string', or '{column}:double' to round; nothing was changed",
         file=name,
         column=column,
     )

@@ -200,6 +200,6 @@ def _fit(
         except LancewoodError as cause:
             hint = GUESSED if source.is_text and each.name in guessed else ""
             raise InvalidInputError(
-                f"{source.name}: column {each.name!r}: {cause}; nothing was imported{hint}"
+                f"{source.name}: column {each.name!r}: {cause}; nothing was changed{hint}"
             ) from cause
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -21,14 +21,55 @@ class TableGroup(LazyGroup):
         "head": Entry(f"{_HOME}.head", "Show the first rows."),
         "cat": Entry(f"{_HOME}.cat", "Show rows, all of them or those of a filter."),
         "count": Entry(f"{_HOME}.count", "Count rows."),
+        "delete": Entry(f"{_HOME}.delete", "Delete rows."),
+        "update": Entry(f"{_HOME}.update", "Change values of rows."),
+        "merge": Entry(f"{_HOME}.merge", "Insert, update and delete rows by key, from files."),
+        "add-columns": Entry(
+            f"{_HOME}.add_columns", "Add columns: computed, empty, or from a file."
+        ),
+        "drop-columns": Entry(f"{_HOME}.drop_columns", "Remove columns."),
+        "rename-column": Entry(f"{_HOME}.rename_column", "Give a column another name."),
+        "cast-column": Entry(f"{_HOME}.cast_column", "Give a column another type."),
+        "replace-columns": Entry(
+            f"{_HOME}.replace_columns", "Replace the values of columns in some fragments."
+        ),
         "versions": Entry(f"{_HOME}.versions", "List versions, newest first."),
+        "changes": Entry(
+            f"{_HOME}.changes", "Show rows that were inserted, updated or deleted in between."
+        ),
         "files": Entry(f"{_HOME}.files", "List fragments with their files."),
         "restore": Entry(f"{_HOME}.restore", "Make an older version the newest again."),
         "config": Entry(f"{_HOME}.config", "Show, set or unset the table's settings."),
+        "compact": Entry(f"{_HOME}.compact", "Join small fragments and leave out deleted rows."),
+        "cleanup": Entry(f"{_HOME}.cleanup", "Remove old versions, and files that nothing needs."),
+        "verify": Entry(f"{_HOME}.verify", "Check that a version is whole."),
+        "repair": Entry(f"{_HOME}.repair", "Propose how to mend a table, and do it if told so."),
+        "index-mask": Entry(f"{_HOME}.index_mask", "Show which rows an index may answer for."),
         "migrate-names": Entry(
             f"{_HOME}.migrate_names", "Rename manifests from scheme V1 to V2, or finish doing so."
         ),
         "drop": Entry(f"{_HOME}.drop", "Delete a table."),
+    }
+    known_as: ClassVar[dict[str, str]] = {
+        "load": "import",
+        "append": "import",
+        "insert": "import",
+        "upsert": "merge",
+        "show": "cat",
+        "select": "cat",
+        "describe": "schema",
+        "columns": "schema",
+        "history": "versions",
+        "log": "versions",
+        "diff": "changes",
+        "optimize": "compact",
+        "vacuum": "cleanup",
+        "gc": "cleanup",
+        "prune": "cleanup",
+        "fsck": "verify",
+        "check": "verify",
+        "rollback": "restore",
+        "revert": "restore",
     }
 
 

@@ -362,7 +362,10 @@ def test_doctor_fails_with_a_code_of_its_own(lw_run: Lw, uri: str) -> None:
     assert "table: run lw table migrate-names" in lw_run("doctor", uri, "--read-only").out
 
 
-READING = ["info", "schema", "head", "cat", "count", "versions", "files", "config"]
+READING = [
+    *("info", "schema", "head", "cat", "count", "versions", "files", "config"),
+    *("delete", "compact", "cleanup", "verify", "repair"),
+]
 
 
 @pytest.mark.parametrize("name", READING)
@@ -415,6 +418,14 @@ def test_a_bucket_is_a_place_like_any_other(
     assert len(lw_ok("table", "versions", uri, *options, "--json").lines) == 1
     assert lw_ok("doctor", uri, *options, "--json").document["ok"] is True
     assert lance.dataset(uri, storage_options=s3_options).count_rows() == 2
+    (tmp_path / "y.csv").write_text("id,name\n2,B\n3,c\n")
+    lw_ok("table", "merge", uri, tmp_path / "y.csv", "--on", "id", *options)
+    lw_ok("table", "update", uri, "--set", "name=upper(name)", *options)
+    lw_ok("table", "compact", uri, *options)
+    lw_ok("table", "verify", uri, "--deep", *options)
+    lw_ok("table", "cleanup", uri, "--keep-versions", 1, *options)
+    found = lance.dataset(uri, storage_options=s3_options).to_table().to_pylist()
+    assert sorted(each["name"] for each in found) == ["A", "B", "C"]
     lw_ok("table", "drop", uri, *options, "--yes")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lance
 import pyarrow as pa
 import pytest
 
@@ -23,8 +24,20 @@ ARGUMENTS = {
     "export": ["t.lance", "x.csv"],
     "restore": ["t.lance", "1"],
     "drop": ["t.lance", "--yes"],
+    "delete": ["t.lance", "--where", "id = 1"],
+    "update": ["t.lance", "--set", "id=2"],
+    "merge": ["t.lance", "ids.csv", "--on", "id"],
+    "add-columns": ["t.lance", "--set", "twice=id * 2"],
+    "drop-columns": ["t.lance", "name"],
+    "rename-column": ["t.lance", "name", "label"],
+    "cast-column": ["t.lance", "id", "int8"],
+    "replace-columns": ["t.lance", "ids.csv", "--fragment", "0"],
+    "versions": ["t.lance", "-n", "1"],
+    "changes": ["t.lance", "--since", "1"],
+    "index-mask": ["t.lance", "id_idx"],
 }
-PROMISE = re.compile(r"JSON (lines|keys)(?:(?: with keys)?: ([a-z_, ]+)|, with a key for each)")
+OF_THE_ROWS = {"head": ["id", "name"], "cat": ["id", "name"], "changes": ["id", "name"]}
+PROMISE = re.compile(r"JSON (?:lines|keys)(?:(?: with keys)?: ([a-z_, ]+)|, with a key for each)")
 ENTRIES = {**TableGroup.entries, **RootGroup.entries}
 
 
@@ -33,8 +46,12 @@ def test_help_tells_the_keys_of_the_json(
     lw_ok: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lw.create("t.lance", pa.table({"id": [1], "name": ["x"]}))
+    rows = pa.table({"id": [1], "name": ["x"]})
+    lw.create("t.lance", rows.schema).append(rows)
+    if name == "index-mask":
+        lance.dataset("t.lance").create_scalar_index("id", "BTREE")
     Path("rows.csv").write_text("a\n1\n")
+    Path("ids.csv").write_text("id\n1\n")
     words = " ".join(load_command(name, ENTRIES[name].module).help.split())
     promise = PROMISE.search(words)
     assert promise is not None, words
@@ -42,4 +59,5 @@ def test_help_tells_the_keys_of_the_json(
     out = lw_ok(*command, *ARGUMENTS.get(name, ["t.lance"]), "--json").out
     assert out.count("\n") == 1
     keys = list(json.loads(out))
-    assert keys == (promise[2].split(", ") if promise[2] else ["id", "name"])
+    promised = promise[1].split(", ") if promise[1] else []
+    assert keys == promised + OF_THE_ROWS.get(name, [])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import typer
 
@@ -18,6 +19,18 @@ from lancewood.cli.table import TableGroup
 
 Lw = Callable[..., Any]
 ENTRIES = {**TableGroup.entries, **RootGroup.entries}
+READING = [
+    *("export", "info", "schema", "head", "cat", "count", "files", "config"),
+    *("verify", "index-mask"),
+]
+CHANGING = [
+    *("delete", "update", "merge", "add-columns", "drop-columns", "rename-column"),
+    *("cast-column", "replace-columns", "compact", "cleanup"),
+]
+COMMITTING = [
+    *("create", "import", "restore", "config"),
+    *(each for each in CHANGING if each != "cleanup"),
+]
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -41,11 +54,12 @@ def test_every_command_on_a_table_speaks_json_and_takes_storage_options(
     text = lw_ok("table", name, "--help").out
     assert "--json" in text
     assert "--storage-option" in text
-    commits = name in ("create", "import", "restore", "config")
+    commits = name in COMMITTING
     assert ("--message" in text) == ("--property" in text) == commits
-    assert ("--unsafe" in text) == (commits or name == "migrate-names")
-    reads = name in ("export", "info", "schema", "head", "cat", "count", "files", "config")
+    assert ("--unsafe" in text) == (commits or name in ("migrate-names", "repair"))
+    reads = name in READING
     assert ("--as-of" in text) == ("--version" in text) == reads
+    assert ("--dry-run" in text) == (name in CHANGING)
 
 
 def test_the_release_is_told(lw_ok: Lw) -> None:
@@ -64,6 +78,11 @@ def test_nothing_asked_is_answered_with_help(lw_run: Lw, args: list[str]) -> Non
     [
         (["tabel"], "Did you mean 'table'?"),
         (["table", "vversions", "x"], "Did you mean 'versions'?"),
+        (["table", "upsert", "x"], "Did you mean 'merge'?"),
+        (["table", "vaccum", "x"], "Did you mean 'cleanup'?"),
+        (["import", "x"], "Did you mean 'table import'?"),
+        (["fsck", "x"], "Did you mean 'table verify'?"),
+        (["zzzz"], "No such command 'zzzz'"),
         (["table", "head"], "Missing argument 'URI'"),
         (["table", "head", "x", "--nope"], "--nope"),
         (["table", "head", "x", "--rows", "many"], "--rows"),
@@ -77,6 +96,26 @@ def test_a_wrong_command_line_is_told_in_two_lines(lw_run: Lw, args: list[str], 
     assert ran.err.startswith("lw: ")
     assert ran.err.splitlines()[-1].startswith("try: lw")
     assert ran.err.splitlines()[-1].endswith("--help")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("photo.lance", "photos.lance"),
+        ("photos", "photos.lance"),
+        ("zzz", None),
+        ("", "photos.lance"),
+    ],
+)
+def test_the_table_that_was_meant_is_named(
+    lw_run: Lw, tmp_path: Path, typed: str, meant: str | None
+) -> None:
+    lw.create(tmp_path / "photos.lance", pa.table({"id": [1]}))
+    (tmp_path / "photon.lance").mkdir()
+    ran = lw_run("table", "count", f"{tmp_path}/{typed}")
+    assert ran.code == 3
+    assert ran.err.endswith("?\n") == (meant is not None)
+    assert meant is None or f"did you mean {tmp_path}/{meant}?" in ran.err
 
 
 def test_a_wrong_command_line_is_json_where_json_was_asked_for(lw_run: Lw) -> None:
@@ -210,8 +249,10 @@ def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list
 
 def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
     assert completions(lw_run, monkeypatch, "lw ") == ["table", "doctor"]
-    assert completions(lw_run, monkeypatch, "lw table ve") == ["versions"]
-    assert completions(lw_run, monkeypatch, "lw table c") == ["create", "cat", "count", "config"]
+    assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
+    assert completions(lw_run, monkeypatch, "lw table c") == [
+        *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup")
+    ]
     found = completions(lw_run, monkeypatch, "lw table import x y --m")
     assert found == ["--mode", "--max-rows-per-file", "--message"]
     assert completions(lw_run, monkeypatch, "lw table import x y --mode a") == ["append"]

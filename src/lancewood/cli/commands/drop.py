@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.output import Output, note
+from lancewood.cli.output import Output
+from lancewood.cli.questions import confirm
 from lancewood.cli.snapshots import opened_store
 from lancewood.engine.versions import require_newest
 
 
 def command(
     uri: options.Uri,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: options.Yes = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Even if branches, tags or clones rest on its versions."),
@@ -32,11 +32,8 @@ def command(
     """
     store = opened_store(uri, storage_option)
     newest = require_newest(store).version
-    if not yes:
-        if json or sys.stdin is None or not sys.stdin.isatty():
-            raise typer.BadParameter("nobody can be asked here: say --yes to drop the table")
-        note(f"{store.uri} has version {newest} and all before it.")
-        typer.confirm("Drop it for good?", abort=True, err=True)
+    about = f"{store.uri} has version {newest} and all before it."
+    confirm("Drop it for good?", about, yes=yes, json=json)
     lw.drop(uri, force=force, storage_options=options.storage(storage_option))
     document = {"uri": store.uri, "dropped": True, "version": newest}
     Output(as_json=json).document(document, f"dropped {store.uri}")

@@ -8,13 +8,9 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.cli import options
-from lancewood.cli.arrow_types import parse_column
-from lancewood.cli.csv_source import CsvOptions
-from lancewood.cli.file_formats import FileFormat
+from lancewood.cli import file_options, options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.sources import Sources, Wish
 from lancewood.errors import AlreadyExistsError
 
 
@@ -28,44 +24,16 @@ class Mode(StrEnum):
 
 def command(
     uri: options.Uri,
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILES...", help="Files, directories and patterns, or - for stdin."),
-    ],
+    files: file_options.Files,
     mode: Annotated[
         Mode, typer.Option("--mode", help="Make a table, add to one, or replace its rows.")
     ] = Mode.CREATE,
-    format: Annotated[
-        FileFormat | None,
-        typer.Option("--format", help="What the files are, where their names do not tell."),
-    ] = None,
-    cast: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cast",
-            metavar="NAME:TYPE",
-            help="Give a column another type. May be repeated.",
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option("--delimiter", metavar="C", help="CSV: between values; tab as \\t."),
-    ] = None,
-    header: Annotated[
-        bool, typer.Option("--header/--no-header", help="CSV: whether the first line has names.")
-    ] = True,
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--names", metavar="A,B", help="CSV: names for the columns."),
-    ] = None,
-    null_value: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--null-value",
-            metavar="TEXT",
-            help="CSV: text that means null, besides nothing. May be repeated.",
-        ),
-    ] = None,
+    format: file_options.Format = None,
+    cast: file_options.Casts = None,
+    delimiter: file_options.Delimiter = None,
+    header: file_options.Header = True,
+    names: file_options.Names = None,
+    null_value: file_options.NullValues = None,
     file_version: options.FileVersion = None,
     max_rows_per_file: options.MaxRowsPerFile = None,
     no_stable_row_ids: options.NoStableRowIds = False,
@@ -90,10 +58,9 @@ def command(
             f"there is a table at {uri} already: use --mode append or --mode overwrite"
         )
     table = None if mode is Mode.CREATE else lw.open(uri, storage_options=stored, unsafe=unsafe)
-    csv = CsvOptions(_delimiter(delimiter), header, options.names(names), null_value or [])
-    casts = {each.name: each.type for each in map(parse_column, cast or [])}
+    csv = file_options.csv_options(delimiter, header, names, null_value)
     appended = table.schema if table is not None and mode is Mode.APPEND else None
-    sources = Sources(files, Wish(format, casts, appended, csv))
+    sources = file_options.sources(files, format, cast, appended, csv)
     limits = {} if max_rows_per_file is None else {"max_rows_per_file": max_rows_per_file}
     done = {"rows": 0, "bytes": 0}
     with progress("import", total=sources.total_rows, wanted=not json) as advance:
@@ -138,12 +105,3 @@ def _check_mode(mode: Mode, file_version: str | None, no_stable_row_ids: bool) -
         raise typer.BadParameter("--no-stable-row-ids is decided when a table is made")
     if mode is Mode.APPEND and file_version is not None:
         raise typer.BadParameter("--file-version is the table's own when rows are appended")
-
-
-def _delimiter(text: str | None) -> str | None:
-    if text is None:
-        return None
-    found = "\t" if text in ("\\t", "tab") else text
-    if len(found) != 1 or not found.isascii() or found in '"\r\n\0':
-        raise typer.BadParameter(f"--delimiter is one character between values, not {text!r}")
-    return found

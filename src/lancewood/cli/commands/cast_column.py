@@ -1,0 +1,91 @@
+"""``lw table cast-column``: another type for a column."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.arrow_types import parse_type
+from lancewood.cli.output import UNCHANGED, Output
+from lancewood.cli.progress import task_runner
+from lancewood.cli.snapshots import opened_snapshot
+from lancewood.engine.evolve import cast_column, next_field_id
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.columns.cast import CastValues
+from lancewood.jobs.packing import pack_fragments
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+
+
+def command(
+    uri: options.Uri,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The column; a dot leads into a struct: a.b")
+    ],
+    type: Annotated[
+        str, typer.Argument(metavar="TYPE", help="Its new type, as in int64 or 'list<float>'.")
+    ],
+    dry_run: options.DryRun = False,
+    message: options.Message = None,
+    properties: options.Properties = None,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Give a column another type.
+
+    Its values are written anew, those of other columns are not. A value that the type cannot hold
+    is an error, and nothing changes. Indices of the column go.
+
+    A dry run tries every value.
+
+    JSON keys: uri, version, dry_run, column, type.
+    """
+    facts = options.commit_facts(message, properties)
+    kind = parse_type(type)
+    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    table = lw.Table(snapshot)
+    told = f"column {name} of {table.uri} is {kind} already, version {table.version}"
+    with task_runner(wanted=not json) as runner:
+        if dry_run:
+            if _is_castable(snapshot, name, kind, runner):
+                told = (
+                    f"would cast column {name} of {table.uri}, version {table.version}, to {kind}; "
+                    f"{UNCHANGED}"
+                )
+        else:
+            after = table.cast_column(name, kind, runner=runner, **facts)
+            if after.version > table.version:
+                told = f"column {name} of {after.uri} is {kind}, version {after.version}"
+            table = after
+    document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
+    Output(as_json=json).document({**document, "column": name, "type": str(kind)}, told)
+
+
+def _is_castable(snapshot: Snapshot, name: str, kind: pa.DataType, runner: Runner) -> bool:
+    """Whether there is something to cast; raises InvalidInputError for a value that cannot be."""
+    manifest = snapshot.manifest
+    plan = cast_column(
+        snapshot.schema,
+        name,
+        kind,
+        first_id=next_field_id(manifest),
+        file_version=manifest.file_version,
+    )
+    if plan is None:
+        return False
+    values = CastValues(name, plan)
+
+    def tried(fragments: Sequence[Fragment]) -> None:
+        for batches in values.of(snapshot, fragments):
+            deque(batches, maxlen=0)
+
+    tasks = [*pack_fragments(manifest.fragments, runner.slots)]
+    deque(runner.run(tried, tasks, what="trying the cast"), maxlen=0)
+    return True

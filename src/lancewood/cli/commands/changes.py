@@ -1,0 +1,89 @@
+"""``lw table changes``: rows that differ between two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.file_formats import FileFormat
+from lancewood.cli.output import Output, counted, note
+from lancewood.cli.rows import print_rows
+from lancewood.cli.sinks import STDOUT, writing
+from lancewood.table.changing import CHANGE, Changes
+
+
+def command(
+    uri: options.Uri,
+    since: Annotated[int, typer.Option("--since", metavar="N", min=1, help="The earlier version.")],
+    until: Annotated[
+        int | None,
+        typer.Option("--until", metavar="N", min=1, help="The later version; the newest without."),
+    ] = None,
+    columns: options.Columns = None,
+    count: Annotated[bool, typer.Option("--count", help="Only how many rows of each.")] = False,
+    format: Annotated[
+        FileFormat | None,
+        typer.Option("--format", help="Write a file of this format to stdout."),
+    ] = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show rows that were inserted, updated or deleted in between.
+
+    A deleted row is shown with the values that it had, an updated one with those that it has. New
+    columns, renamed ones and compaction are no changes of rows. Needs stable row ids.
+
+    JSON lines with keys: _change, _rowid; then one for each column. With --count one document with
+    uri, since, until, inserted, updated and deleted.
+    """
+    if format is not None and (json or count):
+        raise typer.BadParameter("--format stands alone, without --json and --count")
+    table = options.opened(uri, storage_option)
+    changes = table.changes(since, until, columns=options.names(columns))
+    output = Output(as_json=json)
+    if count:
+        found = changes.counts
+        known = {"inserted": found.inserted, "updated": found.updated, "deleted": found.deleted}
+        document = {"uri": table.uri, "since": changes.since, "until": changes.until, **known}
+        output.document(document, _told(changes))
+        return
+    shown = _ChangeFirst(changes)
+    if format is None:
+        print_rows(shown, output)
+        if not json:
+            note(_told(changes))
+        return
+    with writing(STDOUT, format, shown.schema, force=False) as sink:
+        for batch in shown.to_batches():
+            sink.write(batch)
+
+
+class _ChangeFirst:
+    """Changes with the word for what became of a row in front."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    @property
+    def schema(self) -> pa.Schema:
+        known = self._changes.schema
+        return pa.schema([known.field(each) for each in self._names()], known.metadata)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        for each in self._changes.to_batches():
+            yield each.select(self._names())
+
+    def _names(self) -> list[str]:
+        return [CHANGE, *(each for each in self._changes.schema.names if each != CHANGE)]
+
+
+def _told(changes: Changes) -> str:
+    found = changes.counts
+    return (
+        f"{counted(found.inserted, 'row')} inserted, {found.updated:,} updated, "
+        f"{found.deleted:,} deleted since version {changes.since} until {changes.until}"
+    )

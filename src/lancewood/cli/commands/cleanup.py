@@ -1,0 +1,104 @@
+"""``lw table cleanup``: old versions go, and files that no version needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import Output, counted, human_size
+from lancewood.cli.progress import task_runner
+from lancewood.jobs.upkeep.cleanup import CleanupReport
+from lancewood.jobs.upkeep.retention import IN_FLIGHT
+
+
+def command(
+    uri: options.Uri,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", metavar="TIME", help="Versions older than this go: 14d, 12h, 1d12h."
+        ),
+    ] = None,
+    keep_versions: Annotated[
+        int | None,
+        typer.Option("--keep-versions", metavar="N", min=1, help="The newest N versions stay."),
+    ] = None,
+    protect: Annotated[
+        list[int] | None,
+        typer.Option("--protect", metavar="N", help="This version stays. May be repeated."),
+    ] = None,
+    in_flight: Annotated[
+        str | None,
+        typer.Option(
+            "--in-flight",
+            metavar="TIME",
+            help="Files that no version names stay so long, as a writer may be at work on them. "
+            f"Default: {IN_FLIGHT.days}d.",
+        ),
+    ] = None,
+    dry_run: options.DryRun = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Remove old versions, and files that nothing needs.
+
+    A version goes if it is older than --older-than and not among the newest --keep-versions; with
+    neither none goes, only what failed writers left. The newest version, tagged ones and those that
+    branches start from always stay.
+
+    JSON keys: uri, dry_run, versions, manifests, data_files, deletion_files, transactions,
+    index_files, bytes, kept, detached, in_flight.
+    """
+    age, window = (
+        options.span(older_than, "--older-than"),
+        options.span(in_flight, "--in-flight"),
+    )
+    table = options.opened(uri, storage_option)
+    with task_runner(wanted=not json) as runner:
+        report = table.cleanup(
+            older_than=age,
+            keep_versions=keep_versions,
+            protect=protect or (),
+            in_flight=IN_FLIGHT if window is None else window,
+            dry_run=dry_run,
+            runner=runner,
+        )
+    document = {
+        "uri": table.uri,
+        "dry_run": report.dry_run,
+        "versions": list(report.versions),
+        "manifests": report.manifests,
+        "data_files": report.data_files,
+        "deletion_files": report.deletion_files,
+        "transactions": report.transactions,
+        "index_files": report.index_files,
+        "bytes": report.bytes,
+        "kept": [{"version": each.version, "why": each.why} for each in report.kept],
+        "detached": report.detached,
+        "in_flight": report.in_flight,
+    }
+    Output(as_json=json).document(document, "\n".join(_lines(table.uri, report)))
+
+
+def _lines(uri: str, report: CleanupReport) -> list[str]:
+    kinds = {
+        "manifest": report.manifests,
+        "data file": report.data_files,
+        "deletion file": report.deletion_files,
+        "transaction": report.transactions,
+        "index file": report.index_files,
+    }
+    files = ", ".join(counted(number, kind) for kind, number in kinds.items() if number)
+    verb = "would remove" if report.dry_run else "removed"
+    lines = [f"{verb} {counted(len(report.versions), 'version')} of {uri}"]
+    if files:
+        lines.append(f"files: {files} ({human_size(report.bytes)})")
+    lines += [f"version {each.version} stays: {each.why}" for each in report.kept]
+    if report.in_flight:
+        lines.append(
+            f"{counted(report.in_flight, 'file')} without a version may belong to a writer at work;"
+            " --in-flight says for how long they stay"
+        )
+    return lines

@@ -1,0 +1,99 @@
+"""``lw table compact``: fewer fragments, without deleted rows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.output import UNCHANGED, Output, counted
+from lancewood.cli.progress import task_runner
+from lancewood.cli.snapshots import opened_snapshot
+from lancewood.engine.limits import FileLimits
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.compaction.compact import check_compactable
+from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
+from lancewood.jobs.counts import CompactionCounts
+
+_LIMITS = FileLimits()
+
+
+def command(
+    uri: options.Uri,
+    target_rows: Annotated[
+        int,
+        typer.Option(
+            "--target-rows", metavar="N", min=1, help="Fragments with fewer rows are joined."
+        ),
+    ] = _LIMITS.max_rows,
+    max_deleted: Annotated[
+        float,
+        typer.Option(
+            "--max-deleted",
+            metavar="SHARE",
+            min=0,
+            max=1,
+            help="A fragment of which more is deleted is written anew.",
+        ),
+    ] = 0.1,
+    dry_run: options.DryRun = False,
+    message: options.Message = None,
+    properties: options.Properties = None,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Join small fragments and leave out deleted rows.
+
+    Rows keep their order, and their ids where those are stable. Others may write meanwhile. Older
+    versions keep their files until cleanup removes them.
+
+    JSON keys: uri, version, dry_run, fragments_removed, fragments_added, files_removed,
+    files_added.
+    """
+    facts = options.commit_facts(message, properties)
+    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    table = lw.Table(snapshot)
+    if dry_run:
+        goal = CompactionGoal.checked(target_rows, max_deleted, _LIMITS.max_bytes)
+        counts = _planned(snapshot, goal)
+    else:
+        with task_runner(wanted=not json) as runner:
+            table = table.compact(
+                target_rows=target_rows, max_deleted=max_deleted, runner=runner, **facts
+            )
+        counts = table.counts
+    told = f"nothing would be gained; {table.uri} stays at version {table.version}"
+    if counts.fragments_removed:
+        old = f"{counted(counts.fragments_removed, 'fragment')} of {counts.files_removed:,} files"
+        new = f"{counts.fragments_added:,} of {counts.files_added:,}"
+        told = f"{old} by {new} in {table.uri}, version {table.version}"
+        told = f"would replace {told}; {UNCHANGED}" if dry_run else f"replaced {told}"
+    document = {
+        "uri": table.uri,
+        "version": table.version,
+        "dry_run": dry_run,
+        "fragments_removed": counts.fragments_removed,
+        "fragments_added": counts.fragments_added,
+        "files_removed": counts.files_removed,
+        "files_added": counts.files_added,
+    }
+    Output(as_json=json).document(document, told)
+
+
+def _planned(snapshot: Snapshot, goal: CompactionGoal) -> CompactionCounts:
+    """What would be replaced; a new fragment may still become several if it is large."""
+    check_compactable(snapshot)
+    manifest = snapshot.manifest
+    sizes = FragmentSizes.of(manifest)
+    bins = plan_bins(sizes, goal)
+    added = sum(bool(sizes.live[each.start : each.stop].any()) for each in bins)
+    old = [manifest.fragments[at] for each in bins for at in each]
+    return CompactionCounts(
+        fragments_removed=len(old),
+        fragments_added=added,
+        files_removed=sum(len(each.files) + (each.deletion_file is not None) for each in old),
+        files_added=added,
+    )
