@@ -16,7 +16,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from bench import contention, filtered, memory, metadata, rows, s3, small_append, versions
+from bench import (
+    changes,
+    contention,
+    filtered,
+    memory,
+    metadata,
+    rows,
+    s3,
+    small_append,
+    versions,
+)
 from bench.machine import is_busy, machine_facts
 from bench.places import Places, temporary_places
 from bench.report import render_json, render_markdown, replace_generated
@@ -36,6 +46,9 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "versions": versions.run,
     "rows": rows.run,
     "filtered": filtered.run,
+    "changes": changes.run,
+    "changes-parquet": changes.run_against_parquet,
+    "changes-fragments": changes.run_on_many_fragments,
 }
 
 

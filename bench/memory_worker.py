@@ -21,9 +21,9 @@ def main(library: str, small: str, large: str) -> None:
     _open(library, small)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    before = _peak_bytes()
+    before = peak_bytes()
     handle = _open(library, large)
-    print(json.dumps({"growth": _peak_bytes() - before}))
+    print(json.dumps({"growth": peak_bytes() - before}))
     del handle
 
 
@@ -37,7 +37,8 @@ def _open(library: str, table: str) -> Any:
     return lance.dataset(table)
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
+    """The high-water mark of this process's memory."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

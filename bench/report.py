@@ -75,7 +75,7 @@ def _render_section(section: Section) -> str:
     if section.note:
         parts.append(section.note)
     if section.rows:
-        head = ("work", "ours", "pylance", "ratio", "target", "met")
+        head = ("work", "ours", section.against, "ratio", "target", "met")
         parts.append(render_table(head, [_cells(each) for each in section.rows]))
     return "\n\n".join(parts)
 

@@ -92,6 +92,8 @@ class Section:
     name: str
     title: str
     note: str = ""
+    against: str = "pylance"
+    """Whom the right-hand samples are of."""
     rows: tuple[Row, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
@@ -108,6 +110,7 @@ class Section:
             "name": self.name,
             "title": self.title,
             "note": self.note,
+            "against": self.against,
             "seconds": self.seconds,
             "rows": [each.as_json() for each in self.rows],
         }

@@ -30,6 +30,11 @@ class Scale:
     rows: int
     wide_rows: int
     """Of a vector and 20 KB each."""
+    small_fragments: int
+    """To be compacted."""
+    many_fragments: int
+    """Of a hundred rows each, to be changed."""
+    change_passes: int
     scan_passes: int
     take_passes: int
 
@@ -52,6 +57,9 @@ FULL = Scale(
     versions=100_000,
     rows=10_000_000,
     wide_rows=40_000,
+    small_fragments=1_000,
+    many_fragments=100_000,
+    change_passes=3,
     scan_passes=5,
     take_passes=15,
 )
@@ -74,6 +82,9 @@ QUICK = Scale(
     versions=0,
     rows=200_000,
     wide_rows=400,
+    small_fragments=40,
+    many_fragments=200,
+    change_passes=1,
     scan_passes=2,
     take_passes=3,
 )

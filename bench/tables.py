@@ -59,14 +59,16 @@ def make_versions(table: Path, count: int) -> None:
         (table / manifest_key(Version(number), NamingScheme.V2)).write_bytes(data)
 
 
-def make_narrow(table: Path, rows: int, fragments: int = 10) -> None:
+def make_narrow(
+    table: Path, rows: int, fragments: int = 10, *, stable_row_ids: bool = False
+) -> None:
     """Rows of a number, a measurement, a text and a moment, spread evenly over the fragments."""
     share = rows // fragments
     batches = (_narrow_batch(number * share, share) for number in range(fragments))
     made = lw.create(
         table,
         pa.RecordBatchReader.from_batches(_narrow_batch(0, 1).schema, batches),
-        stable_row_ids=False,
+        stable_row_ids=stable_row_ids,
         max_rows_per_file=share,
         fsync=False,
     )
