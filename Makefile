@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fuzz bench docs lock proto clean
+.PHONY: help setup demo test lint fuzz histories bench docs lock proto clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## make .venv with the exact versions of requirements.lock
 
@@ -35,6 +35,9 @@ MINUTES ?= 10
 SEED ?= 0
 fuzz: setup ## hostile bytes and texts for MINUTES=10 from SEED=0; counts at the end
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
+
+histories: setup ## random histories against a model and pylance for MINUTES=10 from SEED=0
+	$(BIN)/python -m tests.histories --minutes $(MINUTES) --seed $(SEED)
 
 bench: setup ## medians and ratios against pylance; rewrites docs/benchmarks.md
 	$(BIN)/python -m bench

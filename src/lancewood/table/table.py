@@ -21,7 +21,7 @@ from lancewood.engine.history import VersionInfo, iterate_versions
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.projection import Columns, Parameters
 from lancewood.engine.scan import plan_scan
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.stats import TableStats, table_stats
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.write import commit_written, write_append, write_overwrite
@@ -31,7 +31,13 @@ from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Operation, Restore, UpdateConfig
 from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.table.changing import ChangeVerbs
+from lancewood.table.columns import ColumnVerbs
+from lancewood.table.compacting import CompactVerbs
+from lancewood.table.merging import MergeVerbs
+from lancewood.table.rows import RowVerbs
 from lancewood.table.scan import Scan
+from lancewood.table.upkeep import UpkeepVerbs
 
 
 class BasePath(NamedTuple):
@@ -43,11 +49,8 @@ class BasePath(NamedTuple):
     is_dataset_root: bool
 
 
-class Table:
+class Table(RowVerbs, MergeVerbs, ColumnVerbs, CompactVerbs, ChangeVerbs, UpkeepVerbs):
     """One version of a Lance table. Made by ``lancewood.open`` and ``lancewood.create``."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
 
     # Facts
 
