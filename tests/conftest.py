@@ -1,4 +1,7 @@
-"""An S3 server for whoever asks: moto's, in a process of its own, one for each worker of pytest."""
+"""What many tests ask for: an S3 server, and cleanups that need not wait for other writers.
+
+The server is moto's, in a process of its own, one for each worker of pytest.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
+from lancewood.jobs.upkeep import retention
 
 SERVER = Path(__file__).resolve().parents[1] / "scripts" / "s3_server.py"
 
@@ -48,3 +54,9 @@ def s3_root(s3_endpoint: str) -> str:
     request = urllib.request.Request(f"{s3_endpoint}/{bucket}", method="PUT")
     urllib.request.urlopen(request, timeout=30).close()
     return f"s3://{bucket}/root"
+
+
+@pytest.fixture
+def no_commit_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cleanup takes versions that were made a moment ago."""
+    monkeypatch.setattr(retention, "COMMITTING", timedelta(0))

@@ -54,7 +54,7 @@ def test_a_table_lives_its_life_on_the_command_line(tmp_path: Path) -> None:
         (["delete", "t.lance", "--where", "id = 10"], "deleted 1 row"),
         (["compact", "t.lance"], "replaced"),
         (["verify", "t.lance", "--deep"], "is whole"),
-        (["cleanup", "t.lance", "--keep-versions", "1"], "removed"),
+        (["cleanup", "t.lance", "--keep-versions", "1", "--in-flight", "0s"], "removed"),
         (["export", "t.lance", "out.jsonl", "--where", "id >= 8"], "exported 2 rows"),
         (["drop", "t.lance", "--yes"], "dropped"),
     ]:

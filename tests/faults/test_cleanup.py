@@ -25,6 +25,8 @@ from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
 from lancewood.testing.surgery import manifest_path
 
+pytestmark = pytest.mark.usefixtures("no_commit_under_way")
+
 ROWS = pa.table({"a": range(20), "s": ["x"] * 20})
 MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
 MOST_CALLS = 120

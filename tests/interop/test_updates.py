@@ -245,6 +245,27 @@ def test_fragments_of_other_file_versions_are_updated(
         assert found[3] == {"x": 300, "deep": None}
 
 
+@pytest.mark.parametrize("rewrite", WAYS)
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_dictionary_with_nulls_is_updated_in_some_rows(
+    uri: str, version: str, rewrite: Any
+) -> None:
+    words = ["a", None, "b", "a", None]
+    kind = pa.dictionary(pa.int8(), pa.string())
+    columns = {
+        "k": pa.array(range(5), pa.int64()),
+        "d": pa.array(words, kind),
+        "in": pa.array([{"d": each} for each in words], pa.struct([("d", kind)])),
+    }
+    table = lw.create(uri, pa.table(columns), file_version=version, fsync=False)
+    after = table.update({"d": "'new'", "in.d": "'new'"}, "k in (0, 1)", rewrite=rewrite)
+    assert after.counts == RowCounts(updated=2)
+    expected = {0: "new", 1: "new", 2: "b", 3: "a", 4: None}
+    for found in (after.scan().to_arrow(), lance.dataset(uri).to_table()):
+        assert {row["k"]: row["d"] for row in found.to_pylist()} == expected
+        assert {row["k"]: row["in"]["d"] for row in found.to_pylist()} == expected
+
+
 def test_blobs_of_the_second_layout_stay_where_they_are(tmp_path: Path) -> None:
     values = [b"a", None, b"c" * 100_000, b""]
     schema = pa.schema([("n", pa.int64()), lance.blob_field("b")])

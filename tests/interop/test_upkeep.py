@@ -19,6 +19,8 @@ import lancewood as lw
 from lancewood.jobs.upkeep.problems import Kind
 from lancewood.table.door import repair
 
+pytestmark = pytest.mark.usefixtures("no_commit_under_way")
+
 ROWS = pa.table({"a": range(100), "s": [f"text {i}" for i in range(100)]})
 NEVER = timedelta(0)
 

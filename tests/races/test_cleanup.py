@@ -21,6 +21,7 @@ from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key
 from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.family import manifest_names
 from lancewood.jobs.upkeep.reachable import names_in
@@ -34,6 +35,8 @@ from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.schedule import Outcome, explore
+
+pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 ORDERS = 120
@@ -247,3 +250,25 @@ def test_a_branch_that_is_deleted_meanwhile_stops_nothing_or_says_so() -> None:
     for outcome in explore(with_branch, [cleaner(), delete], limit=ORDERS, seed=12):
         assert isinstance(outcome.results[0], tuple | FormatError), outcome
         check_files(outcome.store)
+
+
+def lost(outcome: Outcome) -> bool:
+    """Whether a commit was told that it landed, and the newest version does not have it."""
+    newest, _ = load_version(outcome.store)
+    return outcome.results[1] == "done" and "data/new" not in names_in(newest)
+
+
+@pytest.mark.parametrize("minutes", [0, 10])
+def test_a_number_that_a_commit_may_be_under_way_to_does_not_become_free(
+    minutes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it does, the commit lands in the past."""
+
+    def append_twice_and_clean(store: Store) -> object:
+        for name in ("one more", "two more"):
+            write(store, Append((fragment(store, name),)))
+        return cleaner()(store)
+
+    monkeypatch.setattr(retention, "COMMITTING", timedelta(minutes=minutes))
+    outcomes = [*explore(fresh, [append_twice_and_clean, append], limit=600, seed=5)]
+    assert any(map(lost, outcomes)) == (minutes == 0)

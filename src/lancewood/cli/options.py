@@ -174,7 +174,7 @@ def span(text: str | None, option: str) -> timedelta | None:
             for number, unit in re.findall(r"(\d+)([wdhms])", bare)
         ]
         return sum(parts, timedelta())
-    except OverflowError:
+    except (OverflowError, ValueError):  # also more digits than int() reads
         raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
 
 

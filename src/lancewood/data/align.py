@@ -54,8 +54,8 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
     """How rows of the schema ``data`` are appended to ``table``.
 
     Columns are matched by name. Nullable columns, and nullable children of structs, may be missing,
-    unless ``complete`` asks for every column. Raises InvalidInputError that lists all that does
-    not fit.
+    unless ``complete`` asks for every column and child. Raises InvalidInputError that lists all
+    that does not fit.
     """
     problems: list[str] = []
     counts = Counter(data.names)
@@ -67,10 +67,9 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
         index = data.get_field_index(field.name)
         if index >= 0:
             kept.append(field)
-            _match(field, data.field(index).type, field.name, problems)
+            _match(field, data.field(index).type, field.name, problems, complete=complete)
         elif field.name not in counts and (complete or not field.nullable):
-            wish = "missing" if complete else "missing and may not be null"
-            problems.append(f"column {field.name!r} is {wish}")
+            problems.append(f"column {field.name!r} is {_wish(complete)}")
     if not kept and not problems:
         problems.append("no column of the table is there")
     if problems:
@@ -81,6 +80,10 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
         )
     schema = Schema(tuple(kept), table.metadata)
     return Alignment(schema, to_arrow_schema(schema).remove_metadata())
+
+
+def _wish(complete: bool) -> str:
+    return "missing" if complete else "missing and may not be null"
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:
@@ -96,7 +99,9 @@ def _listed(problems: Sequence[str]) -> str:
     return shown if len(problems) <= _SHOWN else f"{shown}; and {len(problems) - _SHOWN} more"
 
 
-def _match(field: Field, kind: pa.DataType, path: str, problems: list[str]) -> None:
+def _match(
+    field: Field, kind: pa.DataType, path: str, problems: list[str], *, complete: bool
+) -> None:
     """Note what keeps a type of the data from being written as ``field``."""
     if pa.types.is_null(kind) and field.nullable and path == field.name:
         return
@@ -120,17 +125,19 @@ def _match(field: Field, kind: pa.DataType, path: str, problems: list[str]) -> N
     if not _same_family(kind, plain):
         problems.append(f"column {path!r} is {kind}, the table has {target}")
     elif field.logical_type == "struct":
-        _match_struct(field, kind, path, problems)
+        _match_struct(field, kind, path, problems, complete=complete)
     elif field.logical_type == "map":
         key, value = field.children[0].children
-        _match(key, kind.key_type, f"{path}.{key.name}", problems)
-        _match(value, kind.item_type, f"{path}.{value.name}", problems)
+        _match(key, kind.key_type, f"{path}.{key.name}", problems, complete=complete)
+        _match(value, kind.item_type, f"{path}.{value.name}", problems, complete=complete)
     else:
         child = field.children[0]
-        _match(child, kind.value_type, f"{path}.{child.name}", problems)
+        _match(child, kind.value_type, f"{path}.{child.name}", problems, complete=complete)
 
 
-def _match_struct(field: Field, kind: pa.StructType, path: str, problems: list[str]) -> None:
+def _match_struct(
+    field: Field, kind: pa.StructType, path: str, problems: list[str], *, complete: bool
+) -> None:
     names = [each.name for each in kind]
     wanted = {each.name for each in field.children}
     for name in names:
@@ -141,9 +148,9 @@ def _match_struct(field: Field, kind: pa.StructType, path: str, problems: list[s
         if names.count(child.name) > 1:
             problems.append(f"column {below!r} occurs twice")
         elif child.name in names:
-            _match(child, kind.field(child.name).type, below, problems)
-        elif not child.nullable:
-            problems.append(f"column {below!r} is missing and may not be null")
+            _match(child, kind.field(child.name).type, below, problems, complete=complete)
+        elif complete or not child.nullable:
+            problems.append(f"column {below!r} is {_wish(complete)}")
 
 
 def _same_family(kind: pa.DataType, target: pa.DataType) -> bool:

@@ -20,21 +20,48 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.transactions import load_transaction_of
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
-from lancewood.model.fragment import LINEAGE_FIELDS, Fragment
+from lancewood.model.fragment import LINEAGE_FIELDS, Fragment, Lineage
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.manifest import Manifest, decode_fragment, peek_fragment_id
 from lancewood.model.operations import Merge, MissingTransaction, UnknownOperation
 
 
 def common_fields(one: Manifest, other: Manifest) -> frozenset[FieldId]:
-    """What both versions have, row ids that were spilled into files included."""
-    mine, theirs = ({each.id for each in side.fields} for side in (one, other))
-    return frozenset(FieldId(each) for each in mine & theirs) | {LINEAGE_FIELDS["row_ids"]}
+    """The fields of columns that are the same in both versions, row ids that were spilled into
+    files included. A cast below a list or a map writes the whole column anew, values of its other
+    fields too, which stay what they were."""
+    return frozenset((LINEAGE_FIELDS["row_ids"],)).union(*(_columns(one) & _columns(other)))
+
+
+def _field_ids(manifest: Manifest) -> set[int]:
+    return {each.id for each in manifest.fields}
+
+
+def _columns(manifest: Manifest) -> set[frozenset[FieldId]]:
+    """For each top-level column the ids of all its fields."""
+    tops: dict[int, int] = {}
+    columns: dict[int, set[FieldId]] = {}
+    for each in manifest.fields:  # children come after their parents
+        tops[each.id] = tops.get(each.parent_id, each.id)
+        columns.setdefault(tops[each.id], set()).add(FieldId(each.id))
+    return {frozenset(each) for each in columns.values()}
 
 
 def same_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
     """Whether the fields lie in the same places: then the same rows have the same values."""
     return _places(one, fields) == _places(other, fields)
+
+
+def kept_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
+    """Whether the fields lie in the same places, as far as the first has any."""
+    return _places(one, fields).items() <= _places(other, fields).items()
+
+
+def same_marks(one: Fragment, other: Fragment) -> bool:
+    """Whether the same versions last changed the rows, as far as that shows without reading."""
+    what: Lineage = "last_updated_at_versions"
+    spilled = frozenset((LINEAGE_FIELDS[what],))
+    return one.lineage(what) == other.lineage(what) and same_columns(one, other, spilled)
 
 
 def _places(fragment: Fragment, fields: frozenset[FieldId]) -> dict[int, tuple[str, int, int]]:
@@ -65,11 +92,11 @@ class Pieces:
         )
 
     def and_also(self, other: Pieces) -> Pieces:
-        pairs = zip(_columns(self), _columns(other), strict=True)
+        pairs = zip(_parts(self), _parts(other), strict=True)
         return Pieces(*(np.concatenate(each) for each in pairs))
 
 
-def _columns(pieces: Pieces) -> tuple[Ids, Ints, Ids, Ids]:
+def _parts(pieces: Pieces) -> tuple[Ids, Ints, Ids, Ids]:
     return pieces.firsts, pieces.counts, pieces.in_since, pieces.in_until
 
 
@@ -123,8 +150,8 @@ class Marks:
             )
 
     def _before(self, version: Version) -> LiveRows | None:
-        """The rows before a version that left the columns of their fragments alone; None for a
-        version that marks only what it has changed."""
+        """The rows that a version marked without changing them, as they were before it; None for a
+        version that marks nothing but what it has changed."""
         operation = self._operation(version)
         if isinstance(operation, LancewoodError):
             raise operation
@@ -132,12 +159,15 @@ class Marks:
             return None
         then, now = self._load(Version(version - 1), version), self._load(version, version)
         name, fields = then.manifest.name, common_fields(then.manifest, now.manifest)
+        # A drop gives files of nulls to fragments that would have none left.
+        is_drop = _field_ids(now.manifest) < _field_ids(then.manifest)
+        are_kept = kept_columns if is_drop else same_columns
         raws = now.manifest.message.fragments
         by_id = {peek_fragment_id(raw, now.manifest.name): raw for raw in raws}
         chosen = []
         for raw in then.manifest.message.fragments:
             other = by_id.get(peek_fragment_id(raw, name)) if raw not in self.passed else None
-            if other is not None and same_columns(
+            if other is not None and are_kept(
                 Fragment(decode_fragment(raw, name)),
                 Fragment(decode_fragment(other, now.manifest.name)),
                 fields,

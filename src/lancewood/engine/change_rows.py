@@ -13,14 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.data.reader import FragmentReader
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.changes import Side
 from lancewood.engine.earlier_columns import find_earlier
 from lancewood.engine.fanout import WORKERS, in_order
-from lancewood.engine.fetch_cost import savings
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.live_rows import Ints, LiveRows
+from lancewood.engine.picking import pick_rows
 from lancewood.engine.projection import Columns, Projection, project
 from lancewood.engine.row_shape import RowShape
 from lancewood.engine.rows import RowFacts
@@ -95,7 +94,7 @@ class ChosenRows:
     def _read(self, at: int, offsets: Ints) -> Iterator[pa.RecordBatch]:
         facts = RowFacts(self.side.snapshot, self.side.fragments[at])
         reader = open_fragment(self.side.snapshot, facts.fragment, self._wanted)
-        return self._shaped(_picked(reader, offsets), facts, offsets)
+        return self._shaped(pick_rows(reader, self._wanted, offsets), facts, offsets)
 
     def _shaped(
         self, batches: Iterator[pa.RecordBatch], facts: RowFacts, offsets: Ints
@@ -128,13 +127,3 @@ class ChosenRows:
                 f"not fit {kind}: {cause}. Name the other columns, or read version {version}",
                 column=name,
             ) from cause
-
-
-def _picked(reader: FragmentReader, offsets: Ints) -> Iterator[pa.RecordBatch]:
-    """The rows at ascending offsets, in the cheaper way."""
-    span = int(offsets[-1] - offsets[0]) + 1
-    if span == len(offsets):
-        return reader.batches(int(offsets[0]), int(offsets[-1]) + 1)
-    reader.look()
-    found = savings(reader.schema, reader.stored_widths(), len(offsets), span)
-    return reader.pick(offsets, within=sum(found.values()) >= 0)

@@ -15,7 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
-from lancewood.engine.change_marks import Marks, Pieces, common_fields, same_columns
+from lancewood.engine.change_marks import (
+    Marks,
+    Pieces,
+    common_fields,
+    same_columns,
+    same_marks,
+)
 from lancewood.engine.live_rows import Ids, Ints, LiveRows
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
@@ -89,6 +95,13 @@ class _Comparison:
     def _fields(self) -> frozenset[FieldId]:
         return common_fields(self.since.manifest, self.until.manifest)
 
+    @cached_property
+    def _are_fields_same(self) -> bool:
+        """Whether both have the same fields. One that was dropped or cast may have got other values
+        before, one that was added afterwards: of those only the marks of rows tell."""
+        sides = (self.since.manifest.fields, self.until.manifest.fields)
+        return all(each.id in self._fields for side in sides for each in side)
+
     def _sides(self) -> tuple[Side, Side]:
         old = dict.fromkeys(self.since.manifest.message.fragments)
         new = dict.fromkeys(self.until.manifest.message.fragments)
@@ -111,6 +124,7 @@ class _Comparison:
             then.lineage("row_ids") == now.lineage("row_ids")
             and then.message.deletion_file == now.message.deletion_file
             and same_columns(then, now, self._fields)
+            and (self._are_fields_same or same_marks(then, now))
         )
 
     def _side(self, snapshot: Snapshot, raws: Iterable[bytes]) -> Side:
@@ -126,8 +140,8 @@ class _Comparison:
         """Which rows are where they were, in files that are what they were."""
         old_ids = np.array([each.id for each in since.fragments], np.int64)
         new_ids = np.array([each.id for each in until.fragments], np.int64)
-        if not len(before.firsts):
-            return np.empty(0, np.bool_)
+        if not len(before.firsts) or not self._are_fields_same:
+            return np.zeros(len(before.firsts), np.bool_)
         stayed = (old_ids[before.fragments] == new_ids[after.fragments]) & (
             before.offsets == after.offsets
         )

@@ -1,9 +1,14 @@
-"""New columns for the rows that a fragment already has: one data file of exactly as many rows."""
+"""New columns for the rows that a fragment already has: one data file of exactly as many rows.
+
+Nothing refers to the file until a commit does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.writer import write_fragments
@@ -41,6 +46,21 @@ def write_column_file(
     )
     (file,) = written[0].files
     return file
+
+
+def laid_over(name: str, old: pa.Array, new: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
+    """The old values of column ``name``, with new ones at these places.
+
+    Raises InvalidInputError where Arrow cannot hold both in one array.
+    """
+    order = np.arange(len(old), dtype=np.int64)
+    order[places] = np.arange(len(old), len(old) + len(new))
+    try:
+        return pa.concat_arrays([old, new]).take(pa.array(order))
+    except pa.ArrowException as cause:
+        raise InvalidInputError(
+            f"column {name!r} cannot hold old and new values together: {cause}", column=name
+        ) from cause
 
 
 def _exactly(

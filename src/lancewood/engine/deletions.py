@@ -9,10 +9,8 @@ from __future__ import annotations
 from pyroaring import BitMap
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.vectors import deletion_key, write_deletions
+from lancewood.engine.vectors import write_deletions
 from lancewood.model.fragment import Fragment
-
-__all__ = ["deletion_key", "mark_deleted", "write_deletions"]
 
 
 def mark_deleted(snapshot: Snapshot, fragment: Fragment, offsets: BitMap) -> Fragment | None:

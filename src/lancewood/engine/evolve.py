@@ -6,7 +6,6 @@ commits nothing, and looks into no file. New columns are planned in ``engine.new
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from lancewood.data.writer import check_columns
 from lancewood.engine.limits import as_list
+from lancewood.engine.projection import unknown_column
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.arrow import check_names, schema_from_arrow, to_arrow_field
 from lancewood.format.logical_type import list_size_of_structs
@@ -31,8 +31,6 @@ from lancewood.model.schema import BLOB, Field, Schema
 
 Chain: TypeAlias = tuple[Field, ...]
 """The nodes from a top-level column down to one below it."""
-
-_MOST_SHOWN = 100
 
 
 def next_field_id(manifest: Manifest) -> int:
@@ -58,12 +56,7 @@ def find_column(schema: Schema, name: str) -> Chain:
         known.setdefault(path_of(chain), chain)
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, list(known)[:_MOST_SHOWN], n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    shown = ", ".join(schema.names[:_MOST_SHOWN])
-    raise InvalidInputError(
-        f"column {name!r} not found: the table has {shown or 'no columns'}{hint}", column=name
-    )
+    raise unknown_column(schema, name, list(known))
 
 
 def path_of(chain: Chain) -> str:

@@ -91,7 +91,7 @@ class IndexMask:
         for fragment in self.fragments:
             facts = self._facts(fragment)
             if self.holds_row_ids:
-                yield from ((first, count) for _, first, count in _live_ids(facts).runs())
+                yield from ((first, count) for _, first, count in facts.live_ids.runs())
                 continue
             begins, ends = bitmap_runs(facts.deleted)
             starts = [0, *ends.tolist()]
@@ -131,7 +131,7 @@ class IndexMask:
 
     @cached_property
     def _covered_ids(self) -> RowIdSequence:
-        return RowIdSequence.concat([_live_ids(self._facts(each)) for each in self.fragments])
+        return RowIdSequence.concat([self._facts(each).live_ids for each in self.fragments])
 
     def _facts(self, fragment: int) -> RowFacts:
         return RowFacts(self.snapshot, self.snapshot.manifest.fragment(FragmentId(fragment)))
@@ -139,9 +139,3 @@ class IndexMask:
     def _physical_rows(self, facts: RowFacts) -> int:
         recorded = facts.fragment.physical_rows
         return recorded or open_fragment(self.snapshot, facts.fragment, Schema(())).physical_rows()
-
-
-def _live_ids(facts: RowFacts) -> RowIdSequence:
-    ids = facts.row_ids
-    assert ids is not None, "asked of a table without stable row ids"
-    return ids.without(facts.deleted) if facts.fragment.deletion_file is not None else ids

@@ -1,11 +1,11 @@
-"""What a caller may ask of the files of a write: how large, and of which version."""
+"""What a caller asks for, checked: sizes and versions of files, numbers, lists and choices."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from lancewood.errors import InvalidInputError
 from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
@@ -13,7 +13,8 @@ from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 GIB = 1 << 30
 T = TypeVar("T")
 
-_MOST = (1 << 62) - 1
+MOST = (1 << 62) - 1
+"""A limit above this is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,8 @@ class FileLimits:
     def checked(cls, max_rows: int, max_bytes: int) -> FileLimits:
         """The limits that a caller asks for; raises InvalidInputError for what is no size."""
         return cls(
-            max_rows=min(check_number("max_rows_per_file", max_rows, least=1), _MOST),
-            max_bytes=min(check_number("max_bytes_per_file", max_bytes, least=1), _MOST),
+            max_rows=min(check_number("max_rows_per_file", max_rows, least=1), MOST),
+            max_bytes=min(check_number("max_bytes_per_file", max_bytes, least=1), MOST),
         )
 
 
@@ -41,6 +42,13 @@ def check_number(name: str, value: object, *, least: int = 0) -> int:
     if number is None or number < least:
         raise InvalidInputError(f"{name} must be a whole number from {least}, got {value!r}")
     return number
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Raises InvalidInputError for what is none of a ``Literal``'s values."""
+    if value not in get_args(choices):
+        options = ", ".join(map(repr, get_args(choices)))
+        raise InvalidInputError(f"{name} is one of {options}, got {value!r}")
 
 
 def as_list(name: str, values: Iterable[T]) -> list[T]:

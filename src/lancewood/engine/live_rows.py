@@ -21,13 +21,11 @@ from lancewood.engine.rows import RowFacts
 from lancewood.errors import FormatError, found_in
 from lancewood.model.bitmap import bitmap_runs
 from lancewood.model.fragment import Fragment, Lineage
-from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 from lancewood.model.segments import expand
 
 Ids: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
-
-_FIRST_VERSION = 1
 
 
 class Stretches(NamedTuple):
@@ -55,8 +53,8 @@ def stretches_of(facts: RowFacts) -> Stretches:
     rows = facts.fragment.physical_rows or len(ids)
     return _cut_up(
         ids,
-        facts.created_at or RowVersions.uniform(_FIRST_VERSION, rows),
-        facts.last_updated_at or RowVersions.uniform(_FIRST_VERSION, rows),
+        facts.created_at or RowVersions.uniform(FIRST_VERSION, rows),
+        facts.last_updated_at or RowVersions.uniform(FIRST_VERSION, rows),
         facts.deleted,
     )
 
@@ -96,7 +94,7 @@ def _only_version(fragment: Fragment, what: Lineage) -> int | None:
     """The version of all rows; None where there are several, or only reading tells."""
     place = fragment.lineage(what)
     if place is None:
-        return _FIRST_VERSION
+        return FIRST_VERSION
     if not isinstance(place, bytes):
         return None
     found = _decode_only(place)

@@ -94,7 +94,7 @@ def plan_new_columns(
         after = with_node(after, chain, holder)
     new = Schema(tuple(flat))
     check_encoding_keys(new)
-    _check_keys(schema, after, new)
+    _check_keys(after, new)
     written = cut_to(after, frozenset(each.id for each in new.walk()))
     check_columns(written, file_version)
     return NewColumns(after, written, new, tuple(parents))
@@ -102,7 +102,7 @@ def plan_new_columns(
 
 def _check_free(schema: Schema, name: str, above: str) -> None:
     siblings: Iterable[Field] = schema.fields
-    if above:
+    if "." in name:
         if above.partition(".")[0] not in schema.by_name:
             raise InvalidInputError(
                 f"column {name!r} cannot be added: there is no struct {above!r}, and a name of a "
@@ -156,7 +156,7 @@ def nulls_of(schema: Schema, struct: str, fragment: Fragment) -> str:
     return first
 
 
-def _check_keys(before: Schema, after: Schema, new: Schema) -> None:
+def _check_keys(after: Schema, new: Schema) -> None:
     """Raise InvalidInputError for a part of a key where there is a key already."""
     added = {each.id for each in new.walk()}
     messages = encode_schema(after)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lancewood.engine.limits import as_list
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Expression, parse_expression
-from lancewood.format.arrow import to_scan_schema
+from lancewood.format.arrow import check_encodable, to_scan_schema
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS, Field, Schema
 
 Columns: TypeAlias = Sequence[str] | Mapping[str, str] | None
@@ -118,6 +118,18 @@ def stored_paths(expression: Expression) -> list[Path]:
     return [each for each in expression.paths if each[0] not in SYSTEM_COLUMNS]
 
 
+def unknown_column(schema: Schema, name: str, known: Sequence[str]) -> InvalidInputError:
+    """The error for a name that no column has; ``known`` are those that may have been meant."""
+    close = difflib.get_close_matches(name, known[:_MOST_SHOWN], n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    shown = ", ".join(schema.names[:_MOST_SHOWN]) + (
+        ", …" if len(schema.names) > _MOST_SHOWN else ""
+    )
+    return InvalidInputError(
+        f"column {name!r} not found: the table has {shown or 'no columns'}{hint}", column=name
+    )
+
+
 def _compute(
     schema: Schema,
     columns: Mapping[str, str],
@@ -132,6 +144,7 @@ def _compute(
             raise InvalidInputError(
                 f"columns takes names with SQL text as their values, it holds {name!r}: {sql!r}"
             )
+        check_encodable(name)
         try:
             found = parse_expression(sql, rows, named)
         except InvalidInputError as cause:
@@ -179,14 +192,7 @@ def _path(schema: Schema, name: str) -> Path:
         below = found.children if found is not None and is_struct else ()
         found = next((each for each in below if each.name == part), None)
     if found is None:
-        close = difflib.get_close_matches(name, schema.names[:_MOST_SHOWN], n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        shown = ", ".join(schema.names[:_MOST_SHOWN]) + (
-            ", …" if len(schema.names) > _MOST_SHOWN else ""
-        )
-        raise InvalidInputError(
-            f"column {name!r} not found: the table has {shown or 'no columns'}{hint}", column=name
-        )
+        raise unknown_column(schema, name, schema.names)
     return parts
 
 

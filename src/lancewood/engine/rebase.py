@@ -29,13 +29,15 @@ def rebase_rows(
 ) -> Transaction:
     """A Delete or Update that was built on ``base``, as it looks on ``newest``.
 
-    Raises RetryableConflictError if a row was taken out by both, or more than rows was changed.
+    Raises RetryableConflictError if a row was taken out by both, or more than rows was changed;
+    no file is written then.
     """
     operation = transaction.operation
     assert isinstance(operation, Delete | Update)
     rebase = _RowRebase(place, base, newest, operation)
     rebase.check_removed()
-    done = [rebase.rebased(each) for each in operation.updated_fragments]
+    checked = [rebase.checked(each) for each in operation.updated_fragments]
+    done = [rebase.written(*each) for each in checked]
     kept = tuple(each for each in done if each is not None)
     emptied = tuple(
         image.id
@@ -91,13 +93,14 @@ class _RowRebase:
             if then.deletion_file != now.deletion_file or then.files != now.files:
                 raise _conflict(each, "it was changed, and this operation removes it")
 
-    def rebased(self, image: Fragment) -> Fragment | None:
-        """Our image of a fragment, on the newest version; None if no row is left."""
+    def checked(self, image: Fragment) -> tuple[Fragment, BitMap | None]:
+        """Our image of a fragment on the newest version, and what a new deletion file of it has to
+        list; None if it needs none."""
         then, now = self._base.fragment(image.id), self._now(image.id)
         if then.files != now.files and _is_more_than_dropped_columns(then, now):
             raise _conflict(image.id, "its columns have other files now")
         if then.deletion_file == now.deletion_file:
-            return image
+            return image, None
         before = self._deletions(self._base, then)
         theirs = self._deletions(self._newest, now) - before
         deleted = self._deletions(self._newest, image) - before
@@ -106,10 +109,14 @@ class _RowRebase:
             row = (affected & theirs).min()
             raise _conflict(image.id, f"both change its row {row}")
         if not deleted:
-            return image.with_deletion_file(now.deletion_file)
-        return write_deletions(
-            self._place.store, self._newest.version, image, deleted | theirs | before, BITMAP
-        )
+            return image.with_deletion_file(now.deletion_file), None
+        return image, deleted | theirs | before
+
+    def written(self, image: Fragment, deleted: BitMap | None) -> Fragment | None:
+        """The image with its deletion file; None if no row is left."""
+        if deleted is None:
+            return image
+        return write_deletions(self._place.store, self._newest.version, image, deleted, BITMAP)
 
     def _rewritten(self, image: Fragment) -> BitMap:
         """The rows whose columns we wrote anew."""

@@ -19,10 +19,9 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError
 from lancewood.model.bitmap import bitmap_runs
 from lancewood.model.fragment import Fragment
-from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
 
-_FIRST_VERSION = 1
 _Ints: TypeAlias = npt.NDArray[np.int64]
 
 
@@ -66,6 +65,13 @@ class RowFacts:
                 "stable row ids has no row ids"
             )
         return ids
+
+    @cached_property
+    def live_ids(self) -> RowIdSequence:
+        """The stable row ids of the live rows; asked of tables that have them only."""
+        ids = self.row_ids
+        assert ids is not None, "asked of a table without stable row ids"
+        return ids if self.fragment.deletion_file is None else ids.without(self.deleted)
 
     def live_mask(self, first: int, rows: int) -> npt.NDArray[np.bool_] | None:
         """Which of the physical rows from ``first`` on are live; None means all."""
@@ -132,5 +138,5 @@ class RowFacts:
 
 def _pick(versions: RowVersions | None, offsets: _Ints) -> npt.NDArray[np.uint64]:
     if versions is None:
-        return np.full(len(offsets), _FIRST_VERSION, np.uint64)
+        return np.full(len(offsets), FIRST_VERSION, np.uint64)
     return versions.values_at(offsets)

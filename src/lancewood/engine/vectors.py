@@ -25,8 +25,14 @@ from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 
 
-def load_deletions(place: Place, head: ManifestHead, fragment: Fragment) -> BitMap | None:
-    """The deleted offsets of a fragment; None where nothing is deleted."""
+def load_deletions(
+    place: Place, head: ManifestHead, fragment: Fragment, *, is_counted: bool = True
+) -> BitMap | None:
+    """The deleted offsets of a fragment; None where nothing is deleted.
+
+    Raises NotFoundError or FormatError, with the ``path`` of the file. ``is_counted``: a number of
+    rows that is not the recorded one is such an error.
+    """
     deletion = fragment.deletion_file
     found = place.deletion_file(head, fragment)
     if deletion is None or found is None:
@@ -37,14 +43,14 @@ def load_deletions(place: Place, head: ManifestHead, fragment: Fragment) -> BitM
         data = home.get(key)
     except NotFoundError as cause:
         raise NotFoundError(
-            f"{path}, the deletion file of fragment {fragment.id}, is missing", file=path
+            f"{path}, the deletion file of fragment {fragment.id}, is missing", path=path
         ) from cause
     return decode_deletions(
         data,
         deletion.is_bitmap,
         path=path,
         physical_rows=fragment.physical_rows,
-        expected=deletion.num_deleted_rows or None,
+        expected=deletion.num_deleted_rows if is_counted else None,
     )
 
 

@@ -28,7 +28,7 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.format.arrow import schema_from_arrow
-from lancewood.format.layout import DATA_DIR
+from lancewood.format.layout import DATA_DIR, data_key
 from lancewood.format.schema import encode_schema
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
@@ -145,6 +145,6 @@ def _discard(store: Store, transaction: Transaction) -> None:
         if isinstance(operation, Append | Overwrite)
         for fragment in operation.fragments
     )
-    keys = [f"{DATA_DIR}/{file.path}" for each in fragments for file in each.files]
+    keys = [data_key(file.path) for each in fragments for file in each.files]
     with contextlib.suppress(StorageError):
         store.delete(keys)

@@ -117,11 +117,22 @@ def check_names(schema: Schema) -> None:
             )
 
 
+def check_encodable(name: str) -> None:
+    """Raise InvalidInputError for a name that is no Unicode text: half of a surrogate pair."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(
+            f"column name {name!r} is not allowed: it cannot be written as UTF-8", column=name
+        ) from cause
+
+
 def _check_level(fields: Iterable[Field], path: str) -> None:
     seen: set[str] = set()
     for each in fields:
         if not each.name:
             raise InvalidInputError(f"a column of {path or 'the schema'} has no name")
+        check_encodable(each.name)
         if each.name in seen:
             raise InvalidInputError(f"column {path + each.name!r} occurs twice", column=each.name)
         seen.add(each.name)

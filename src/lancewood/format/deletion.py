@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyroaring import AbstractBitMap, BitMap
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.model.bitmap import decode_bitmap
+from lancewood.model.bitmap import bitmap_of, decode_bitmap
 from lancewood.model.ids import FragmentId, Version
 from lancewood.proto import table_pb2
 
@@ -61,7 +61,7 @@ def decode_deletions(
     that check out. Raises FormatError, which names ``path``, for bytes that are neither kind, for
     an offset beyond the fragment and for a number of offsets that is not the expected one.
     """
-    found = decode_bitmap(data, f"deletion file {path}") if is_bitmap else _decode_arrow(data, path)
+    found = _decode_bitmap(data, path) if is_bitmap else _decode_arrow(data, path)
     if found and physical_rows and found.max() >= physical_rows:
         raise FormatError(
             f"deletion file {path} deletes row {found.max()} of {physical_rows} rows", path=path
@@ -89,6 +89,13 @@ def _encode_arrow(offsets: AbstractBitMap) -> bytes:
     return bytes(sink.getvalue())
 
 
+def _decode_bitmap(data: bytes, path: str) -> BitMap:
+    try:
+        return decode_bitmap(data, f"deletion file {path}")
+    except FormatError as cause:
+        raise FormatError(cause.message, path=path) from cause
+
+
 def _decode_arrow(data: bytes, path: str) -> BitMap:
     import pyarrow as pa
 
@@ -114,4 +121,4 @@ def _to_bitmap(offsets: NDArray[Any], path: str) -> BitMap:
     if len(offsets) and (offsets.min() < 0 or offsets.max() > _MAX_OFFSET):
         wrong = offsets.min() if offsets.min() < 0 else offsets.max()
         raise _broken(path, f"{wrong} is no row offset")
-    return BitMap(np.ascontiguousarray(offsets, dtype=np.uint32))
+    return bitmap_of(offsets)

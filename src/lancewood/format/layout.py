@@ -113,6 +113,11 @@ def transaction_key(name: str) -> str:
     return f"{TRANSACTIONS_DIR}/{check_file_name(name, 'a transaction file')}"
 
 
+def data_key(name: str) -> str:
+    """The key of a data file below the root that it belongs to."""
+    return f"{DATA_DIR}/{name}"
+
+
 def blob_key(data_file: str, blob_id: int) -> str:
     """The key of a file with bytes of blobs: in a directory named like the data file it belongs to,
     under its id in bits, the lowest first."""

@@ -22,7 +22,7 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.model.operations import Operation
+from lancewood.model.operations import Operation, operation_name
 from lancewood.model.transaction import Transaction
 from lancewood.store.base import Store
 
@@ -63,8 +63,6 @@ class Terms:
     properties: Mapping[str, str] = field(default_factory=dict)
     policy: CommitPolicy = field(default_factory=CommitPolicy)
     persistence: Persistence = field(default_factory=Persistence)
-    is_repeatable: bool = True
-    """False: what was computed must not be computed again, so a conflict is the caller's."""
 
 
 def execute(
@@ -74,12 +72,11 @@ def execute(
 
     ``prepare`` is called with the version to change, at first the caller's, after a conflict the
     newest. Raises RetryableConflictError, with attempts and time, when that has happened too
-    often, or at once for a serializable change or one that is not repeatable.
+    often, or at once for a serializable change. Where work must not be repeated ``prepare`` raises
+    by itself: see ``jobs.columns``.
     """
     terms = terms or Terms()
-    limit = terms.persistence.executions
-    if terms.policy.serializable or not terms.is_repeatable:
-        limit = 1
+    limit = 1 if terms.policy.serializable else terms.persistence.executions
     started = terms.persistence.clock()
     for execution in range(limit):
         if execution:
@@ -105,8 +102,9 @@ def execute(
         raise last
     seconds = terms.persistence.clock() - started
     raise RetryableConflictError(
-        f"executed {limit} times in {seconds:.1f} s, and each time another writer was faster; run "
-        f"it again when fewer are active. The last conflict: {last.message}",
+        f"{operation_name(transaction.operation)} on {snapshot.place.uri} was executed {limit} "
+        f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "
+        f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},
     ) from last
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from lancewood.engine.fanout import WORKERS
+from lancewood.engine.limits import check_number
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,7 +48,8 @@ class LocalRunner:
     """Threads of this process; for work that the codec and Arrow do without the interpreter."""
 
     def __init__(self, workers: int = WORKERS, progress: Progress | None = None) -> None:
-        self._workers = workers
+        """Raises InvalidInputError for a number of threads that is none."""
+        self._workers = check_number("workers", workers, least=1)
         self._progress = progress
 
     @property

@@ -322,6 +322,15 @@ class Fragment:
         copy.CopyFrom(self.message)
         return copy
 
+    def check_counted(self) -> None:
+        """Raise FormatError where the writer did not record how many rows there are."""
+        if not self.physical_rows:
+            raise FormatError(
+                f"fragment {self.id} does not record how many rows it has; rewrite the table "
+                "with pylance",
+                fragment=self.id,
+            )
+
     def check_length(self, what: str, length: int) -> None:
         """Raise FormatError for a sequence that is not as long as the fragment has rows."""
         if self.physical_rows and length != self.physical_rows:

@@ -272,6 +272,10 @@ class RowIdSequence(_Runs):
         return np.where(found, offsets[at] + (asked - lows[at]).astype(np.int64), -1)
 
 
+FIRST_VERSION = 1
+"""The version of rows whose fragment records none."""
+
+
 class RowVersions(_Runs):
     """One version number per physical row: the one that created it, or last changed it."""
 

@@ -6,7 +6,7 @@ A column is found by id in data files, by name only when a person asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -88,6 +88,13 @@ class Schema:
         """Every field of the tree, depth first, parents before children."""
         for top in self.fields:
             yield from top.walk()
+
+    def along(self, path: Sequence[str]) -> tuple[Field, ...]:
+        """The nodes from a top-level column down to the end of a path that is there."""
+        nodes = [self.by_name[path[0]]]
+        for name in path[1:]:
+            nodes.append(next(each for each in nodes[-1].children if each.name == name))
+        return tuple(nodes)
 
     @cached_property
     def by_id(self) -> Mapping[FieldId, Field]:

@@ -2,8 +2,9 @@
 
 Pure: no bytes, no clock, no store. A patch is always made for the newest version: a fragment that
 an operation changes is taken as it is there, and only what the operation changes is put in.
-Fragments that the transaction does not name are not looked at. Fragment ids and row ids are handed
-out here, anew on every attempt, and never before.
+Fragments that the transaction does not name are not looked at, except where columns are dropped:
+each must keep a file. Fragment ids and row ids are handed out here, anew on every attempt, and
+never before.
 """
 
 from __future__ import annotations

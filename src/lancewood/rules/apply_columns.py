@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from lancewood.errors import InvalidInputError, RetryableConflictError
@@ -108,21 +109,29 @@ def _images(manifest: Manifest, images: Sequence[Fragment]) -> Sequence[Fragment
         wrong = sorted(given.keys() ^ known)
         raise InvalidInputError(
             f"a Merge lists every fragment once: {len(images)} are given, the table has "
-            f"{len(known)}" + (f"; {wrong[0]} is on one side only" if wrong else "")
+            f"{len(known)}" + (f"; fragment {wrong[0]} is on one side only" if wrong else "")
         )
     return [given[each.id] for each in manifest.fragments]
 
 
 def _check_replacements(manifest: Manifest, replacements: Sequence[Replacement]) -> None:
     if len({each.new_file.fields for each in replacements}) > 1:
-        raise InvalidInputError("all files of a DataReplacement hold the same fields")
-    if len({each.fragment_id for each in replacements}) != len(replacements):
-        raise InvalidInputError("a DataReplacement names a fragment twice")
+        raise InvalidInputError(
+            "all files of a DataReplacement hold the same fields; commit one for each set of them"
+        )
+    times = Counter(each.fragment_id for each in replacements)
+    for fragment, count in times.most_common(1):
+        if count > 1:
+            raise InvalidInputError(
+                f"a DataReplacement names a fragment twice: {fragment}", fragment=fragment
+            )
     live = _ids(manifest.fields)
     for each in replacements[:1]:
         unknown = sorted(frozenset(each.new_file.fields) - live)
         if unknown:
-            raise InvalidInputError(f"no field has the id {unknown[0]}")
+            raise InvalidInputError(
+                f"no field of version {manifest.version} has the id {unknown[0]}"
+            )
 
 
 def _whole_parents(fields: FieldMessages, leaves: frozenset[FieldId]) -> frozenset[FieldId]:

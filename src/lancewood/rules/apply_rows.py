@@ -12,7 +12,7 @@ from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Delete, Rewrite, RewriteGroup, Update
 from lancewood.model.patch import HeadChanges, ManifestPatch
-from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 from lancewood.rules.indices import (
     Indices,
     changed_fields,
@@ -24,8 +24,6 @@ from lancewood.rules.indices import (
 )
 from lancewood.rules.numbering import check_fragment_id, hand_out_ids, next_fragment_id
 from lancewood.rules.patching import make_patch
-
-_FIRST_VERSION = 1
 
 
 def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
@@ -83,7 +81,10 @@ def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
 def apply_rewrite(manifest: Manifest, operation: Rewrite) -> ManifestPatch:
     """Fragments make room for others that hold the same rows."""
     if operation.rewritten_indices:
-        raise UnsupportedError("Lancewood does not commit indices that were rewritten")
+        raise UnsupportedError(
+            "Lancewood does not commit a Rewrite with indices that were rewritten; leave them out, "
+            "and the fragments are scanned"
+        )
     check_no_fragment_reuse(manifest.indices, "a compaction")
     manifest.expect_lookups(sum(len(each.old_fragments) for each in operation.groups))
     added: list[Fragment] = []
@@ -91,8 +92,9 @@ def apply_rewrite(manifest: Manifest, operation: Rewrite) -> ManifestPatch:
     groups = []
     for group in operation.groups:
         old = [each.id for each in group.old_fragments]
-        if not remove.isdisjoint(old):
-            raise InvalidInputError("a fragment is rewritten twice")
+        twice = remove.intersection(old)
+        if twice:
+            raise InvalidInputError(f"a fragment is rewritten twice: {min(twice)}")
         remove.update(old)
         _check_same_rows(manifest, group)
         added.extend(group.new_fragments)
@@ -128,7 +130,7 @@ def _with_new_files(manifest: Manifest, image: Fragment, operation: Update) -> F
     offsets = operation.updated_offsets.get(image.id)
     stamped = RowVersions.uniform(version, rows)
     if offsets is not None:
-        before = now.last_updated_at or RowVersions.uniform(_FIRST_VERSION, rows)
+        before = now.last_updated_at or RowVersions.uniform(FIRST_VERSION, rows)
         stamped = before.with_value_at(offsets, version)
     return changed.stamped(stamped)
 
@@ -166,7 +168,7 @@ def _created_at(
     known = [each.row_ids for each in fragments]
     sequences = [each for each in known if each is not None]
     versions = [
-        each.created_at or RowVersions.uniform(_FIRST_VERSION, each.physical_rows)
+        each.created_at or RowVersions.uniform(FIRST_VERSION, each.physical_rows)
         for each, ids_of in zip(fragments, known, strict=True)
         if ids_of is not None
     ]

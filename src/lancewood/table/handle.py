@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
 from lancewood.jobs.execute import Terms
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.transaction import commit_properties
@@ -35,16 +36,23 @@ def terms(
     properties: Mapping[str, str] | None,
     *,
     serializable: bool = False,
-    is_repeatable: bool = True,
 ) -> Terms:
     """A caller's wishes for a change; raises InvalidInputError for a message that is no text."""
     return Terms(
         properties=commit_properties(message, properties),
         policy=CommitPolicy(serializable=serializable),
-        is_repeatable=is_repeatable,
     )
 
 
 def runner_or_threads(runner: Runner | None) -> Runner:
-    """The runner that a caller gave, or threads of this process."""
-    return LocalRunner() if runner is None else runner
+    """The runner that a caller gave, or threads of this process.
+
+    Raises InvalidInputError for what runs nothing, before a job has begun.
+    """
+    if runner is None:
+        return LocalRunner()
+    if not callable(getattr(runner, "run", None)):
+        raise InvalidInputError(
+            f"runner takes what runs tasks, such as LocalRunner(workers=4), got {runner!r}"
+        )
+    return runner

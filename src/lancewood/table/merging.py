@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from lancewood.engine.projection import Parameters
 from lancewood.jobs.execute import execute
 from lancewood.jobs.merging.merge import MergeRows
-from lancewood.jobs.merging.source import Choices
+from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
+from lancewood.jobs.rows.updating import Rewriting
 from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads, terms
 
@@ -21,12 +22,12 @@ class MergeVerbs(Handle):
         source: Any,
         on: str | Sequence[str] | None = None,
         *,
-        matched: Literal["update", "ignore", "delete"] = "update",
-        not_matched: Literal["insert", "ignore"] = "insert",
-        not_matched_by_source: Literal["keep", "delete"] = "keep",
+        matched: Matched = "update",
+        not_matched: NotMatched = "insert",
+        not_matched_by_source: NotMatchedBySource = "keep",
         matched_where: str | None = None,
         parameters: Parameters = None,
-        rewrite: Literal["auto", "rows", "columns"] = "auto",
+        rewrite: Rewriting = "auto",
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,

@@ -8,7 +8,8 @@ from typing import Any, Self
 from lancewood.engine.projection import Parameters
 from lancewood.jobs.execute import execute
 from lancewood.jobs.rows.delete import DeleteRows
-from lancewood.jobs.rows.update import Rewriting, UpdateRows
+from lancewood.jobs.rows.update import UpdateRows
+from lancewood.jobs.rows.updating import Rewriting
 from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads, terms
 

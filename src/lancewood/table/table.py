@@ -1,7 +1,8 @@
 """The handle that people hold: one version of one table, and every verb on it.
 
-Immutable: a write returns the handle on the new version. Each verb is a few lines into the
-engine; nothing is decided here.
+Immutable: a write returns the handle on the new version. Each verb is a few lines into the engine
+or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a file:
+``rows``, ``merging``, ``columns``, ``compacting``, ``changing``, ``upkeep``.
 """
 
 from __future__ import annotations

@@ -134,6 +134,16 @@ def test_every_column_is_asked_for_when_the_rows_must_be_complete() -> None:
         align_schema(TABLE, pa.schema([("id", pa.int64())]), complete=True)
 
 
+def test_every_child_of_a_struct_is_asked_for_when_the_rows_must_be_complete() -> None:
+    whole = pa.struct([("x", pa.int8()), ("y", pa.list_(pa.struct([("z", pa.int8())])))])
+    table = schema_from_arrow(pa.schema([("a", whole)]))
+    align_schema(table, pa.schema([("a", whole)]), complete=True)
+    part = pa.schema([("a", pa.struct([("x", pa.int8())]))])
+    align_schema(table, part)
+    with pytest.raises(InvalidInputError, match=r"'a\.y' is missing"):
+        align_schema(table, part, complete=True)
+
+
 def test_no_column_at_all_is_refused() -> None:
     optional = schema_from_arrow(pa.schema([("a", pa.int8())]))
     with pytest.raises(InvalidInputError, match="no column"):

@@ -99,6 +99,45 @@ def test_updates_of_ours_are_found_after_a_compaction_and_an_added_column(table:
     assert newest.changes(after.version).counts == RowCounts()
 
 
+def test_values_replaced_before_a_cast_or_a_drop_are_updates(table: lw.Table) -> None:
+    replaced = table.replace_columns([1], pa.table({"s": [str(each) for each in range(ROWS)]}))
+    cast = replaced.cast_column("s", pa.large_string())
+    assert cast.changes(1).counts == RowCounts(updated=ROWS)
+    assert cast.changes(1).updated.to_arrow().column("s")[3].as_py() == "3"
+    assert cast.changes(2).counts == RowCounts()
+    assert cast.drop_columns(["s"]).changes(1).counts == RowCounts(updated=ROWS)
+    deleted = cast.latest().delete("k in (20, 50)")
+    assert deleted.changes(1).counts == RowCounts(updated=ROWS - 1, deleted=2)
+
+
+@pytest.mark.parametrize("file_version", ["2.0", "2.1", "2.2"])
+def test_a_cast_below_a_column_and_a_drop_of_all_that_is_stored_update_nothing(
+    tmp_path: Path, file_version: str
+) -> None:
+    items = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.int64())]))
+    data = rows(0).append_column(
+        "l", pa.array([[{"a": 1, "b": each}] for each in range(ROWS)], items)
+    )
+    table = lw.create(str(tmp_path / "t"), data, file_version=file_version, fsync=False)
+    for path in ("l.item.a", "p.x"):
+        table = table.cast_column(path, pa.int32())
+        assert table.changes(table.version - 1).counts == table.changes(1).counts == RowCounts()
+    table = table.add_columns(pa.field("n", pa.int8()))
+    table = table.drop_columns([each for each in table.schema.names if each != "n"])
+    assert len(table.fragments[0].files) == 1
+    assert table.changes(table.version - 1).counts == table.changes(1).counts == RowCounts()
+
+
+@pytest.mark.parametrize("rewrite", ["rows", "columns"])
+def test_an_update_of_a_new_column_counts_however_it_is_written(
+    table: lw.Table, rewrite: Any
+) -> None:
+    added = table.add_columns({"n": "k"})
+    updated = added.update({"n": "n + 1"}, "k in (3, 30)", rewrite=rewrite)
+    assert added.changes(1).counts == RowCounts()
+    assert updated.changes(1).counts == updated.changes(2).counts == RowCounts(updated=2)
+
+
 def test_the_same_version_twice_has_no_changes(table: lw.Table) -> None:
     assert table.changes(1).counts == RowCounts()
     assert table.changes(1, 1).to_arrow().num_rows == 0

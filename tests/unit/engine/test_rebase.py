@@ -94,6 +94,15 @@ def test_a_row_that_both_took_is_a_conflict() -> None:
         rebased(BASE, newest, mine)
 
 
+def test_a_conflict_in_one_fragment_writes_no_file_for_another() -> None:
+    mine = Delete((without(BASE, 0, 1), without(BASE, 1, 3)), (), "some")
+    newest = after(BASE, Delete((without(BASE, 0, 2), without(BASE, 1, 3)), (), "theirs"))
+    before = [each.key for each in PLACE.store.list("_deletions/")]
+    with pytest.raises(RetryableConflictError, match="fragment 1: both change its row 3"):
+        rebased(BASE, newest, mine)
+    assert [each.key for each in PLACE.store.list("_deletions/")] == before
+
+
 def test_a_fragment_that_both_emptied_goes() -> None:
     mine = Delete((without(BASE, 0, 0, 1, 2), without(BASE, 1, 3)), ())
     newest = after(BASE, delete(BASE, 0, 3, 4, 5))

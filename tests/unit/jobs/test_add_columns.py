@@ -190,6 +190,19 @@ def test_an_error_of_the_function_is_the_callers_and_leaves_nothing(table: lw.Ta
     assert table.latest().version == table.version
 
 
+def test_a_function_that_stops_an_iteration_does_not_end_the_rows(table: lw.Table) -> None:
+    calls = []
+
+    def exhausted(batch: pa.RecordBatch) -> pa.RecordBatch:
+        calls.append(batch.num_rows)
+        return next(iter([]))
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        table.add_columns(exhausted, runner=ONE)
+    assert len(calls) == 1, "nor is it taken for an empty fragment"
+    assert table.latest().version == table.version
+
+
 def test_an_empty_table_needs_the_schema_of_a_function(uri: str) -> None:
     empty = lw.create(uri, pa.schema([("k", pa.int64())]), fsync=False)
     with pytest.raises(InvalidInputError, match="no row to call the function with"):
@@ -296,6 +309,7 @@ def test_the_nulls_of_a_struct_are_found_where_a_fragment_stores_them(table: lw.
         ({"k": "1"}, {}, "'k' exists already"),
         ({"_rowid": "1"}, {}, "_rowid"),
         ({"a.b": "1"}, {}, "there is no struct 'a'"),
+        ({"\ud800": "1"}, {}, "cannot be written as UTF-8"),
         (3, {}, "must speak Arrow"),
         ({"n": "k"}, {"on": "k"}, "no on= with SQL"),
         ({"n": "k"}, {"repeatable": True}, "no repeatable= with SQL"),

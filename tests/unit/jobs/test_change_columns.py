@@ -76,6 +76,10 @@ def test_a_drop_and_a_rename_touch_no_file(table: lw.Table) -> None:
     assert table.to_arrow().schema.names == ["k", "s", "p", "l"], "the older version has them"
 
 
+def test_names_to_drop_may_come_from_an_iterator(table: lw.Table) -> None:
+    assert table.drop_columns(iter(["s", "l"])).schema.names == ["k", "p"]  # type: ignore[arg-type]
+
+
 def test_a_rename_to_the_same_name_is_no_new_version(table: lw.Table) -> None:
     assert table.rename_column("k", "k").version == table.version
 
@@ -195,6 +199,7 @@ def test_columns_of_some_fragments_are_replaced(table: lw.Table) -> None:
         ([0], {"none": ["a"] * 8}, "no column of the table"),
         ([0], {"s": ["a"] * 8, "none": [1] * 8}, "'none' is not in the table"),
         ([0], {"s": [1] * 8}, "column 's' is int64, the table has string"),
+        ([0], {"p": [{"x": 1}] * 8}, "'p.z' is missing"),
         ([], {"s": ["a"]}, "needs fragment ids"),
         ([0, 0], {"s": ["a"]}, "each once"),
         ([-1], {"s": ["a"]}, "a fragment id"),

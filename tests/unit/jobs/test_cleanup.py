@@ -22,6 +22,7 @@ from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, encode_branch, encode_tag
 from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.family import Refs, manifest_names
 from lancewood.jobs.upkeep.reachable import ReadingTask, names_in, owner_of, read_manifests
@@ -34,6 +35,8 @@ from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore
 from lancewood.testing.surgery import decode_fragments, edit_manifest, manifest_path, put_fragments
+
+pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 ROWS = pa.table({"a": [1, 2, 3]})
 DAYS = timedelta(days=1)
@@ -248,6 +251,22 @@ def test_the_version_of_the_handle_stays(uri: str) -> None:
     assert report.versions == (1, 3, 4)
     assert [(each.version, each.why) for each in report.kept] == [(2, "this handle is on it")]
     all_read(uri)
+
+
+def test_versions_stay_while_a_commit_may_be_under_way_to_their_numbers(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "COMMITTING", timedelta(minutes=10))
+    old = time.time() - 11 * 60
+    for version in (1, 2):
+        os.utime(manifest_path(uri, version), (old, old))
+    table = lw.open(uri)
+    report = table.cleanup(keep_versions=1)
+    assert report.versions == (1, 2)
+    assert {each.version for each in report.kept} == {3, 4}
+    assert "under way" in report.kept[0].why
+    assert table.cleanup(older_than=timedelta(hours=1)).kept == ()
+    assert table.cleanup(keep_versions=1, in_flight=timedelta(0)).versions == (3, 4)
 
 
 def test_protected_versions_stay(uri: str) -> None:

@@ -222,6 +222,13 @@ def test_rows_ids_and_versions_stay(table: lw.Table) -> None:
     assert after.version == changed.version + 2
 
 
+def test_a_limit_above_all_numbers_is_none(table: lw.Table) -> None:
+    before = contents(table)
+    after = table.compact(target_rows=1 << 70, max_bytes_per_file=1 << 70)
+    assert contents(after) == before
+    assert len(after.fragments) == 1
+
+
 def test_nothing_to_gain_makes_no_version(table: lw.Table) -> None:
     done = table.compact()
     again = done.compact()
@@ -396,6 +403,20 @@ def test_a_task_that_fails_leaves_nothing_visible(
         table.compact(target_rows=60, runner=LocalRunner(1))
     assert data_files(table) == before
     assert table.latest().version == table.version
+
+
+def test_a_store_that_fails_after_a_conflict_keeps_no_file_of_it(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(place: Any) -> Any:
+        raise StorageError("the store is away")
+
+    table.delete("a = 3")
+    before = data_files(table)
+    monkeypatch.setattr(module, "load_snapshot", failing)
+    with pytest.raises(StorageError, match="away"):
+        table.compact(runner=LocalRunner(1))
+    assert data_files(table) == before
 
 
 def test_fragments_without_a_live_row_disappear(table: lw.Table) -> None:

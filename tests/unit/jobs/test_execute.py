@@ -133,14 +133,10 @@ def test_the_files_of_a_change_that_did_not_land_are_removed(
     assert SPARE not in {each.key for each in snapshot_of(table).place.store.list()}
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [Terms(policy=CommitPolicy(serializable=True)), Terms(is_repeatable=False)],
-    ids=["serializable", "not repeatable"],
-)
-def test_what_must_not_be_repeated_is_executed_once(
-    table: lw.Table, monkeypatch: pytest.MonkeyPatch, terms: Terms
+def test_a_serializable_change_is_executed_once(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    terms = Terms(policy=CommitPolicy(serializable=True))
     retryable(monkeypatch, 1, RetryableConflictError)
     job = Job()
     with pytest.raises(RetryableConflictError, match="somebody was faster"):

@@ -91,7 +91,7 @@ def test_no_offsets_are_no_rows(table: lw.Table) -> None:
 def test_narrow_and_wide_columns_are_read_each_in_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CALL", 0.0)
+    monkeypatch.setattr("lancewood.engine.picking.CALL", 0.0)
     table = lw.create(tmp_path / "t", rows(0, 5000), fsync=False)
     offsets = BitMap(range(0, 5000, 16))
     moved = list(read_moving(bare(table), table.fragments[0], offsets))

@@ -22,6 +22,8 @@ from lancewood.proto import table_pb2
 from lancewood.table.door import repair
 from lancewood.testing.surgery import decode_fragments, edit_manifest, manifest_path, put_fragments
 
+pytestmark = pytest.mark.usefixtures("no_commit_under_way")
+
 ROWS = pa.table({"a": range(100), "s": [f"text {i}" for i in range(100)]})
 
 
@@ -210,6 +212,64 @@ def test_deleted_rows_are_counted(uri: str, told: int) -> None:
     assert lance.dataset(uri).count_rows() == 197
     lance.dataset(uri).delete("a = 5")
     assert lw.open(uri).count_rows() == 195
+
+
+def leaves_alone(table: lw.Table, *kinds: Kind) -> None:
+    """Nothing is proposed, all of it is told, and no version is made."""
+    report = table.repair(dry_run=False)
+    assert report.proposals == ()
+    assert {each.kind for each in report.remaining} == {*kinds}
+    assert lw.open(table.uri).version == table.version
+
+
+def test_a_place_that_is_not_allowed_is_no_damage(uri: str, tmp_path: Path) -> None:
+    base = lance.DatasetBasePath(str(tmp_path / "base"), name="cold", is_dataset_root=True)
+    lance.dataset(uri).add_bases([base])
+    lance.write_dataset(ROWS, uri, mode="append", target_bases=["cold"])
+    leaves_alone(lw.open(uri, allowed_bases=[]), Kind.OUT_OF_REACH)
+    clone = str(tmp_path / "clone.lance")
+    lance.dataset(uri).create_scalar_index("a", "BTREE")
+    lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
+    leaves_alone(lw.open(clone, allowed_bases=[]), Kind.OUT_OF_REACH)
+    assert repair(clone).ok
+
+
+def test_fragments_out_of_order_are_no_reason_to_go_back(uri: str) -> None:
+    change_fragments(uri, list.reverse)
+    leaves_alone(lw.open(uri), Kind.FRAGMENT_ORDER)
+    assert lw.open(uri).count_rows() == 197
+
+
+def test_a_deletion_file_without_rows_is_no_reason_to_go_back(uri: str) -> None:
+    def claim_none(fragments: list[table_pb2.DataFragment]) -> None:
+        fragments[0].deletion_file.num_deleted_rows = 0
+
+    (path,) = (Path(uri) / "_deletions").glob("0-*")
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    with pa.ipc.new_file(str(path), schema) as writer:
+        writer.write_table(schema.empty_table())
+    change_fragments(uri, claim_none)
+    leaves_alone(lw.open(uri), Kind.EMPTY_DELETION_FILE)
+    assert lw.open(uri).delete("a = 5").verify().ok
+    lance.dataset(uri).delete("a = 6")
+
+
+def test_deleted_rows_are_not_counted_where_the_rows_are_not(uri: str) -> None:
+    def forget(fragments: list[table_pb2.DataFragment]) -> None:
+        fragments[0].physical_rows = 0
+        fragments[0].deletion_file.num_deleted_rows = 17
+
+    change_fragments(uri, forget)
+    leaves_alone(lw.open(uri), Kind.ROW_COUNT, Kind.DELETED_COUNT)
+
+
+def test_a_newest_manifest_with_broken_fragments_is_set_aside(uri: str) -> None:
+    def break_first(message: Any) -> None:
+        message.fragments[0] = b"\xff\xff\xff"
+
+    edit_manifest(uri, break_first)
+    mended(uri, "set the manifest aside")
+    assert lw.open(uri).version == 2
 
 
 def test_an_index_that_lost_its_files_is_dropped(uri: str) -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import lancewood as lw
+from lancewood.errors import InvalidInputError
 from lancewood.jobs.packing import MOST_FRAGMENTS, TASKS_PER_SLOT, pack_fragments
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import DataFile, Fragment
@@ -24,6 +29,23 @@ def test_results_come_in_the_order_of_the_tasks_whoever_is_faster() -> None:
         return task * 10
 
     assert list(LocalRunner(4).run(work, range(4), what="waiting")) == [0, 10, 20, 30]
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", None])
+def test_a_number_of_threads_that_is_none_is_refused(workers: Any) -> None:
+    with pytest.raises(InvalidInputError, match="workers"):
+        LocalRunner(workers)
+
+
+def test_what_runs_nothing_is_refused_by_every_verb(tmp_path: Path) -> None:
+    table = lw.create(str(tmp_path / "t"), pa.table({"a": [1, 2]}), fsync=False)
+    nothing: Any = 5
+    with pytest.raises(InvalidInputError, match="runner"):
+        table.delete("a = 1", runner=nothing)
+    with pytest.raises(InvalidInputError, match="runner"):
+        table.update({"a": 1}, runner=nothing)
+    with pytest.raises(InvalidInputError, match="runner"):
+        table.merge(pa.table({"a": [1]}), "a", runner=nothing)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

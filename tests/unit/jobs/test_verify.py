@@ -306,7 +306,7 @@ def test_fragments_out_of_order_or_twice_are_found(uri: str) -> None:
         fragments.reverse()
 
     change_fragments(uri, turn)
-    assert problems(uri) == [(Kind.FRAGMENT_IDS, None)]
+    assert problems(uri) == [(Kind.FRAGMENT_ORDER, None)]
 
     def double(fragments: list[table_pb2.DataFragment]) -> None:
         fragments.sort(key=lambda each: each.id)
@@ -422,3 +422,11 @@ def test_a_worker_that_falls_silent_is_given_up(uri: str, monkeypatch: pytest.Mo
         found = pages.check(snapshot.manifest.fragments[0])
     assert [each.kind for each in found] == [Kind.PAGE, Kind.PAGE]
     assert "longer than" in found[0].text
+
+
+def test_a_worker_that_does_not_start_is_no_damage(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deep_check, "_STARTED_WITH", "raise SystemExit(3)")
+    with pytest.raises(lw.LancewoodError, match=r"did not start \(exit code 3\)"):
+        lw.open(uri).verify(deep=True)

@@ -34,7 +34,8 @@ def command(
         typer.Option(
             "--in-flight",
             metavar="TIME",
-            help="Files that no version names stay so long, as a writer may be at work on them. "
+            help="Files that no version names stay so long, as a writer may be at work on them; "
+            "versions too, but 10 minutes at most. 0s where nobody writes. "
             f"Default: {IN_FLIGHT.days}d.",
         ),
     ] = None,

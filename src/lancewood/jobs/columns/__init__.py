@@ -1,1 +1,1 @@
-"""Adding, casting, dropping and replacing columns: one new file beside the others of a fragment."""
+"""Changing columns: at most one new file beside the others of a fragment, and another schema."""

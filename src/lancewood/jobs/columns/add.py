@@ -128,7 +128,8 @@ class AddColumns:
         self._snapshot = snapshot
         self._columns = source.columns(snapshot)
         self._files = ColumnFiles(snapshot, runner, "computing columns")
-        self._version: Version | None = None
+        self._computed_for: Version | None = None
+        """The version for which values were last computed; None before the first time."""
         if self._columns is not None:
             self._plan(snapshot, self._columns)  # what cannot be is told before anything is read
 
@@ -139,7 +140,7 @@ class AddColumns:
     def prepare(self, snapshot: Snapshot) -> Change[None]:
         """Write files for the fragments that have none yet, and name all of them."""
         source, manifest = self._source, snapshot.manifest
-        if self._version is not None:
+        if self._computed_for is not None:
             self._columns = source.columns(snapshot) or self._columns
         inputs = source.inputs(snapshot)
         if self._columns is None:
@@ -147,7 +148,7 @@ class AddColumns:
         new = self._plan(snapshot, self._columns)
         fragments = list(manifest.fragments)
         self._check_repeats(snapshot, *self._files.forget(snapshot, fragments, inputs))
-        self._version = manifest.version
+        self._computed_for = manifest.version
         writer = ColumnWriter(snapshot, new.written, source, new)
         here = isinstance(source, StreamColumns)
         self._files.write(writer, fragments, inputs, here=here)
@@ -186,7 +187,7 @@ class AddColumns:
             writer = ColumnWriter(snapshot, new.written, self._source, new)
             file = writer.write(fragment, chain([first], batches))
             self._files.keep(fragment, inputs, file)
-            self._version = snapshot.manifest.version
+            self._computed_for = snapshot.manifest.version
             return first.schema
         raise InvalidInputError(
             "the table has no row to call the function with, so the new columns are not known; "
@@ -197,7 +198,7 @@ class AddColumns:
         self, snapshot: Snapshot, changed: Sequence[Fragment], unknown: Sequence[Fragment]
     ) -> None:
         """Raise RetryableConflictError where values would have to be computed a second time."""
-        source, before = self._source, self._version
+        source, before = self._source, self._computed_for
         if before is None or source.can_repeat:
             return
         now = snapshot.manifest.version

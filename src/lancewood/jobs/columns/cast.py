@@ -120,7 +120,6 @@ class CastColumn:
 def _first_misfit(column: pa.Array, kind: pa.DataType) -> tuple[int, str, str]:
     """The first row that cannot be cast, its value, and why; by halving."""
     low, high = 0, len(column)
-    why = ""
     while high - low > 1:
         middle = (low + high) // 2
         if _misfit(column.slice(low, middle - low), kind):

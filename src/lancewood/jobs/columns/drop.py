@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lancewood.engine.anchors import Drop, stored_fields
 from lancewood.engine.evolve import drop_columns, rename_column
+from lancewood.engine.limits import as_list
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_field
@@ -66,9 +67,9 @@ class DropColumns:
 
     def __init__(self, snapshot: Snapshot, names: Sequence[str], runner: Runner) -> None:
         self._snapshot = snapshot
-        self._names = names
+        self._names = as_list("drop_columns", names)
         self._files = ColumnFiles(snapshot, runner, "keeping rows without columns")
-        drop_columns(snapshot.schema, names)
+        drop_columns(snapshot.schema, self._names)
 
     def run(self, terms: Terms) -> Snapshot:
         """Commit; on failure no file is left."""

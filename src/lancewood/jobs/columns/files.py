@@ -1,10 +1,11 @@
 """One new data file for each of many fragments: who writes them, and what is kept of them.
 
 A job that adds, casts or replaces columns writes one file beside the others of each fragment. When
-somebody else's commit comes first the job is executed again on the newest version; what was
-written for fragments that still are what they were is used again, whatever was deleted of them
-since; a restore can bring deleted rows back, whose values were never computed. So no value is
-computed twice for a row unless the row itself changed, moved or came back.
+somebody else's commit comes first the job is executed again on the newest version, and a file that
+was written before is used again if it still holds what it should: the columns it was computed from
+come from the same files, and every row that is live now was live then (fewer may be; a restore can
+bring others back). So no value is computed twice for a row unless the row changed, moved or came
+back.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.row_shape import RowShape
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import CommitUnknownError, FormatError, LancewoodError
-from lancewood.format.layout import DATA_DIR
+from lancewood.errors import CommitUnknownError, LancewoodError
+from lancewood.format.layout import data_key
 from lancewood.jobs.execute import Change, Terms, discard, execute
 from lancewood.jobs.gathering import gather
 from lancewood.jobs.packing import pack_fragments
@@ -68,12 +69,7 @@ class ColumnWriter:
 
     def write(self, fragment: Fragment, values: Iterable[pa.RecordBatch]) -> DataFile:
         """The file of one fragment, from the values of its live rows."""
-        if not fragment.physical_rows:
-            raise FormatError(
-                f"fragment {fragment.id} does not record how many rows it has; rewrite the table "
-                "with pylance",
-                fragment=fragment.id,
-            )
+        fragment.check_counted()
         live = iter(values)
         if self.new is not None:
             live = self._placed(self.new, fragment, _aligned(live, self.new.flat))
@@ -258,4 +254,4 @@ def _aligned(batches: Batches, flat: Schema) -> Batches:
 
 
 def _key(file: DataFile) -> str:
-    return f"{DATA_DIR}/{file.path}"
+    return data_key(file.path)

@@ -106,10 +106,14 @@ class FunctionColumns:
         shape = RowShape(
             snapshot=snapshot, projection=self._projection(snapshot), batch_rows=self.batch_rows
         )
-        return (map(self._called, FragmentScan(shape, each).batches()) for each in fragments)
+        return (self._results(FragmentScan(shape, each).batches()) for each in fragments)
 
     def _projection(self, snapshot: Snapshot) -> Projection:
         return project(snapshot.schema, self.columns_read)
+
+    def _results(self, batches: Batches) -> Batches:
+        for batch in batches:  # not map, which takes a StopIteration of the function for its end
+            yield self._called(batch)
 
     def _called(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         result = self.function(batch)

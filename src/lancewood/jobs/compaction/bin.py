@@ -25,9 +25,8 @@ from lancewood.jobs.compaction.plan import CompactionGoal
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.rows.moving import data_keys
 from lancewood.model.fragment import Fragment
-from lancewood.model.rowids import RowIdSequence, RowVersions
+from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 
-_FIRST_VERSION = 1
 _ENOUGH_ROWS = 65_536
 _ENOUGH_BYTES = 8 << 20
 
@@ -114,7 +113,7 @@ def _as_one(batches: Sequence[pa.RecordBatch], arrow: pa.Schema) -> pa.RecordBat
 
 def _with_lineage(written: Sequence[Fragment], facts: Sequence[RowFacts]) -> Iterator[Fragment]:
     """New fragments with what was known of the rows that are in them now."""
-    ids = RowIdSequence.concat([_live_ids(each) for each in facts])
+    ids = RowIdSequence.concat([each.live_ids for each in facts])
     created = RowVersions.concat([_live_versions(each, each.created_at) for each in facts])
     updated = RowVersions.concat([_live_versions(each, each.last_updated_at) for each in facts])
     total = sum(each.physical_rows for each in written)
@@ -132,13 +131,7 @@ def _with_lineage(written: Sequence[Fragment], facts: Sequence[RowFacts]) -> Ite
         start = stop
 
 
-def _live_ids(facts: RowFacts) -> RowIdSequence:
-    ids = facts.row_ids
-    assert ids is not None, "asked of a table without stable row ids"
-    return ids if facts.fragment.deletion_file is None else ids.without(facts.deleted)
-
-
 def _live_versions(facts: RowFacts, versions: RowVersions | None) -> RowVersions:
     if versions is None:
-        versions = RowVersions.uniform(_FIRST_VERSION, facts.fragment.physical_rows)
+        versions = RowVersions.uniform(FIRST_VERSION, facts.fragment.physical_rows)
     return versions if facts.fragment.deletion_file is None else versions.without(facts.deleted)

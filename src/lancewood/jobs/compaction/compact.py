@@ -89,9 +89,9 @@ class Compaction:
             raise last
         seconds = persistence.clock() - started
         raise RetryableConflictError(
-            f"compacted {limit} times in {seconds:.1f} s, and each time other writers changed the "
-            f"same fragments; run it again when fewer are active. The last conflict: "
-            f"{last.message}",
+            f"{snapshot.place.uri} was compacted {limit} times in {seconds:.1f} s, and each time "
+            "other writers changed the same fragments; run it again when fewer are active. The "
+            f"last conflict: {last.message}",
             **{**last.facts, "attempts": limit, "seconds": seconds},
         ) from last
 
@@ -99,6 +99,8 @@ class Compaction:
         """Bins and what was written in their place; the new fragments have no ids yet."""
         check_compactable(snapshot)
         bins = self._bins(snapshot.manifest)
+        if bins:
+            self.terms.policy.publisher.check_trust(snapshot.place.store)
         work = partial(rewrite_bin, snapshot.bare(), self.goal)
         done: Sequence[RewrittenBin] = gather(
             self.runner, work, bins, what="compacting", store=snapshot.place.store
@@ -131,13 +133,17 @@ class Compaction:
             except LancewoodError:
                 _discard(store, groups)
                 raise
-            newest = load_snapshot(snapshot.place)
-            kept, lost = _sifted(snapshot, newest, groups)
-            if self.terms.policy.serializable or not kept:
-                break
+            try:
+                newest = load_snapshot(snapshot.place)
+                kept, lost = _sifted(snapshot, newest, groups)
+                if self.terms.policy.serializable or not kept:
+                    break
+                self.terms.persistence.pause(attempt)
+            except BaseException:
+                _discard(store, groups)
+                raise
             _discard(store, lost)
             base, groups = newest, kept
-            self.terms.persistence.pause(attempt)
         _discard(store, groups)
         raise last
 

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancewood.engine.limits import check_number
+from lancewood.engine.limits import MOST, check_number
 from lancewood.errors import InvalidInputError
+from lancewood.model.bitmap import numbers_in
 from lancewood.model.manifest import Manifest
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -46,9 +47,9 @@ class CompactionGoal:
                 f"max_deleted is a share of rows from 0 to 1, got {max_deleted!r}"
             )
         return cls(
-            check_number("target_rows", target_rows, least=1),
+            min(check_number("target_rows", target_rows, least=1), MOST),
             float(max_deleted),
-            check_number("max_bytes_per_file", max_bytes, least=1),
+            min(check_number("max_bytes_per_file", max_bytes, least=1), MOST),
         )
 
 
@@ -92,7 +93,7 @@ def coverage_of(fragment_ids: npt.NDArray[np.uint32], bitmaps: Iterable[BitMap])
     """A number for each fragment, the same for those that the same bitmaps hold."""
     labels = np.zeros(len(fragment_ids), np.int64)
     for bitmap in bitmaps:
-        held = np.isin(fragment_ids, np.frombuffer(bitmap.to_array(), np.uint32))
+        held = np.isin(fragment_ids, numbers_in(bitmap))
         _, labels = np.unique(labels * 2 + held, return_inverse=True)
     return labels.astype(np.int64)
 

@@ -15,15 +15,16 @@ from pyroaring import BitMap
 
 from lancewood.data.arrays import Part, assemble
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.column_file import write_column_file
+from lancewood.engine.column_file import laid_over, write_column_file
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import DATA_DIR
+from lancewood.format.layout import data_key
 from lancewood.jobs.execute import discard
 from lancewood.jobs.merging.rows import RowTask
 from lancewood.jobs.merging.source import FittedSource, NewValues
 from lancewood.jobs.rows.updating import Updated
+from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.schema import Schema
@@ -50,7 +51,7 @@ def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
             offsets = found.bitmap
             new_values = job.source.values_at(found.positions, part.names)
             updated.append(write_columns(job.snapshot, fragment, offsets, new_values, part))
-            files.append(f"{DATA_DIR}/{updated[-1].files[-1].path}")
+            files.append(data_key(updated[-1].files[-1].path))
             if len(offsets) < fragment.physical_rows - fragment.num_deleted_rows:
                 offsets.run_optimize()
                 changed[fragment.id] = offsets
@@ -70,12 +71,12 @@ def write_columns(
 ) -> Fragment:
     """The fragment with a new file for the columns of ``part``: new values for the rows at the
     physical offsets, and those that were there for all others."""
-    batches = _laid_over(snapshot, fragment, offsets, new_values, part)
+    batches = _new_batches(snapshot, fragment, offsets, new_values, part)
     file = write_column_file(snapshot, fragment, batches, part)
     return fragment.with_columns(file, (each.id for each in part.walk()))
 
 
-def _laid_over(
+def _new_batches(
     snapshot: Snapshot,
     fragment: Fragment,
     offsets: BitMap,
@@ -83,20 +84,18 @@ def _laid_over(
     part: Schema,
 ) -> Iterator[pa.RecordBatch]:
     arrow = to_arrow_schema(part).remove_metadata()
-    asked = np.frombuffer(offsets.to_array(), np.uint32).astype(np.int64)
+    asked = numbers_in(offsets)
     first = 0
     for batch in open_fragment(snapshot, fragment, WantedColumns(part)).batches():
         rows = batch.num_rows
         low, high = np.searchsorted(asked, (first, first + rows)).tolist()
         new = new_values(low, high) if high > low else None
-        order = np.arange(rows, dtype=np.int64)
-        order[asked[low:high] - first] = np.arange(rows, rows + high - low)
         arrays = []
         for field, kind in zip(part.fields, arrow.types, strict=True):
             array = assemble(field, kind, [Part(batch.column(field.name))], rows)
             if new is not None:
-                both = pa.concat_arrays([array, new.column(field.name)])
-                array = both.take(pa.array(order))
+                places = asked[low:high] - first
+                array = laid_over(field.name, array, new.column(field.name), places)
             arrays.append(array)
         yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
         first += rows

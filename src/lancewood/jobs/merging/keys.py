@@ -75,7 +75,7 @@ def resolve_key(schema: Schema, on: str | Sequence[str] | None) -> Key:
     for each in names:
         if each in SYSTEM_COLUMNS:
             raise InvalidInputError(f"{each!r} is no stored column, a merge cannot match by it")
-    found = [(path, _field(schema, path)) for path in project(schema, names).paths]
+    found = [(path, schema.along(path)[-1]) for path in project(schema, names).paths]
     if {field.id for _, field in found} == {field.id for _, field in primary}:
         return _checked(primary)
     return _checked(sorted(found, key=lambda each: each[1].id))
@@ -104,13 +104,6 @@ def _walk(above: Path, field: Field) -> Iterator[tuple[Path, Field]]:
     if field.logical_type == "struct":
         for child in field.children:
             yield from _walk(path, child)
-
-
-def _field(schema: Schema, path: Path) -> Field:
-    field = schema.by_name[path[0]]
-    for name in path[1:]:
-        field = next(each for each in field.children if each.name == name)
-    return field
 
 
 def _checked(parts: Sequence[tuple[Path, Field]]) -> Key:

@@ -31,14 +31,12 @@ from lancewood.jobs.merging.search import Found, Matches, find_matches, search_f
 from lancewood.jobs.merging.source import Choices, FittedSource, fit_rows, read_source
 from lancewood.jobs.packing import pack_fragments
 from lancewood.jobs.rows.moving import check_movable
-from lancewood.jobs.rows.update_cost import weigh
+from lancewood.jobs.rows.update_cost import sample, weigh
 from lancewood.jobs.rows.updating import Updated
 from lancewood.jobs.runner import Runner
 from lancewood.model.operations import Delete, Operation, Update
 from lancewood.rules.features import check_writable
 from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter, make_key_filter
-
-_SAMPLED = 4
 
 
 class MergeRows:
@@ -100,7 +98,7 @@ class MergeRows:
         if asked == "columns" or any(each.is_blob for each in snapshot.schema.fields):
             return True
         by_rows = by_columns = 0.0
-        for each in plan.matches[:: -(-len(plan.matches) // _SAMPLED)]:
+        for each in sample(plan.matches):
             fragment = snapshot.manifest.fragment(each.fragment_id)
             moved, rewritten = weigh(snapshot, fragment, each.bitmap, WantedColumns(columns))
             by_rows, by_columns = by_rows + moved, by_columns + rewritten

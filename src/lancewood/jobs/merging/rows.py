@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -25,6 +24,7 @@ from lancewood.jobs.packing import MOST_FRAGMENTS
 from lancewood.jobs.rows.delete import deletion_keys
 from lancewood.jobs.rows.moving import MovingRows, data_keys, read_moving, write_moved
 from lancewood.jobs.rows.updating import Updated
+from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.schema import Schema
@@ -66,7 +66,7 @@ def write_rows(
     removed: list[FragmentId] = []
     try:
         for each in touched:
-            gone = BitMap(each.moved.astype(np.uint32)) | each.deleted
+            gone = bitmap_of(each.moved) | each.deleted
             image = mark_deleted(snapshot, each.fragment, gone)
             if image is None:
                 removed.append(each.fragment.id)
@@ -88,7 +88,7 @@ def _moving(
     snapshot: Snapshot, touched: Touched, kept: WantedColumns, portion_rows: int
 ) -> Iterator[MovingRows]:
     """The moving rows of one fragment with their new values."""
-    offsets, at = BitMap(touched.moved.astype(np.uint32)), 0
+    offsets, at = bitmap_of(touched.moved), 0
     for old in read_moving(snapshot, touched.fragment, offsets, kept):
         rows = old.rows
         for start in range(0, rows.num_rows, portion_rows):

@@ -23,6 +23,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, KeyIndex, Positions
 from lancewood.jobs.merging.source import FittedSource, rows_at
+from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.schema import ROW_ADDRESS
@@ -101,7 +102,7 @@ class Matches:
     @property
     def bitmap(self) -> BitMap:
         """The rows to be changed."""
-        return BitMap(self.offsets.astype(np.uint32))
+        return bitmap_of(self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def find_matches(search: Search, fragments: Sequence[Fragment]) -> Found:
         addresses: _Addresses = rows.column(ROW_ADDRESS).to_numpy()
         positions = search.index.find(search.key.values(rows))
         hits = np.flatnonzero(positions >= 0)
-        seen.update(positions[hits].astype(np.uint32))
+        seen |= bitmap_of(positions[hits])
         chosen = _chosen(search, rows, positions, hits)
         unchanged += len(hits) - len(chosen)
         orphans = np.flatnonzero(positions < 0) if search.wants_orphans else hits[:0]
@@ -185,7 +186,7 @@ def _by_fragment(
             FragmentId(number),
             (addresses[mine] & _OFFSET).astype(np.int64),
             positions[mine],
-            BitMap((addresses[theirs] & _OFFSET).astype(np.uint32)),
+            bitmap_of(addresses[theirs] & _OFFSET),
         )
 
 

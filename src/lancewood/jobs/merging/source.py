@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -17,6 +17,7 @@ import pyarrow.types as pt
 from lancewood.data.align import Alignment, align_schema
 from lancewood.data.values import ValueCheck
 from lancewood.engine.arrow_input import as_reader
+from lancewood.engine.limits import check_choice
 from lancewood.engine.projection import Parameters, row_schema
 from lancewood.engine.row_shape import nameless
 from lancewood.engine.snapshot import Snapshot
@@ -24,12 +25,12 @@ from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.merging.condition import MatchCondition, parse_condition
 from lancewood.jobs.merging.keys import Key, KeyIndex, Positions, check_distinct, resolve_key
+from lancewood.jobs.rows.updating import Rewriting
 from lancewood.model.schema import Field, Schema
 
 Matched: TypeAlias = Literal["update", "ignore", "delete"]
 NotMatched: TypeAlias = Literal["insert", "ignore"]
 NotMatchedBySource: TypeAlias = Literal["keep", "delete"]
-Rewrite: TypeAlias = Literal["auto", "rows", "columns"]
 NewValues: TypeAlias = Callable[[int, int], pa.RecordBatch]
 """Gives values for rows ``start`` to ``stop`` of those that change."""
 
@@ -47,13 +48,13 @@ class Choices:
     not_matched_by_source: NotMatchedBySource = "keep"
     matched_where: str | None = None
     parameters: Parameters = None
-    rewrite: Rewrite = "auto"
+    rewrite: Rewriting = "auto"
 
     def __post_init__(self) -> None:
-        _check_choice("matched", self.matched, Matched)
-        _check_choice("not_matched", self.not_matched, NotMatched)
-        _check_choice("not_matched_by_source", self.not_matched_by_source, NotMatchedBySource)
-        _check_choice("rewrite", self.rewrite, Rewrite)
+        check_choice("matched", self.matched, Matched)
+        check_choice("not_matched", self.not_matched, NotMatched)
+        check_choice("not_matched_by_source", self.not_matched_by_source, NotMatchedBySource)
+        check_choice("rewrite", self.rewrite, Rewriting)
         if self.matched_where is None and self.parameters is not None:
             raise InvalidInputError("parameters are given, but no matched_where that uses them")
         if self.matched_where is not None and self.matched == "ignore":
@@ -190,12 +191,6 @@ def fit_rows(snapshot: Snapshot, data: pa.Table, choices: Choices) -> FittedSour
     fitted = FittedSource(snapshot.schema, alignment.schema, rows, key, condition)
     check_distinct(key, fitted.index, key.values(rows))
     return fitted
-
-
-def _check_choice(name: str, value: object, kind: Any) -> None:
-    if value not in get_args(kind):
-        options = ", ".join(map(repr, get_args(kind)))
-        raise InvalidInputError(f"{name} is one of {options}, got {value!r}")
 
 
 def _check_has_key(data: pa.Schema, path: Sequence[str]) -> None:

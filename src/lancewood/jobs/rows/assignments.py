@@ -91,7 +91,7 @@ class Assignments:
         return tuple(self._alone(path, file_version) for path in self.paths)
 
     def _alone(self, path: Path, file_version: str) -> Path:
-        above = list(_nodes(self.schema, path))[:-1]
+        above = self.schema.along(path)[:-1]
         is_one = file_version == "2.0" or any(each.is_column_leaf for each in above)
         return path[:1] if is_one else path
 
@@ -217,21 +217,13 @@ def _find(schema: Schema, name: str) -> tuple[Path, Field]:
     if name in SYSTEM_COLUMNS:
         raise InvalidInputError(f"column {name!r} cannot be set: it is not stored", column=name)
     path = project(schema, [name]).paths[0]
-    node = list(_nodes(schema, path))[-1]
+    node = schema.along(path)[-1]
     if node.is_blob_v2:
         raise UnsupportedError(
             f"column {name!r} is a blob of the second layout, which Lancewood does not write",
             column=name,
         )
     return path, node
-
-
-def _nodes(schema: Schema, path: Path) -> Iterator[Field]:
-    node = schema.by_name[path[0]]
-    yield node
-    for name in path[1:]:
-        node = next(each for each in node.children if each.name == name)
-        yield node
 
 
 def _replaced(array: Any, path: Path, value: pa.Array) -> Any:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from lancewood.engine.deletions import deletion_key, mark_deleted
+from lancewood.engine.deletions import mark_deleted
 from lancewood.engine.fanout import in_order
 from lancewood.engine.projection import Parameters
 from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.scan import ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.vectors import deletion_key
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.execute import Change, discard

@@ -6,14 +6,12 @@ only for whole rows that match; never changes anything.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancewood.engine.fragment_scan import FragmentScan
@@ -22,10 +20,11 @@ from lancewood.engine.prune import Pruner
 from lancewood.engine.row_shape import RowShape, nameless
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import FormatError, InvalidInputError
+from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate, parse_predicate
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.rows.moving import MovingRows
+from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import CREATED_AT, ROW_ADDRESS, ROW_ID
 
@@ -84,7 +83,7 @@ class Matching:
 
         Raises FormatError where the manifest does not say how many rows there are.
         """
-        _check_length(fragment)
+        fragment.check_counted()
         if self.is_every_row:
             deleted = RowFacts(self.snapshot, fragment).deleted
             return BitMap(range(fragment.physical_rows)) - deleted
@@ -92,14 +91,14 @@ class Matching:
             (batch.column(0).to_numpy() & _OFFSET).astype(np.uint32)
             for batch in FragmentScan(self._shape, fragment).batches()
         ]
-        return to_bitmap(np.concatenate([np.empty(0, np.uint32), *parts]))
+        return bitmap_of(np.concatenate([np.empty(0, np.uint32), *parts]))
 
     def rows(self, fragment: Fragment) -> Iterator[MovingRows]:
         """The live rows of a fragment that match, found and read in one go.
 
         Raises FormatError where the manifest does not say how many rows there are.
         """
-        _check_length(fragment)
+        fragment.check_counted()
         names = self.snapshot.schema.names
         for batch in FragmentScan(self._whole_rows, fragment).batches():
             for part in with_blob_values(self.snapshot, fragment, batch):
@@ -128,17 +127,3 @@ class Matching:
     def _pruner(self) -> Pruner:
         assert self.predicate is not None
         return Pruner(self.snapshot, self.predicate, self._shape.filtering)
-
-
-def to_bitmap(offsets: npt.NDArray[Any]) -> BitMap:
-    """The bitmap of offsets; several times faster than pyroaring's own way from numpy."""
-    return BitMap(array("I", np.ascontiguousarray(offsets, np.uint32).tobytes()))
-
-
-def _check_length(fragment: Fragment) -> None:
-    if not fragment.physical_rows:
-        raise FormatError(
-            f"fragment {fragment.id} does not record how many rows it has; rewrite the table "
-            "with pylance",
-            fragment=fragment.id,
-        )

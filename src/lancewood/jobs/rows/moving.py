@@ -7,8 +7,7 @@ until a commit does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
@@ -19,21 +18,20 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.data.encodings import check_encodings
-from lancewood.data.reader import FragmentReader
-from lancewood.data.streams import in_step
 from lancewood.data.wanted import WantedColumns
 from lancewood.data.writer import write_fragments
-from lancewood.engine.fetch_cost import CALL, savings
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.limits import FileLimits
+from lancewood.engine.picking import pick_rows
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import DATA_DIR
+from lancewood.format.layout import DATA_DIR, data_key
 from lancewood.jobs.rows.blob_values import with_blob_values
+from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import RowIdSequence, RowVersions
-from lancewood.model.schema import CREATED_AT, ROW_ID, Schema
+from lancewood.model.schema import CREATED_AT, ROW_ID
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _Numbers: TypeAlias = npt.NDArray[np.uint64]
@@ -76,9 +74,9 @@ def read_moving(
         return
     wanted = whole_rows(snapshot) if wanted is None else wanted
     facts = RowFacts(snapshot, fragment)
-    asked = np.frombuffer(offsets.to_array(), np.uint32).astype(np.int64)
+    asked = numbers_in(offsets)
     at = 0
-    for batch in _picked(open_fragment(snapshot, fragment, wanted), wanted, asked):
+    for batch in pick_rows(open_fragment(snapshot, fragment, wanted), wanted, asked):
         for rows in with_blob_values(snapshot, fragment, batch):
             here = asked[at : at + rows.num_rows]
             at += rows.num_rows
@@ -124,7 +122,7 @@ def write_moved(
 
 def data_keys(fragments: Iterable[Fragment]) -> tuple[str, ...]:
     """Where the data files of new fragments lie below the table's root."""
-    return tuple(f"{DATA_DIR}/{file.path}" for each in fragments for file in each.files)
+    return tuple(data_key(file.path) for each in fragments for file in each.files)
 
 
 class _Lineage:
@@ -155,35 +153,3 @@ class _Lineage:
 def _as_table(batch: pa.RecordBatch, arrow: pa.Schema) -> pa.RecordBatch:
     columns = [batch.column(each.name) for each in arrow]
     return pa.RecordBatch.from_arrays(columns, schema=arrow)
-
-
-def _picked(
-    reader: FragmentReader, wanted: WantedColumns, offsets: _Ints
-) -> Iterator[pa.RecordBatch]:
-    """The rows at the offsets: of each column one by one, or with all that lies between."""
-    reader.look()
-    span = int(offsets[-1] - offsets[0]) + 1
-    found = savings(reader.schema, reader.stored_widths(), len(offsets), span)
-    within = frozenset(name for name, saving in found.items() if saving >= 0)
-    if len(within) < len(found) and sum(found[each] for each in within) < CALL:
-        within = frozenset()
-    if len(within) in (0, len(found)):
-        return reader.pick(offsets, within=bool(within))
-    streams = [
-        reader.of(_part(wanted, names)).pick(offsets, within=is_within)
-        for names, is_within in ((within, True), (found.keys() - within, False))
-    ]
-    return (_joined(parts, reader.schema) for parts in in_step(streams))
-
-
-def _part(wanted: WantedColumns, names: AbstractSet[str]) -> WantedColumns:
-    return WantedColumns(Schema(tuple(each for each in wanted.schema.fields if each.name in names)))
-
-
-def _joined(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    columns = {
-        name: array
-        for part in parts
-        for name, array in zip(part.schema.names, part.columns, strict=True)
-    }
-    return pa.RecordBatch.from_arrays([columns[each] for each in schema.names], schema=schema)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from pyroaring import BitMap
 
+from lancewood.engine.limits import check_choice
 from lancewood.engine.projection import Parameters
 from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.execute import Change
 from lancewood.jobs.gathering import gather
@@ -27,14 +28,12 @@ from lancewood.jobs.rows.moving import check_movable
 from lancewood.jobs.rows.update_columns import rewrite_columns
 from lancewood.jobs.rows.update_cost import Estimate, estimate, sample
 from lancewood.jobs.rows.update_rows import move_rows
-from lancewood.jobs.rows.updating import Portion, Updating
+from lancewood.jobs.rows.updating import Portion, Rewriting, Updating
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.operations import Update
 from lancewood.rules.features import check_writable
-
-Rewriting: TypeAlias = Literal["auto", "rows", "columns"]
 
 _LEAST_BYTES = 8 << 20
 """The rows that move out of so much data share new fragments, however many held them."""
@@ -51,8 +50,7 @@ class UpdateRows:
     runner: Runner = field(repr=False)
 
     def __post_init__(self) -> None:
-        if self.rewrite not in get_args(Rewriting):
-            raise InvalidInputError(f"rewrite is 'auto', 'rows' or 'columns', got {self.rewrite!r}")
+        check_choice("rewrite", self.rewrite, Rewriting)
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Find the rows of one version and write what they become.

@@ -12,19 +12,19 @@ from pyroaring import BitMap
 
 from lancewood.data.arrays import Part, assemble
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.column_file import write_column_file
+from lancewood.engine.column_file import laid_over, write_column_file
 from lancewood.engine.fanout import in_order
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.projection import cut_schema
 from lancewood.engine.row_shape import batch_of
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import DATA_DIR
+from lancewood.format.layout import data_key
 from lancewood.jobs.execute import discard
 from lancewood.jobs.packing import AT_ONCE
 from lancewood.jobs.rows.updating import Portion, Updated, Updating
+from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import Field, Schema
 
@@ -58,7 +58,7 @@ def _rewrite_one(
     if offsets:
         batches = _new_batches(job, fragment, offsets, job.rewritten)
         file = write_column_file(job.snapshot, fragment, batches, job.rewritten)
-        files.append(f"{DATA_DIR}/{file.path}")
+        files.append(data_key(file.path))
         offsets.run_optimize()
         yield fragment.with_columns(file, job.assignments.field_ids), offsets
 
@@ -71,10 +71,11 @@ def _new_batches(
     Expressions see only rows that match: they must not fail on what others hold.
     """
     facts, arrow = RowFacts(job.snapshot, fragment), to_arrow_schema(part).remove_metadata()
-    wanted = _read_part(job, fragment, part, is_whole=len(offsets) == fragment.physical_rows)
-    asked = np.frombuffer(offsets.to_array(), np.uint32).astype(np.int64)
+    wanted = _read_part(job, fragment, is_whole=len(offsets) == fragment.physical_rows)
+    asked = numbers_in(offsets)
     at = 0
-    for batch in open_fragment(job.snapshot, fragment, wanted).batches():
+    for read in open_fragment(job.snapshot, fragment, wanted).batches():
+        batch = _joinable(wanted.schema, read)
         low, high = np.searchsorted(asked, (at, at + batch.num_rows))
         places = asked[low:high] - at
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -86,6 +87,15 @@ def _new_batches(
             for field, kind in zip(part.fields, arrow.types, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+
+def _joinable(part: Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without null among the values of dictionaries: Arrow joins no such ones."""
+    columns = {
+        field.name: assemble(field, array.type, [Part(array)], batch.num_rows)
+        for field, array in zip(part.fields, batch.columns, strict=True)
+    }
+    return batch_of(columns, batch.num_rows)
 
 
 def _changed(
@@ -105,22 +115,11 @@ def _changed(
     made = job.assignments.new_columns(batch_of(seen, len(places)))
     if every:
         return made
-    return {name: _laid_over(name, columns[name], new, places) for name, new in made.items()}
+    return {name: laid_over(name, columns[name], new, places) for name, new in made.items()}
 
 
-def _laid_over(name: str, old: pa.Array, new: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
-    order = np.arange(len(old), dtype=np.int64)
-    order[places] = np.arange(len(old), len(old) + len(new))
-    try:
-        return pa.concat_arrays([old, new]).take(pa.array(order))
-    except pa.ArrowException as cause:
-        raise InvalidInputError(
-            f"column {name!r} cannot hold old and new values together: {cause}", column=name
-        ) from cause
-
-
-def _read_part(job: Updating, fragment: Fragment, part: Schema, *, is_whole: bool) -> WantedColumns:
-    """What is needed to write the part: what expressions read, and old values unless all change.
+def _read_part(job: Updating, fragment: Fragment, *, is_whole: bool) -> WantedColumns:
+    """What is read to write what is set: what expressions need, and old values unless all change.
 
     Whether a struct is null may be told by any of its fields: one that is spread over several
     files is read whole.

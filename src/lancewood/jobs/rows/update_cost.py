@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyroaring import BitMap
 
@@ -19,7 +20,9 @@ from lancewood.jobs.rows.updating import Updating
 from lancewood.model.bitmap import bitmap_runs
 from lancewood.model.fragment import Fragment
 
-_MOST_FRAGMENTS = 4
+T = TypeVar("T")
+
+_SAMPLED = 4
 _FILE = 1 << 16
 """What a file weighs, however small it is."""
 _STRETCH = 64
@@ -35,9 +38,9 @@ class Estimate:
     columns: float
 
 
-def sample(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
-    """A few fragments from all over the list."""
-    step = -(-len(fragments) // _MOST_FRAGMENTS)
+def sample(fragments: Sequence[T]) -> Sequence[T]:
+    """A few fragments, or what is known of each, from all over the list."""
+    step = -(-len(fragments) // _SAMPLED)
     return fragments[:: max(step, 1)]
 
 

@@ -18,9 +18,9 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.execute import discard
 from lancewood.jobs.packing import AT_ONCE
 from lancewood.jobs.rows.delete import deletion_keys
-from lancewood.jobs.rows.matching import to_bitmap
 from lancewood.jobs.rows.moving import MovingRows, data_keys, read_moving, whole_rows, write_moved
 from lancewood.jobs.rows.updating import Portion, Updated, Updating
+from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 
@@ -31,7 +31,7 @@ def move_rows(job: Updating, portion: Portion) -> Updated:
     found: dict[FragmentId, list[npt.NDArray[np.int64]]] = {}
     new = write_moved(snapshot, _moving(job, portion, found))
     touched = [
-        (each, to_bitmap(np.concatenate(found[each.id])))
+        (each, bitmap_of(np.concatenate(found[each.id])))
         for each in portion.fragments
         if each.id in found
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from pyroaring import BitMap
 
@@ -16,6 +16,9 @@ from lancewood.jobs.rows.matching import Matching
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.schema import Schema
+
+Rewriting: TypeAlias = Literal["auto", "rows", "columns"]
+"""What is written anew: the rows that change, or the columns that do; auto is what is less."""
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ from lancewood.data.container import Container, read_container
 from lancewood.data.wanted import WantedColumns, layout_of
 from lancewood.engine.lineage import load_row_ids, load_row_versions
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.vectors import load_deletions
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.format.deletion import decode_deletions
 from lancewood.jobs.upkeep.deep_check import PageChecker
 from lancewood.jobs.upkeep.id_ranges import IdRanges, union
-from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of
 from lancewood.model.file_version import version_name
 from lancewood.model.fragment import DataFile, Fragment, Lineage
 from lancewood.model.manifest import FLAG_MIXED_FILE_VERSIONS
-from lancewood.model.rowids import RowVersions
+from lancewood.model.rowids import FIRST_VERSION, RowVersions
 from lancewood.store.base import Store
 
 _BAD_CONTENT = (FormatError, UnsupportedError, NotFoundError, InvalidInputError)
@@ -76,7 +76,7 @@ def check_fragments(snapshot: Snapshot, deep: bool, task: FragmentTask) -> Fragm
     return checked
 
 
-_UNREADABLE = (Kind.DATA_FILE, Kind.SCHEMA)
+_UNREADABLE = (Kind.DATA_FILE, Kind.SCHEMA, Kind.OUT_OF_REACH)
 
 
 def twice_problem(row_id: int, fragment: int | None) -> Problem:
@@ -146,7 +146,7 @@ class _FragmentCheck:
         try:
             store, key = self._snapshot.place.data_file(self._snapshot.manifest, file)
         except _BAD_CONTENT as error:
-            return self._problem(Kind.DATA_FILE, str(error), file.path)
+            return self._problem(kind_of(error, Kind.DATA_FILE), str(error), file.path)
         path = f"{store.uri}/{key}"
         try:
             size = self._size(store, key)
@@ -157,7 +157,7 @@ class _FragmentCheck:
         except NotFoundError:
             return self._problem(Kind.DATA_FILE, "it is missing", path)
         except (FormatError, UnsupportedError) as error:
-            return self._problem(Kind.DATA_FILE, str(error), path)
+            return self._problem(kind_of(error, Kind.DATA_FILE), str(error), path)
 
     def _size(self, store: Store, key: str) -> int:
         if self._sizes is None or store is not self._snapshot.place.store:
@@ -189,7 +189,7 @@ class _FragmentCheck:
         try:
             plan = self._wanted.plan(self._fragment, layout_of(self._fragment))
         except (FormatError, UnsupportedError) as error:
-            yield self._problem(Kind.SCHEMA, str(error))
+            yield self._problem(kind_of(error, Kind.SCHEMA), str(error))
             return
         for each in plan.files:
             file = opened.get(each.index)
@@ -201,7 +201,7 @@ class _FragmentCheck:
                 )
                 self._wanted.projection(each, facts, file.name)
             except (FormatError, UnsupportedError) as error:
-                yield self._problem(Kind.SCHEMA, str(error), file.name)
+                yield self._problem(kind_of(error, Kind.SCHEMA), str(error), file.name)
 
     # Deleted rows
 
@@ -210,10 +210,14 @@ class _FragmentCheck:
         try:
             deleted = self._deleted
         except _BAD_CONTENT as error:
-            yield self._problem(Kind.DELETION_FILE, str(error), error.facts.get("path"))
+            kind = kind_of(error, Kind.DELETION_FILE)
+            yield self._problem(kind, str(error), error.facts.get("path"))
             return
         if recorded is not None and not deleted:
-            yield self._problem(Kind.DELETION_FILE, "its deletion file deletes no row")
+            number = recorded.num_deleted_rows
+            kind = Kind.DELETION_FILE if number else Kind.EMPTY_DELETION_FILE
+            text = f"its deletion file deletes no row, the manifest says {number}"
+            yield self._problem(kind, text)
         elif recorded is not None and recorded.num_deleted_rows != len(deleted):
             told = recorded.num_deleted_rows or "nothing of how many"
             text = f"{len(deleted)} rows are deleted, the manifest says {told}"
@@ -229,7 +233,7 @@ class _FragmentCheck:
         try:
             ids = load_row_ids(self._snapshot, self._fragment)
         except _BAD_CONTENT as error:
-            yield self._problem(Kind.ROW_IDS, str(error))
+            yield self._problem(kind_of(error, Kind.ROW_IDS), str(error))
             return
         if ids is None:
             yield self._problem(Kind.ROW_IDS, "it has none, though they are stable in this table")
@@ -252,7 +256,7 @@ class _FragmentCheck:
             try:
                 loaded[what] = load_row_versions(self._snapshot, self._fragment, what)
             except _BAD_CONTENT as error:
-                yield self._problem(Kind.ROW_VERSIONS, str(error))
+                yield self._problem(kind_of(error, Kind.ROW_VERSIONS), str(error))
                 return
         created, updated = loaded.values()
         newest = self._snapshot.manifest.version
@@ -263,7 +267,7 @@ class _FragmentCheck:
         if created is None:
             return
         rows = len(created)
-        updated = RowVersions.uniform(1, rows) if updated is None else updated
+        updated = RowVersions.uniform(FIRST_VERSION, rows) if updated is None else updated
         if len(updated) != rows:
             text = f"{rows} rows were created and {len(updated)} were changed"
             yield self._problem(Kind.ROW_VERSIONS, text)
@@ -277,19 +281,5 @@ class _FragmentCheck:
 
 def read_deleted(snapshot: Snapshot, fragment: Fragment) -> BitMap:
     """The deleted rows of a fragment, whatever their number is said to be."""
-    found = snapshot.place.deletion_file(snapshot.manifest, fragment)
-    recorded = fragment.deletion_file
-    if found is None or recorded is None:
-        return BitMap()
-    store, key = found
-    path = f"{store.uri}/{key}"
-    try:
-        data = store.get(key)
-    except NotFoundError as cause:
-        raise NotFoundError(f"{path} is missing", path=path) from cause
-    try:
-        return decode_deletions(
-            data, recorded.is_bitmap, path=path, physical_rows=fragment.physical_rows, expected=None
-        )
-    except FormatError as error:
-        raise FormatError(error.message, path=path) from error
+    found = load_deletions(snapshot.place, snapshot.manifest, fragment, is_counted=False)
+    return BitMap() if found is None else found

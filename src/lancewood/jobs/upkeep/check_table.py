@@ -16,7 +16,7 @@ from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, manifest_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep.family import Family, find_family, manifest_names, read_refs
-from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of
 from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import MissingTransaction
@@ -33,13 +33,13 @@ def check_manifest(snapshot: Snapshot) -> Iterator[Problem]:
     try:
         _ = snapshot.arrow_schema
     except _BAD_CONTENT as error:
-        yield Problem(Kind.SCHEMA, manifest.name, str(error))
+        yield Problem(kind_of(error, Kind.SCHEMA), manifest.name, str(error))
     ids = [each.id for each in manifest.fragments]
     if any(a == b for a, b in pairwise(sorted(ids))):
         twice = next(a for a, b in pairwise(sorted(ids)) if a == b)
         yield Problem(Kind.FRAGMENT_IDS, manifest.name, f"fragment {twice} is there twice", twice)
     elif any(a > b for a, b in pairwise(ids)):
-        yield Problem(Kind.FRAGMENT_IDS, manifest.name, "the fragments are not sorted by id")
+        yield Problem(Kind.FRAGMENT_ORDER, manifest.name, "the fragments are not sorted by id")
     mark = manifest.max_fragment_id
     if ids and (mark is None or max(ids) > mark):
         text = f"fragment {max(ids)} is beyond {mark}, the highest id that was handed out"
@@ -67,7 +67,7 @@ def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
             yield Problem(Kind.INDEX, where, text)
         store, directory = snapshot.place.index_directory(manifest, index)
     except _BAD_CONTENT as error:
-        yield Problem(Kind.INDEX, where, str(error))
+        yield Problem(kind_of(error, Kind.INDEX), where, str(error))
         return
     sizes = {each.key: each.size for each in store.list(directory)}
     for file in index.message.files:
@@ -96,7 +96,8 @@ def check_history(place: Place, manifest: Manifest) -> Iterator[Problem]:
         load_manifest(place.store, found.newest, found.scheme)
     except _BAD_CONTENT as error:
         where += f"/{manifest_name(found.newest, found.scheme)}"
-        yield Problem(Kind.MANIFEST, where, f"the newest version cannot be read: {error}")
+        kind = kind_of(error, Kind.MANIFEST)
+        yield Problem(kind, where, f"the newest version cannot be read: {error}")
 
 
 def check_refs(snapshot: Snapshot) -> Iterator[Problem | None]:

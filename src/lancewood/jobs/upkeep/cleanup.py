@@ -11,9 +11,10 @@ The order is the safety argument:
 5. remove files that no manifest names, if a removed one named them, or if they are older than
    any writer may still be at work.
 
-Whatever cannot be read stops it before anything is removed, and a crash leaves at most files that
-nothing refers to. Touches one root only, there only names that the format makes, and never follows
-a base path.
+Versions of the last minutes stay: a commit that saw the one before would take a number that became
+free, and land in the past. Whatever cannot be read stops it before anything is removed, and a crash
+leaves at most files that nothing refers to. Touches one root only, there only names that the format
+makes, and never follows a base path.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from lancewood.format.layout import (
     ManifestName,
     parse_manifest_name,
 )
+from lancewood.jobs.packing import TASKS_PER_SLOT
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.family import Family, Refs, find_family, load_refs, manifest_names
 from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifests
@@ -46,7 +48,6 @@ from lancewood.store.base import Store
 _CLEANED = (VERSIONS_DIR, TRANSACTIONS_DIR, DELETIONS_DIR, INDICES_DIR, DATA_DIR)
 _AT_ONCE = 1_000
 """Keys in one delete, and manifests in one task at most."""
-_TASKS_PER_SLOT = 4
 
 _Manifests: TypeAlias = dict[str, dict[str, ManifestName]]
 """The manifests of each root, by the names of their files."""
@@ -221,7 +222,7 @@ class _Cleanup:
             names = [each for each in _newest_first(manifests) if not is_own or each not in without]
             store = self.family.store(root)
             tasks += [ReadingTask(store, (name,)) for name in names[:1]]
-            share = -(-len(names) // max(1, self.runner.slots * _TASKS_PER_SLOT))
+            share = -(-len(names) // max(1, self.runner.slots * TASKS_PER_SLOT))
             for some in _chunks(names[1:], min(max(1, share), _AT_ONCE)):
                 going = may_go.intersection(some) if is_own else frozenset()
                 tasks.append(ReadingTask(store, some, names[0], going, cutoff_ns))

@@ -115,7 +115,15 @@ class _Worker:
             env={**os.environ, "PYTHONPATH": paths},
         )
         theirs.close()
-        self._pipe.send(snapshot)
+        try:
+            self._pipe.send(snapshot)
+            self._pipe.recv()
+        except (EOFError, OSError) as cause:
+            raise LancewoodError(
+                "pages are decoded in a process of their own, and that did not start "
+                f"({self._ended()}): nothing is known about them. Run {sys.executable} -c "
+                "'import lancewood.jobs.upkeep.deep_check' to see why"
+            ) from cause
 
     def ask(self, fragment: Fragment, columns: _Columns) -> str | LancewoodError | _Silence | None:
         try:
@@ -125,10 +133,12 @@ class _Worker:
                 if answer is not Ellipsis:
                     return answer  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            code = self._process.wait()
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            return _Silence(f"decoding it ended the process that tried ({how})")
+            return _Silence(f"decoding it ended the process that tried ({self._ended()})")
         return _Silence(f"decoding it took longer than {PATIENCE:g} seconds for one batch")
+
+    def _ended(self) -> str:
+        code = self._process.wait()
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def dismiss(self) -> None:
         self._pipe.close()
@@ -144,6 +154,7 @@ def serve() -> None:
     pipe = Connection(int(sys.argv[1]))
     try:
         snapshot = pipe.recv()
+        pipe.send(Ellipsis)
         while True:
             fragment, columns = pipe.recv()
             pipe.send(_answer(snapshot, fragment, columns, pipe))

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.deletions import deletion_key, write_deletions
 from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.vectors import write_deletions
 from lancewood.engine.versions import list_versions
-from lancewood.errors import (
-    LancewoodError,
-    StorageError,
-)
+from lancewood.errors import LancewoodError, StorageError
 from lancewood.format.layout import DATA_DIR, DELETIONS_DIR
 from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.jobs.rows.delete import deletion_keys
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import read_deleted
 from lancewood.jobs.upkeep.check_table import check_index
@@ -36,6 +34,8 @@ _FATAL = frozenset(
     {Kind.DATA_FILE, Kind.DELETION_FILE, Kind.SCHEMA, Kind.FRAGMENT_IDS, Kind.ROW_IDS}
 )
 """What makes rows of a version wrong or unreadable."""
+_NOT_WHOLE = _FATAL | {Kind.OUT_OF_REACH, Kind.MANIFEST}
+"""What keeps a version from being one to come back to."""
 _OF_INDICES = frozenset({Kind.INDEX, Kind.INDEX_FILE})
 
 
@@ -49,13 +49,18 @@ def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[Step], list[P
             return [], [*problems]
         return [_restore(snapshot, whole, fatal)], []
     steps: list[Step] = []
-    remaining = [each for each in problems if each.kind is not Kind.DELETED_COUNT]
-    counted = [each for each in problems if each.kind is Kind.DELETED_COUNT]
+    counted: list[Problem] = []
+    remaining: list[Problem] = []
+    # Where the number of rows is not known, no deletion file can be written.
+    unknown = {each.fragment for each in problems if each.kind is Kind.ROW_COUNT}
+    for each in problems:
+        countable = each.kind is Kind.DELETED_COUNT and each.fragment not in unknown
+        (counted if countable else remaining).append(each)
     if counted:
         steps.append(_count(snapshot, counted))
     if any(each.kind in _OF_INDICES for each in problems):
         for index in snapshot.manifest.indices:
-            found = [*check_index(snapshot, index)]
+            found = [each for each in check_index(snapshot, index) if each.kind in _OF_INDICES]
             if found and index.name not in (FRAGMENT_REUSE, MEM_WAL):
                 steps.append(_drop_index(snapshot, index, found))
                 remaining = [each for each in remaining if each not in found]
@@ -95,7 +100,6 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> Step:
     def prepare(newest: Snapshot) -> Change[None]:
         updated: list[Fragment] = []
         removed: list[FragmentId] = []
-        files: list[str] = []
         for fragment in newest.manifest.fragments:
             if fragment.id not in wanted or fragment.deletion_file is None:
                 continue
@@ -106,13 +110,11 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> Step:
             made = write_deletions(store, version, fragment, deleted)
             if made is None:
                 removed.append(fragment.id)
-                continue
-            updated.append(made)
-            if made.deletion_file is not None:
-                files.append(deletion_key(made.id, made.deletion_file))
+            else:
+                updated.append(made)
         if not updated and not removed:
             return Change(None, None)
-        return Change(Delete(tuple(updated), tuple(removed)), None, tuple(files))
+        return Change(Delete(tuple(updated), tuple(removed)), None, deletion_keys(updated))
 
     def do() -> None:
         execute(load_snapshot(snapshot.place), prepare, _terms("count deleted rows"))
@@ -169,7 +171,7 @@ def _newest_whole(snapshot: Snapshot, runner: Runner, fatal: Iterable[Problem]) 
             raise
         except LancewoodError:
             continue  # gone, damaged, or not for us to read
-        found = [each for each in verify_version(older, runner).problems if each.kind in _FATAL]
+        found = [each for each in verify_version(older, runner).problems if each.kind in _NOT_WHOLE]
         if not found:
             return older
         bad.update(_bad_names(found))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+
 
 class Kind(StrEnum):
     """What a problem is about."""
@@ -15,15 +17,19 @@ class Kind(StrEnum):
     SCHEMA = "schema"
     TRANSACTION = "transaction"
     FRAGMENT_IDS = "fragment ids"
+    FRAGMENT_ORDER = "fragment order"
     INDEX = "index"
     INDEX_FILE = "index file"
     DATA_FILE = "data file"
     ROW_COUNT = "row count"
     DELETION_FILE = "deletion file"
     DELETED_COUNT = "deleted count"
+    EMPTY_DELETION_FILE = "empty deletion file"
     ROW_IDS = "row ids"
     ROW_VERSIONS = "row versions"
     PAGE = "page"
+    OUT_OF_REACH = "out of reach"
+    """Not checked, since this reader does not know it, or is not allowed to go there."""
 
 
 _ADVICE = {
@@ -33,6 +39,7 @@ _ADVICE = {
     Kind.SCHEMA: "restore a version that verifies: repair() looks for one",
     Kind.TRANSACTION: "reading is not affected; commits that began before must be run again",
     Kind.FRAGMENT_IDS: "restore a version that verifies: repair() looks for one",
+    Kind.FRAGMENT_ORDER: "reading is not affected; pylance sorts them with its next commit",
     Kind.INDEX: "drop the index and create it anew; repair() drops it",
     Kind.INDEX_FILE: "drop the index and create it anew; repair() drops it",
     Kind.DATA_FILE: "bring the file back from a copy, or restore a version that verifies: "
@@ -42,9 +49,13 @@ _ADVICE = {
     Kind.DELETION_FILE: "bring the file back from a copy, or restore a version that verifies: "
     "repair() looks for one",
     Kind.DELETED_COUNT: "repair() counts the rows and records them",
+    Kind.EMPTY_DELETION_FILE: "reading is not affected; a delete in this fragment by Lancewood "
+    "replaces it, one by pylance fails until then",
     Kind.ROW_IDS: "restore a version that verifies: repair() looks for one",
     Kind.ROW_VERSIONS: "reading rows is not affected; changes() may tell wrong versions",
     Kind.PAGE: "bring the file back from a copy, or restore a version that does not need it",
+    Kind.OUT_OF_REACH: "use the writer that made it, or allow the place; nothing is known to be "
+    "damaged",
 }
 
 
@@ -67,3 +78,9 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.where}: {self.text}"
+
+
+def kind_of(error: LancewoodError, damage: Kind) -> Kind:
+    """What an error says: damage of this kind, or only that this reader cannot go there."""
+    unknown = isinstance(error, UnsupportedError | InvalidInputError)
+    return Kind.OUT_OF_REACH if unknown else damage

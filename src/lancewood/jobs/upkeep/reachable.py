@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from lancewood.engine.vectors import deletion_key
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError, found_in
-from lancewood.format.deletion import deletion_file_name
 from lancewood.format.layout import (
     DATA_DIR,
     DELETIONS_DIR,
@@ -149,10 +149,7 @@ def _fragment_names(fragment: Fragment) -> Iterator[str]:
         yield f"{DATA_DIR}/{name.removesuffix(_DATA_SUFFIX)}"
     deletion = fragment.deletion_file
     if deletion is not None:
-        name = deletion_file_name(
-            fragment.id, deletion.read_version, deletion.id, deletion.is_bitmap
-        )
-        yield f"{DELETIONS_DIR}/{name}"
+        yield deletion_key(fragment.id, deletion)
     for what in _LINEAGE:
         place = fragment.lineage(what)
         if isinstance(place, ExternalRange):

@@ -150,7 +150,8 @@ def _damage(store: Store, name: str) -> FormatError | None:
     """Why the bytes are no manifest; None if they are one, or one that we do not know."""
     key = f"{VERSIONS_DIR}/{name}"
     try:
-        decode_manifest_file(store.get(key), name=f"{store.uri}/{key}")
+        manifest = decode_manifest_file(store.get(key), name=f"{store.uri}/{key}")
+        _ = manifest.fragments
     except FormatError as error:
         return error
     except (NotFoundError, UnsupportedError):

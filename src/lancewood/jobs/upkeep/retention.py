@@ -16,6 +16,9 @@ from lancewood.model.ids import Version
 
 IN_FLIGHT = timedelta(days=7)
 """So long may a writer be at work whose files no version names yet."""
+COMMITTING = timedelta(minutes=10)
+"""So long may a commit be between the look for the newest version and the number after it. Were
+that number free again by then, the commit would land there, in the past, and be lost."""
 _CLOCKS = timedelta(hours=1)
 """A file this much older than asked settles the age of its version; else its manifest does."""
 
@@ -56,6 +59,11 @@ class Retention:
         """The moment before which files that no version names may go."""
         return _before(now, self.in_flight)
 
+    def settled(self, now: datetime) -> datetime:
+        """The moment before which the numbers of versions may become free."""
+        wait = min(self.in_flight, COMMITTING)
+        return _before(now, wait) if wait else datetime.max.replace(tzinfo=now.tzinfo)
+
     def surplus(self, versions: Iterable[Version]) -> list[Version]:
         """The versions that are too many, if they are old enough; newest first, never all."""
         if self.older_than is None and self.keep_versions is None:
@@ -85,7 +93,7 @@ def sort_versions(
     now: datetime,
 ) -> Sorted:
     """What becomes of the versions; ``modified`` has the times of those that may go at all."""
-    cutoff, stale = retention.cutoff(now), retention.stale(now)
+    cutoff, stale, settled = retention.cutoff(now), retention.stale(now), retention.settled(now)
     may_go, gone, kept = [], [], {}
     for version in retention.surplus(versions):
         written = modified.get(version)
@@ -94,6 +102,9 @@ def sort_versions(
         if version in held:
             if cutoff is None or written <= cutoff:
                 kept[version] = held[version]
+        elif written > settled:
+            if cutoff is None or written <= cutoff:
+                kept[version] = "it is so young that a commit may be under way to its number"
         elif written <= stale and (cutoff is None or written <= cutoff - _CLOCKS):
             gone.append(version)
         else:

@@ -13,7 +13,7 @@ from functools import partial
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError
-from lancewood.format.layout import DATA_DIR
+from lancewood.format.layout import DATA_DIR, data_key
 from lancewood.jobs.packing import TASKS_PER_SLOT, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments, twice_problem
@@ -115,4 +115,4 @@ def _sizes(snapshot: Snapshot, groups: list[tuple[Fragment, ...]]) -> dict[str, 
 def _own_keys(fragment: Fragment) -> Iterator[str]:
     for file in fragment.files:
         if file.base_id is None:
-            yield f"{DATA_DIR}/{file.path}"
+            yield data_key(file.path)
