@@ -13,9 +13,7 @@ from tests.histories.model import KEY, Column, Difference, Row, State
 
 import lancewood as lw
 
-CREATED, UPDATED = "_row_created_at_version", "_row_last_updated_at_version"
-LINEAGE = ("_rowid", CREATED, UPDATED)
-INDEX_KINDS = ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER", "LABEL_LIST", "NGRAM")
+LINEAGE = ("_rowid", "_row_created_at_version", "_row_last_updated_at_version")
 
 
 @dataclass(frozen=True)

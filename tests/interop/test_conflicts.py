@@ -483,3 +483,13 @@ def test_dropping_an_index_that_was_rewritten_meanwhile_is_run_again(
         commit(ours, CreateIndex((), ours.indices))
     newest = lw.open(uri)
     assert not commit(newest, CreateIndex((), newest.indices)).indices
+
+
+def test_a_compaction_before_an_overwrite_does_not_hide_it(uri: str) -> None:
+    lance.write_dataset(ROWS, uri, max_rows_per_file=5, enable_stable_row_ids=True)
+    old = lw.open(uri)
+    lance.dataset(uri).optimize.compact_files()
+    lance.write_dataset(ROWS, uri, mode="overwrite")
+    with pytest.raises(lw.IncompatibleConflictError, match="Overwrite"):
+        old.delete("k = 2")
+    assert keys(uri) == left_over()

@@ -266,9 +266,10 @@ class _Attempt:
         return self._encoded[1]
 
     def _catch_up(self) -> None:
-        """Judge every version since the newest one we know, oldest first.
+        """Judge every version since the newest one we know, and raise the severest conflict.
 
-        A version that carries the identity of our own step is that step: it landed before, and
+        To run an operation again is no answer if a later version has taken away what it rests on. A
+        version that carries the identity of our own step is that step: it landed before, and
         whoever asked for it did not hear so.
         """
         if not self._policy.publisher.follows_newest:
@@ -283,6 +284,7 @@ class _Attempt:
         if not newer:
             return
         expected = self._newest.version
+        met: ConflictError | None = None
         for version in reversed(newer):
             expected = Version(expected + 1)
             if version != expected:
@@ -291,10 +293,14 @@ class _Attempt:
             theirs = load_transaction_of(self._store, version, self._scheme)
             if self._steps and theirs.uuid == self._steps[0].uuid:
                 self._has_landed(self._read_back(version))
+                met = None
             elif self._steps:
-                self._judge(theirs, version)
+                conflict = self._judge(theirs, version)
+                met = met or conflict
             else:
                 return
+        if met is not None:
+            raise met
         if self._newest.version != newer[0]:
             self._newest = load_manifest(self._store, newer[0], self._scheme)
             check_writable(self._newest)
@@ -328,7 +334,10 @@ class _Attempt:
                 version=base.version,
             )
 
-    def _judge(self, theirs: Transaction, version: Version, newest: Version | None = None) -> None:
+    def _judge(
+        self, theirs: Transaction, version: Version, newest: Version | None = None
+    ) -> ConflictError | None:
+        """A conflict that running the operation again may settle; raises any other."""
         mine = Transaction(
             self._whole.read_version,
             self._whole.uuid,
@@ -346,11 +355,13 @@ class _Attempt:
         verdict = severest([judge(mine, theirs), *columns])
         if verdict.outcome is Outcome.REBASE and len(self._steps) == 1:
             self._must_rebase = True
-            return
+            return None
         conflict = _conflict(self._store, mine, theirs, verdict, version, newest or version)
         if conflict is not None:
             conflict.facts["landed"] = self._landed
+        if isinstance(conflict, IncompatibleConflictError):
             raise conflict
+        return conflict
 
 
 def _conflict(
