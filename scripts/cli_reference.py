@@ -33,9 +33,9 @@ there may be many. Keys are only ever added. An error is one line on stderr:
 options are not repeated in messages.
 
 **Before something changes.** Commands that change rows, columns or files take `--dry-run`: it does
-all the checking and counting, prints the same keys, and leaves version and files as they are. What
-cannot be undone by `restore`, or concerns all rows, is asked for; `--yes` answers. `repair` only
-proposes until `--apply` is said.
+all the checking and counting, prints the same keys, and leaves version and files as they are.
+`drop`, and `delete` without `--where`, ask first; `--yes` answers. `repair` only proposes until
+`--apply` is said. What `cleanup` removes cannot be had back by `restore`.
 
 **Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
 duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that

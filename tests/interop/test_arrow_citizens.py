@@ -236,6 +236,15 @@ def test_an_index_with_a_name_is_a_column_and_a_counting_one_is_nothing(tmp_path
     table = lw.create(tmp_path / "2.lance", plain)
     assert table.schema.names == ["a"]
     assert table.append(plain).to_pandas()["a"].tolist() == [2, 3, 2, 3]
+    assert table.latest().delete("a = 2").to_pandas().index.tolist() == [0, 1]
+
+
+def test_a_counting_index_with_a_name_is_refused_because_it_would_be_lost(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": range(100, 105), "v": [0.0] * 5}).set_index("id")
+    assert isinstance(frame.index, pd.RangeIndex)
+    with pytest.raises(lw.InvalidInputError, match="index 'id' of the frame only counts"):
+        lw.create(tmp_path / "t.lance", frame)
+    assert lw.create(tmp_path / "t.lance", frame.reset_index()).schema.names == ["id", "v"]
 
 
 def test_duckdb_enums_and_huge_numbers_come_back(uri: str) -> None:

@@ -75,9 +75,9 @@ compact                .  R  R  R  R  R  R  .  .  R  R  R  R  .  .  .  .  .  .  
 add column             .  R  R  R  R  R  R  .  .  .  .  R  R  R  R  .  .  .  .  R  R  R  .
 add column, careless   R  R  R  R  R  R  R  .  .  .  .  R  R  R  R  .  .  .  .  R  R  R  .
 cast c                 R  R  R  R  R  R  R  .  .  R  .  R  R  R  R  .  .  .  .  R  R  R  .
-drop a                 .  .  .  .  .  .  .  .  .  .  .  .  I  R  R  .  .  .  .  .  .  I  .
-drop c                 .  .  .  .  .  .  .  .  .  R  .  .  I  R  R  .  .  .  .  I  .  .  .
-drop d                 .  .  .  .  .  .  .  .  .  .  .  .  I  R  R  .  .  .  .  .  .  .  .
+drop a                 .  .  .  .  .  R  R  .  .  .  .  .  I  R  R  .  .  .  .  .  .  I  .
+drop c                 .  .  .  R  R  R  .  .  .  R  .  .  I  R  R  .  .  .  .  I  .  .  .
+drop d                 .  .  .  .  .  R  .  .  .  .  .  .  I  R  R  .  .  .  .  .  .  .  .
 rename d               .  .  .  .  .  .  .  .  .  .  .  .  I  R  R  .  .  .  .  .  .  .  .
 tighten c              R  .  .  R  R  R  R  .  .  .  .  .  I  R  R  .  .  .  .  .  .  R  .
 restore                I  I  I  I  I  I  I  .  .  I  I  I  I  I  I  .  I  .  .  I  I  I  .
@@ -113,6 +113,7 @@ Where pylance, as facts 7.4 records it, would land instead:
     compact          an index that was rewritten has another name, and dropping it would do nothing
     metadata of b    a schema change would take their metadata away
     drop c           there is no field any more whose metadata could be set
+    drop a, c, d     an update of a column that is gone would be told as done, and do nothing
 """
 
 

@@ -2,11 +2,13 @@
 
 Anything that speaks Arrow's C stream interface is taken as it is: pyarrow, polars, pandas,
 duckdb. A pandas index becomes a column if it has a name; without one it is refused, unless it only
-counts. Nothing is read here; a bad object is refused before a file is written.
+counts. One that counts and has a name is refused: pandas does not hand it over. Nothing is read
+here; a bad object is refused before a file is written.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,6 +18,7 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError, LancewoodError
 
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__")
+_PANDAS = b"pandas"
 _READERS = ("to_arrow_reader", "to_reader")
 
 
@@ -26,15 +29,44 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     """
     _check_polars(data)
     reader = _reader(data, schema)
-    if b"pandas" in (reader.schema.metadata or {}):
-        for name in reader.schema.names:
-            if _NAMELESS_INDEX.fullmatch(name):
-                raise InvalidInputError(
-                    f"the index of the frame has no name and would become a column {name!r}: "
-                    "give it a name, or drop it with reset_index(drop=True)",
-                    column=name,
-                )
-    return reader
+    note = (reader.schema.metadata or {}).get(_PANDAS)
+    return reader if note is None else _without_counting_index(reader, note)
+
+
+def _without_counting_index(reader: pa.RecordBatchReader, note: bytes) -> pa.RecordBatchReader:
+    """The same rows, where pandas does not note an index that only counts.
+
+    Rows of a table come and go, and the note would give later ones the labels of others.
+    """
+    for name in reader.schema.names:
+        if _NAMELESS_INDEX.fullmatch(name):
+            raise InvalidInputError(
+                f"the index of the frame has no name and would become a column {name!r}: "
+                "give it a name, or drop it with reset_index(drop=True)",
+                column=name,
+            )
+    try:
+        known = json.loads(note)
+        indices = list(known["index_columns"])
+    except (ValueError, KeyError, TypeError):
+        return reader  # somebody else's note, which pandas will not read either
+    counting = [each for each in indices if isinstance(each, dict)]
+    for each in counting:
+        if each.get("name") is not None:
+            raise InvalidInputError(
+                f"the index {each['name']!r} of the frame only counts, so pandas does not hand it "
+                "over as a column: make it one with reset_index(), or drop it with "
+                "reset_index(drop=True)",
+                column=str(each["name"]),
+            )
+    if not counting:
+        return reader
+    known["index_columns"] = [each for each in indices if not isinstance(each, dict)]
+    metadata = {**reader.schema.metadata, _PANDAS: json.dumps(known).encode()}
+    return pa.RecordBatchReader.from_batches(
+        reader.schema.with_metadata(metadata),
+        (each.replace_schema_metadata(metadata) for each in reader),
+    )
 
 
 def _check_polars(data: Any) -> None:

@@ -110,6 +110,12 @@ def rename_column(schema: Schema, old: str, new: str) -> Schema:
             f"column {old!r} cannot be called {new!r}: a name has no '.' in it{way}", column=old
         )
     _check_by_itself(chain, "renamed")
+    siblings = chain[-2].children if len(chain) > 1 else schema.fields
+    if any(each.name == new and each.id != chain[-1].id for each in siblings):
+        raise InvalidInputError(
+            f"column {old!r} cannot be called {new!r}: there is a column of that name already",
+            column=old,
+        )
     changed = with_node(schema, chain, replace(chain[-1], name=new))
     check_names(changed)
     return changed

@@ -112,8 +112,8 @@ def _check_free(schema: Schema, name: str, above: str) -> None:
         siblings = find_column(schema, above)[-1].children
     if any(each.name == name.rpartition(".")[2] for each in siblings):
         raise InvalidInputError(
-            f"column {name!r} exists already; drop it first, or change its values with update or "
-            "replace_columns",
+            f"column {name!r} exists already: join by it with on=, or change its values with "
+            "update or replace_columns",
             column=name,
         )
 

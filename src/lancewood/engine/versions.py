@@ -208,7 +208,8 @@ def _load_or_point_down(store: Store, version: Version, scheme: NamingScheme) ->
             raise
         raise type(damage)(
             f"version {version} of {store.uri} is damaged: {damage}. "
-            f"The newest readable version is {readable}: open it with version={readable}",
+            f"The newest readable version is {readable}: open it with version={readable}, or let "
+            "repair set the damaged one aside",
             version=version,
             newest_readable=readable,
         ) from damage

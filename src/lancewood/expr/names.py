@@ -59,20 +59,24 @@ def _find(part: Part, names: Sequence[str], kind: str, owner: str) -> int:
             "write it in double quotes exactly as it is"
         )
     raise InvalidInputError(
-        f"{owner} has no {kind} {part.name!r}{_suggest(part.name, names)}; {_list(kind, names)}",
+        f"{owner} has no {kind} {part.name!r}{_way_out(part.name, names, kind)} "
+        f"{_list(kind, names)}",
         name=part.name,
         names=list(names),
     )
 
 
-def _suggest(name: str, names: Sequence[str]) -> str:
+def _way_out(name: str, names: Sequence[str], kind: str) -> str:
     folded = {each.casefold(): each for each in names}
     near = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f", did you mean {folded[near[0]]!r}?" if near else ""
+    if near:
+        return f", did you mean {folded[near[0]]!r}?"
+    return "; a text stands in single quotes." if kind == "column" else "."
 
 
 def _list(kind: str, names: Sequence[str]) -> str:
-    if not names:
-        return f"it has no {kind}s"
-    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
-    return f"its {kind}s are {', '.join(map(repr, names[:30]))}{more}"
+    own = [each for each in names if not each.startswith("_row")]
+    if not own:
+        return f"It has no {kind}s"
+    more = f" and {len(own) - 30} more" if len(own) > 30 else ""
+    return f"Its {kind}s are {', '.join(map(repr, own[:30]))}{more}"

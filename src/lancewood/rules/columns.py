@@ -33,7 +33,8 @@ class ColumnWatch:
         mine = tuple(mine)
         self._fragments = {frozenset(_columns(each.files)) for each in _new_fragments(mine)}
         self._indexed = frozenset(_indexed_fields(mine))
-        used = self._indexed.union(*self._fragments, _columns(_new_files(mine)))
+        self._set = frozenset(_set_fields(mine))
+        used = self._indexed.union(*self._fragments, _columns(_new_files(mine)), self._set)
         self._used = {FieldId(each.id): each for each in fields if each.id in used}
         self._dropped: set[FieldId] = set()
 
@@ -50,6 +51,8 @@ class ColumnWatch:
                     return _retry(f"column {old.name!r} was replaced by another of that name")
                 if number in self._indexed:
                     return _retry(f"the indexed column {old.name!r} was dropped")
+                if number in self._set:
+                    return _retry(f"column {old.name!r}, which gets new values, was dropped")
                 self._dropped.add(number)
             elif number in self._dropped:
                 return _retry(
@@ -68,6 +71,14 @@ def _indexed_fields(mine: Iterable[Operation]) -> Iterator[FieldId]:
             for index in operation.new_indices:
                 yield from index.fields
                 yield from map(FieldId, index.message.covering_fields)
+
+
+def _set_fields(mine: Iterable[Operation]) -> Iterator[FieldId]:
+    """The columns in which rows get other values: without them there is nothing to update."""
+    for operation in mine:
+        if isinstance(operation, Update):
+            yield from operation.fields_modified
+            yield from operation.fields_for_preserving_frag_bitmap
 
 
 def _new_files(mine: Iterable[Operation]) -> Iterator[DataFile]:

@@ -102,8 +102,8 @@ def test_renaming_changes_a_name_and_nothing_else(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("s", "k", "'k' occurs twice"),
-        ("p.x", "q", "'p.q' occurs twice"),
+        ("s", "k", "there is a column of that name already"),
+        ("p.x", "q", "there is a column of that name already"),
         ("s", "_rowid", "reserved"),
         ("s", "a.b", "no '.' in it"),
         ("p.x", "p.z", "give 'z' alone"),

@@ -71,7 +71,7 @@ def test_an_unknown_field_is_named_with_the_ones_there_are() -> None:
         parse_expression("o.widht", schema)
     with pytest.raises(InvalidInputError, match="not a struct"):
         parse_expression("i.width", schema)
-    with pytest.raises(InvalidInputError, match="it has no columns"):
+    with pytest.raises(InvalidInputError, match="It has no columns"):
         parse_expression("a", pa.schema([]))
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.unit.rules.manifests import FIELDS, field, file, fragment, index
 
-from lancewood.model.ids import FragmentId
+from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.operations import (
     Append,
     CreateIndex,
@@ -77,3 +77,11 @@ def test_who_writes_no_column_does_not_care() -> None:
         Outcome.COMPATIBLE,
         Outcome.COMPATIBLE,
     ]
+
+
+def test_an_update_of_a_column_that_was_dropped_is_run_again() -> None:
+    by_rows = Update((), (), (), fields_for_preserving_frag_bitmap=(FieldId(1),))
+    by_columns = Update((), (), (), fields_modified=(FieldId(1),), rewrites_columns=True)
+    other = Update((), (), (), fields_for_preserving_frag_bitmap=(FieldId(0),))
+    assert outcomes(by_rows, DROP_B) == outcomes(by_columns, DROP_B) == [Outcome.RETRY]
+    assert outcomes(other, DROP_B) == [Outcome.COMPATIBLE]

@@ -61,9 +61,12 @@ def parse_condition(
     try:
         predicate = parse_predicate(sql, sides, parameters)
     except InvalidInputError as cause:
+        unknown = cause.facts.get("name")
+        found = cause.message
+        if cause.facts.get("names") == [SOURCE, TARGET]:
+            found = f"write source.{unknown} or target.{unknown}, not {unknown}"
         raise InvalidInputError(
-            f"matched_where speaks of columns as source.x and target.x: {cause.message}",
-            **cause.facts,
+            f"matched_where speaks of columns as source.x and target.x: {found}", **cause.facts
         ) from cause
     if any(len(each) == 1 for each in predicate.paths):
         raise InvalidInputError(

@@ -104,7 +104,10 @@ def sort_versions(
                 kept[version] = held[version]
         elif written > settled:
             if cutoff is None or written <= cutoff:
-                kept[version] = "it is so young that a commit may be under way to its number"
+                kept[version] = (
+                    "it is so young that a commit may still be under way; in_flight 0 says that "
+                    "nobody writes"
+                )
         elif written <= stale and (cutoff is None or written <= cutoff - _CLOCKS):
             gone.append(version)
         else:
