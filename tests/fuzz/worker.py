@@ -79,7 +79,9 @@ class _Worker:
                 how = "failed"
                 why = f"memory: {grown >> 20} MiB for {len(data)} bytes, {allowed >> 20} allowed"
         if how == "failed":  # the case file is overwritten before anyone has read this outcome
-            self._case_file.with_name(f"{CASE_FILE}-{digest(data)}").write_bytes(data)
+            kept = self._case_file.with_name(f"{CASE_FILE}-{digest(data)}")
+            if not kept.exists():  # somebody may be reading the same case of an earlier failure
+                kept.write_bytes(data)
         return {"how": how, "why": why, "seconds": seconds, "grown": grown, "digest": digest(data)}
 
     def _outcome(self, target: Target, data: bytes) -> tuple[str, str]:
