@@ -41,18 +41,7 @@ class Course:
 
 def run(scale: Scale, places: Places) -> Section:
     """Few large fragments, and a thousand small ones to be compacted."""
-    with scratch(places.fast) as here:
-        large, small = here / "large.lance", here / "small.lance"
-        make_narrow(large, scale.rows, stable_row_ids=True)
-        make_narrow(small, scale.rows, scale.small_fragments, stable_row_ids=True)
-        found = _measure(
-            (
-                Course(large, scale.rows, "spread", _IN_PLACE),
-                Course(small, scale.rows, "spread", (COMPACT,)),
-            ),
-            (OURS, PYLANCE),
-            scale.change_passes,
-        )
+    found = _measure_large_and_small(scale, places, PYLANCE)
     return Section(
         name="changes",
         title="Changing rows and columns",
@@ -67,18 +56,7 @@ def run(scale: Scale, places: Places) -> Section:
 
 def run_against_parquet(scale: Scale, places: Places) -> Section:
     """The same against the way of a table of Parquet files: write every touched file anew."""
-    with scratch(places.fast) as here:
-        large, small = here / "large.lance", here / "small.lance"
-        make_narrow(large, scale.rows, stable_row_ids=True)
-        make_narrow(small, scale.rows, scale.small_fragments, stable_row_ids=True)
-        found = _measure(
-            (
-                Course(large, scale.rows, "spread", _IN_PLACE),
-                Course(small, scale.rows, "spread", (COMPACT,)),
-            ),
-            (OURS, PARQUET),
-            scale.change_passes,
-        )
+    found = _measure_large_and_small(scale, places, PARQUET)
     return Section(
         name="changes-parquet",
         title="Changing rows and columns, against rewriting Parquet",
@@ -108,6 +86,21 @@ def run_on_many_fragments(scale: Scale, places: Places) -> Section:
 
 
 _ROWS_OF_MANY = 100
+
+
+def _measure_large_and_small(scale: Scale, places: Places, against: str) -> _Found:
+    with scratch(places.fast) as here:
+        large, small = here / "large.lance", here / "small.lance"
+        make_narrow(large, scale.rows, stable_row_ids=True)
+        make_narrow(small, scale.rows, scale.small_fragments, stable_row_ids=True)
+        return _measure(
+            (
+                Course(large, scale.rows, "spread", _IN_PLACE),
+                Course(small, scale.rows, "spread", (COMPACT,)),
+            ),
+            (OURS, against),
+            scale.change_passes,
+        )
 
 
 def _measure(courses: Sequence[Course], contenders: Sequence[str], passes: int) -> _Found:
