@@ -15,7 +15,7 @@ from lancewood.engine.place import Place
 from lancewood.engine.publish import Detached
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import load_version
-from lancewood.errors import ConflictError, FormatError, IntegrityError, NotFoundError
+from lancewood.errors import CommitUnknownError, ConflictError, FormatError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_file import decode_manifest_file
@@ -169,7 +169,7 @@ def restore(store: Store) -> object:
         write(store, Restore(Version(1)), 4)
     except NotFoundError:
         return "gone before"
-    except IntegrityError:
+    except CommitUnknownError:
         return "in doubt"
     return "safe"
 
@@ -184,7 +184,7 @@ def detach(store: Store) -> object:
     added = Append((fragment(store, "new"),))
     try:
         commit(Place(store), old, scheme, Transaction.new(old.version, added), alone)
-    except IntegrityError:
+    except CommitUnknownError:
         return "in doubt"
     assert base.version == 4
     return "safe"

@@ -31,7 +31,6 @@ from lancewood.errors import (
     CommitUnknownError,
     ConflictError,
     IncompatibleConflictError,
-    IntegrityError,
     InvalidInputError,
     LancewoodError,
     NotFoundError,
@@ -183,7 +182,8 @@ class _Attempt:
         return True
 
     def _check_source(self, draft: _Draft) -> None:
-        """Raises IntegrityError if the older version that this one was made of is gone.
+        """Raises CommitUnknownError if the older version that this one was made of is gone: it
+        landed, and nobody may take its files for those of a commit that did not.
 
         A cleanup that began before may have taken its files for those of a version that nobody
         needs. As long as its manifest is there, it has not.
@@ -197,7 +197,7 @@ class _Attempt:
             self._store.head(manifest_key(source, self._scheme))
         except NotFoundError as cause:
             version = draft.manifest.version
-            raise IntegrityError(
+            raise CommitUnknownError(
                 f"version {version} of {self._store.uri} was made of version {source} while a "
                 "cleanup removed that, and files of it may be gone; verify() tells, and restoring "
                 "the version before goes back",
