@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.family import manifest_names
 from lancewood.engine.place import Place
 from lancewood.engine.publish import Detached
 from lancewood.engine.snapshot import Snapshot
@@ -23,7 +24,6 @@ from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.cleanup import clean_up
-from lancewood.jobs.upkeep.family import manifest_names
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.fragment import DataFile, Fragment

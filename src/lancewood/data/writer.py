@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import cycle
 
 import pyarrow as pa
 
@@ -17,11 +18,11 @@ from lancewood.data.align import Alignment, align_schema
 from lancewood.data.arrays import without_offset
 from lancewood.data.codec import (
     FileWriter,
-    StorageOptions,
     check_writable,
     open_writer,
 )
 from lancewood.data.encodings import check_encodings
+from lancewood.data.home import DataHome
 from lancewood.data.names import new_data_file_name
 from lancewood.data.plan import listed_columns
 from lancewood.data.values import ValueCheck
@@ -31,7 +32,6 @@ from lancewood.format.logical_type import list_size_of_structs
 from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Field, Schema
-from lancewood.store.base import Store
 
 MAX_ROWS = 1_048_576
 MAX_BYTES = 90 << 30
@@ -44,12 +44,10 @@ def write_fragments(
     batches: pa.RecordBatchReader,
     schema: Schema,
     *,
-    store: Store,
-    directory: str = "data",
+    homes: Sequence[DataHome],
     file_version: str = "2.2",
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
-    storage_options: StorageOptions = None,
     alignment: Alignment | None = None,
 ) -> list[Fragment]:
     """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them.
@@ -57,8 +55,8 @@ def write_fragments(
     ``schema`` holds the columns to write, in file order, with the table's ids; the batches must
     hold all of them, in any order, with types that ``align_schema`` accepts (``alignment`` is what
     it said, from a caller who has asked already). A file holds at most
-    ``max_bytes`` of Arrow data unless a single row is larger. Each fragment has one file and no id.
-    Without rows there is neither file nor fragment.
+    ``max_bytes`` of Arrow data unless a single row is larger. Files go to the homes in turn. Each
+    fragment has one file and no id. Without rows there is neither file nor fragment.
 
     Raises InvalidInputError before the codec sees rows that do not fit, UnsupportedError for types
     that the file version cannot hold. On any error the files written so far are removed.
@@ -71,7 +69,7 @@ def write_fragments(
     if alignment is None:
         alignment = align_schema(schema, batches.schema, complete=True)
     check_values = ValueCheck(schema, file_version)
-    output = _Output(schema, store, directory, file_version, storage_options)
+    output = _Output(schema, homes, file_version)
     try:
         for batch in batches:
             if not batch.schema.equals(batches.schema):
@@ -101,24 +99,22 @@ class _Output:
     def __init__(
         self,
         schema: Schema,
-        store: Store,
-        directory: str,
+        homes: Sequence[DataHome],
         file_version: str,
-        storage_options: StorageOptions,
     ) -> None:
         self._arrow = to_arrow_schema(schema).remove_metadata()
         self._version = WRITABLE_FILE_VERSIONS[file_version]
         self._ids = [each.id for each in listed_columns(schema, self._version)]
-        self._store = store
-        self._directory = directory
+        self._turns = cycle(range(len(homes)))
+        self._turn = 0
         self._file_version = file_version
-        self._options = storage_options
         self._writer: FileWriter | None = None
         self._name = ""
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._rows = self._bytes = 0
         self._fragments: list[Fragment] = []
-        self._keys: list[str] = []
+        self._homes = homes
+        self._keys: list[list[str]] = [[] for _ in homes]
 
     def write(self, piece: pa.RecordBatch, max_rows: int, max_bytes: int) -> None:
         if self._rows and self._bytes + piece.nbytes > max_bytes:
@@ -132,7 +128,8 @@ class _Output:
 
     def finish(self) -> list[Fragment]:
         self._close()
-        self._store.sync(self._keys)
+        for home, keys in zip(self._homes, self._keys, strict=True):
+            home.store.sync(keys)
         return self._fragments
 
     def discard(self) -> None:
@@ -141,8 +138,9 @@ class _Output:
             self._writer.abandon()
             self._writer = None
         self._drop_copy()
-        with suppress(LancewoodError):
-            self._store.delete(self._keys)
+        for home, keys in zip(self._homes, self._keys, strict=True):
+            with suppress(LancewoodError):
+                home.store.delete(keys)
 
     def _append(self, rows: pa.RecordBatch) -> None:
         if self._writer is None:
@@ -155,15 +153,22 @@ class _Output:
 
     def _open(self) -> None:
         self._name = new_data_file_name()
-        location = self._store.location(self._key)
+        self._turn = next(self._turns)
+        location = self._home.store.location(self._key)
         if location is None:
             self._copy = tempfile.TemporaryDirectory(prefix="lancewood-")
             location = self._copied
-        self._writer = open_writer(location, self._arrow, self._file_version, self._options)
+        self._writer = open_writer(
+            location, self._arrow, self._file_version, self._home.storage_options
+        )
+
+    @property
+    def _home(self) -> DataHome:
+        return self._homes[self._turn]
 
     @property
     def _key(self) -> str:
-        return f"{self._directory}/{self._name}" if self._directory else self._name
+        return self._home.key(self._name)
 
     @property
     def _copied(self) -> str:
@@ -173,15 +178,17 @@ class _Output:
     def _close(self) -> None:
         if self._writer is None:
             return
-        self._keys.append(self._key)
+        self._keys[self._turn].append(self._key)
         size = self._writer.close()
         self._writer = None
         if self._copy is not None:
             with open(self._copied, "rb") as file:
-                self._store.put(self._key, file.read())
+                self._home.store.put(self._key, file.read())
             self._drop_copy()
         indices = range(len(self._ids))
-        file_of = DataFile.make(self._name, self._ids, indices, self._version, size)
+        file_of = DataFile.make(
+            self._name, self._ids, indices, self._version, size, self._home.base_id
+        )
         self._fragments.append(Fragment.make([file_of], self._rows))
         self._rows = self._bytes = 0
 

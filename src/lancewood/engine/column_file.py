@@ -15,7 +15,6 @@ from lancewood.data.writer import write_fragments
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import DATA_DIR
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
 
@@ -37,9 +36,7 @@ def write_column_file(
     written = write_fragments(
         reader,
         schema,
-        store=snapshot.place.store,
-        directory=DATA_DIR,
-        storage_options=snapshot.place.storage_options,
+        homes=[snapshot.data_home],
         file_version=snapshot.manifest.file_version,
         max_rows=max(rows, 1),
         max_bytes=_NO_LIMIT,

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.homes import own_home
 from lancewood.engine.limits import FileLimits, check_file_version
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -37,7 +38,7 @@ def create_table(
     facts = commit_properties(message, properties)
     if newest_version(place.store) is not None:
         raise _exists(place)
-    overwrite = write_anew(place, data, schema, file_version, limits)
+    overwrite = write_anew(place, [own_home(place)], data, schema, file_version, limits)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
     nothing = empty_manifest(file_version, flags=FLAG_STABLE_ROW_IDS if stable_row_ids else 0)
     try:

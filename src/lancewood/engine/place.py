@@ -1,7 +1,7 @@
 """Where one table lives: its own root, and the other homes that a manifest may name.
 
-Reads follow the base paths that a manifest declares, unless ``allowed_bases`` restricts them.
-Nothing here writes or deletes.
+Reads follow the base paths that a manifest declares, unless ``allowed_bases`` restricts them. A
+branch lives below the main root, where the refs are. Nothing here writes or deletes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lancewood.format.layout import (
     DATA_DIR,
     DELETIONS_DIR,
     INDICES_DIR,
+    TREE_DIR,
     check_file_name,
     find_base,
     key_in_base,
@@ -34,17 +35,32 @@ from lancewood.store.locate import open_store
 class Place:
     """A table's root store, and how to reach its other homes.
 
-    ``storage_options`` are for the clients of all of them; they never show in a text.
+    ``storage_options`` are for the clients of all of them, but for those that
+    ``base_storage_options`` lists by path or name; they never show in a text.
     """
 
     store: Store
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     allowed_bases: tuple[str, ...] | None = None
+    base_storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     _homes: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def uri(self) -> str:
         return self.store.uri
+
+    def at(self, store: Store) -> Place:
+        """The same for another root of the same table: main, or a branch."""
+        return Place(store, self.storage_options, self.allowed_bases, self.base_storage_options)
+
+    def main(self, head: ManifestHead) -> Store | None:
+        """The main root of the table whose branch this is; None for what is no branch, and for a
+        branch that was brought elsewhere than below ``tree/``."""
+        below = f"/{TREE_DIR}/{head.branch}"
+        if head.branch is None or not self.uri.endswith(below):
+            return None
+        above = self.uri.removesuffix(below) or "/"
+        return open_store(above, storage_options=self.storage_options)
 
     def data_file(self, head: ManifestHead, file: DataFile) -> tuple[Store, str]:
         """The store and key of a data file."""
@@ -84,6 +100,21 @@ class Place:
         self._check_allowed(home.uri, uri)
         return home, _checked_key(head, unquote(name))
 
+    def base_store(self, base: table_pb2.BasePath) -> Store:
+        """The store at a base path."""
+        return self._home(base)
+
+    def options_of(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
+        """The storage options for a base path: its own, by path or name, or everybody's."""
+        for each in (base.path, base.name):
+            if each and each in self.base_storage_options:
+                return self.base_storage_options[each]
+        return self.storage_options
+
+    def is_at(self, base: table_pb2.BasePath, root: Store) -> bool:
+        """Whether a base path, normalised, is that root."""
+        return open_store(base.path, storage_options=self.options_of(base)).uri == root.uri
+
     def _base(self, head: ManifestHead, base_id: BaseId | None) -> table_pb2.BasePath | None:
         with found_in(head.name):
             return None if base_id is None else find_base(head.base_paths, base_id)
@@ -93,7 +124,7 @@ class Place:
             return self.store
         home = self._homes.get(base.path)
         if home is None:
-            home = open_store(base.path, storage_options=self.storage_options)
+            home = open_store(base.path, storage_options=self.options_of(base))
             self._check_allowed(home.uri, f"{base.path} (base path {base.id})")
             self._homes[base.path] = home
         return home

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -9,7 +10,9 @@ from typing import Any
 
 from pyroaring import BitMap
 
+from lancewood.data.home import DataHome
 from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.homes import NewFile, data_home, discard
 from lancewood.engine.place import Place
 from lancewood.engine.vectors import load_deletions
 from lancewood.engine.versions import load_as_of, load_manifest, load_version
@@ -57,6 +60,15 @@ class Snapshot:
         """The same as a pyarrow.Schema."""
         with found_in(self.manifest.name):
             return to_arrow_schema(self.schema)
+
+    @cached_property
+    def data_home(self) -> DataHome:
+        """Where new data files go; see ``engine.homes``."""
+        return data_home(self.place, self.manifest)
+
+    def discard(self, files: Iterable[NewFile]) -> None:
+        """Remove new files that nothing refers to, best effort."""
+        discard(self.place, self.manifest, files)
 
     def deletions(self, fragment: Fragment) -> BitMap | None:
         """The deleted offsets of a fragment; None where nothing is deleted."""

@@ -6,17 +6,18 @@ commit is proven to have failed are removed again; where there is doubt they sta
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lancewood.data.align import align_schema
 from lancewood.data.encodings import check_encoding_keys
+from lancewood.data.home import DataHome
 from lancewood.data.writer import write_fragments
 from lancewood.engine.arrow_input import as_reader
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.homes import new_data_files
 from lancewood.engine.limits import FileLimits, check_file_version
 from lancewood.engine.place import Place
 from lancewood.engine.publish import PutIfAbsent
@@ -25,10 +26,8 @@ from lancewood.errors import (
     CommitUnknownError,
     InvalidInputError,
     LancewoodError,
-    StorageError,
 )
 from lancewood.format.arrow import schema_from_arrow
-from lancewood.format.layout import DATA_DIR, data_key
 from lancewood.format.schema import encode_schema
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
@@ -36,7 +35,6 @@ from lancewood.model.operations import Append, Overwrite
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction
 from lancewood.rules.features import check_writable
-from lancewood.store.base import Store
 
 
 def write_append(snapshot: Snapshot, data: Any, limits: FileLimits) -> Append:
@@ -45,9 +43,10 @@ def write_append(snapshot: Snapshot, data: Any, limits: FileLimits) -> Append:
     Raises InvalidInputError, before a file is written, if the columns do not fit.
     """
     check_writable(snapshot.manifest)
+    homes = [snapshot.data_home]
     reader = as_reader(data, snapshot.arrow_schema)
     version = snapshot.manifest.file_version
-    return Append(tuple(_write(snapshot.place, reader, snapshot.schema, version, limits)))
+    return Append(tuple(_write(snapshot.place, homes, reader, snapshot.schema, version, limits)))
 
 
 def write_overwrite(
@@ -63,12 +62,19 @@ def write_overwrite(
     if file_version is not None:
         version = check_file_version(file_version)
     return write_anew(
-        snapshot.place, data, schema, version, limits, first_field_id(snapshot.manifest)
+        snapshot.place,
+        [snapshot.data_home],
+        data,
+        schema,
+        version,
+        limits,
+        first_field_id(snapshot.manifest),
     )
 
 
 def write_anew(
     place: Place,
+    homes: Sequence[DataHome],
     data: Any,
     schema: pa.Schema | None,
     file_version: str,
@@ -83,7 +89,7 @@ def write_anew(
     if not new.fields:
         raise InvalidInputError("a table needs at least one column, the data has none")
     check_encoding_keys(new)
-    fragments = _write(place, reader, new, file_version, limits)
+    fragments = _write(place, homes, reader, new, file_version, limits)
     return Overwrite(
         tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
     )
@@ -91,6 +97,7 @@ def write_anew(
 
 def _write(
     place: Place,
+    homes: Sequence[DataHome],
     reader: pa.RecordBatchReader,
     table: Schema,
     file_version: str,
@@ -106,9 +113,7 @@ def _write(
         reader,
         alignment.schema,
         alignment=alignment,
-        store=place.store,
-        directory=DATA_DIR,
-        storage_options=place.storage_options,
+        homes=homes,
         file_version=file_version,
         max_rows=limits.max_rows,
         max_bytes=limits.max_bytes,
@@ -132,19 +137,11 @@ def commit_written(snapshot: Snapshot, transaction: Transaction, policy: CommitP
     except CommitUnknownError:
         raise
     except LancewoodError:
-        _discard(snapshot.place.store, transaction)
+        snapshot.discard(new_data_files(_fragments(transaction)))
         raise
 
 
-def _discard(store: Store, transaction: Transaction) -> None:
-    """Remove the data files of a transaction that did not land. Best effort: cleanup finds the
-    rest by age."""
-    fragments: Iterable[Fragment] = (
-        fragment
-        for operation in transaction.operations
-        if isinstance(operation, Append | Overwrite)
-        for fragment in operation.fragments
-    )
-    keys = [data_key(file.path) for each in fragments for file in each.files]
-    with contextlib.suppress(StorageError):
-        store.delete(keys)
+def _fragments(transaction: Transaction) -> Iterator[Fragment]:
+    for operation in transaction.operations:
+        if isinstance(operation, Append | Overwrite):
+            yield from operation.fragments

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lancewood.errors import FormatError
 from lancewood.format.manifest_file import encode_manifest_file
 from lancewood.model.ids import FragmentId, Version
+from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest, peek_fragment_id
 from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.proto import table_pb2
@@ -50,6 +51,13 @@ def splice(source: Manifest, patch: ManifestPatch, stamp: Stamp) -> tuple[Manife
     _change_fragments(message, source, patch)
     _change_head(message, patch.head)
     message.reader_feature_flags, message.writer_feature_flags = patch.flags
+    return seal(message, _index_section(source, patch.head), stamp)
+
+
+def seal(
+    message: table_pb2.Manifest, index_section: bytes | None, stamp: Stamp
+) -> tuple[Manifest, bytes]:
+    """A new version of which all but the stamp is known, and the bytes of its file."""
     message.version = stamp.version
     message.timestamp.seconds, message.timestamp.nanos = divmod(stamp.timestamp_ns, 1_000_000_000)
     message.transaction_file = stamp.transaction_file
@@ -58,7 +66,6 @@ def splice(source: Manifest, patch: ManifestPatch, stamp: Stamp) -> tuple[Manife
     message.writer_version.version = stamp.library_version
     message.ClearField("tag")
     message.ClearField("version_aux_data")
-    index_section = _index_section(source, patch.head)
     inline = stamp.transaction if len(stamp.transaction) <= INLINE_TRANSACTION_LIMIT else None
     data = encode_manifest_file(message, index_section=index_section, transaction_section=inline)
     manifest = Manifest(
@@ -137,8 +144,13 @@ def _change_head(message: table_pb2.Manifest, changes: HeadChanges) -> None:
 def _index_section(source: Manifest, changes: HeadChanges) -> bytes | None:
     if changes.indices is None:
         return source.index_section
-    if not changes.indices:
+    return encode_indices(changes.indices)
+
+
+def encode_indices(indices: tuple[Index, ...]) -> bytes | None:
+    """The bytes of an index section; None where there are no indices."""
+    if not indices:
         return None
     section = table_pb2.IndexSection()
-    section.indices.extend(each.message for each in changes.indices)
+    section.indices.extend(each.message for each in indices)
     return section.SerializeToString()

@@ -7,7 +7,6 @@ removed; where there is doubt they stay.
 
 from __future__ import annotations
 
-import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -15,16 +14,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.homes import NewFile
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
     CommitUnknownError,
     LancewoodError,
     RetryableConflictError,
-    StorageError,
 )
 from lancewood.model.operations import Operation, operation_name
 from lancewood.model.transaction import Transaction
-from lancewood.store.base import Store
 
 R = TypeVar("R")
 
@@ -36,8 +34,8 @@ class Change(Generic[R]):
     operation: Operation | None
     """None: there is nothing to do, and no new version."""
     result: R
-    files: tuple[str, ...] = ()
-    """Keys below the table's own root that were written for it."""
+    files: tuple[NewFile, ...] = ()
+    """What was written for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +91,10 @@ def execute(
         except CommitUnknownError:
             raise
         except RetryableConflictError as conflict:
-            discard(snapshot.place.store, change.files)
+            snapshot.discard(change.files)
             last = conflict
         except LancewoodError:
-            discard(snapshot.place.store, change.files)
+            snapshot.discard(change.files)
             raise
     if limit == 1:
         raise last
@@ -107,9 +105,3 @@ def execute(
         f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},
     ) from last
-
-
-def discard(store: Store, keys: tuple[str, ...]) -> None:
-    """Remove files that nothing refers to. Best effort: cleanup finds the rest by age."""
-    with contextlib.suppress(StorageError):
-        store.delete(keys)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from lancewood.jobs.execute import discard
+from lancewood.engine.homes import NewFile
+from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.runner import Runner
-from lancewood.store.base import Store
 
 
 class Written(Protocol):
     """What a task that writes files has to tell."""
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The keys of what it wrote, below the table's own root."""
+    def files(self) -> tuple[NewFile, ...]:
+        """What it wrote."""
 
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ W = TypeVar("W", bound=Written)
 
 
 def gather(
-    runner: Runner, work: Callable[[T], W], tasks: Sequence[T], *, what: str, store: Store
+    runner: Runner, work: Callable[[T], W], tasks: Sequence[T], *, what: str, snapshot: Snapshot
 ) -> list[W]:
     """The results of all tasks, in their order.
 
@@ -35,11 +35,11 @@ def gather(
         for each in runner.run(work, tasks, what=what, leftover=done.append):
             done.append(each)
     except BaseException:
-        discard(store, tuple(_files(done)))
+        snapshot.discard(_files(done))
         raise
     return done
 
 
-def _files(results: Sequence[Written]) -> Iterator[str]:
+def _files(results: Sequence[Written]) -> Iterator[NewFile]:
     for each in results:
         yield from each.files

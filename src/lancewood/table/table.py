@@ -2,7 +2,8 @@
 
 Immutable: a write returns the handle on the new version. Each verb is a few lines into the engine
 or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a file:
-``rows``, ``merging``, ``columns``, ``compacting``, ``changing``, ``upkeep``.
+``rows``, ``merging``, ``columns``, ``compacting``, ``changing``, ``upkeep``, ``naming``, ``bases``,
+``cloning``, ``moving``.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Operation, Restore, UpdateConfig
 from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.table.bases import BaseVerbs
 from lancewood.table.changing import ChangeVerbs
+from lancewood.table.cloning import CloneVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.compacting import CompactVerbs
 from lancewood.table.merging import MergeVerbs
+from lancewood.table.moving import MoveVerbs
+from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import RowVerbs
 from lancewood.table.scan import Scan
 from lancewood.table.upkeep import UpkeepVerbs
@@ -50,7 +55,18 @@ class BasePath(NamedTuple):
     is_dataset_root: bool
 
 
-class Table(RowVerbs, MergeVerbs, ColumnVerbs, CompactVerbs, ChangeVerbs, UpkeepVerbs):
+class Table(
+    RowVerbs,
+    MergeVerbs,
+    ColumnVerbs,
+    CompactVerbs,
+    ChangeVerbs,
+    UpkeepVerbs,
+    NamingVerbs,
+    BaseVerbs,
+    CloneVerbs,
+    MoveVerbs,
+):
     """One version of a Lance table. Made by ``lancewood.open`` and ``lancewood.create``."""
 
     # Facts

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.data.codec import FileReader
+from lancewood.data.home import DataHome
 from lancewood.data.open_files import OPEN_FILES, OpenFiles
 from lancewood.data.plan import plan_columns
 from lancewood.data.reader import FragmentReader
@@ -41,7 +42,9 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        (self.fragment,) = write_fragments(TABLE.to_reader(), SCHEMA, store=DiskStore(root))
+        (self.fragment,) = write_fragments(
+            TABLE.to_reader(), SCHEMA, homes=[DataHome(DiskStore(root))]
+        )
         (self.file,) = self.fragment.files
         self.path = root / "data" / self.file.path
 
@@ -148,7 +151,7 @@ def test_dead_ids_are_passed_over(place: Place, dead: int) -> None:
 def test_the_newest_file_wins(place: Place) -> None:
     changed = pa.table({"n": pa.array(range(1000, 2000))})
     (newer,) = write_fragments(
-        changed.to_reader(), Schema(SCHEMA.fields[:1]), store=DiskStore(place.root)
+        changed.to_reader(), Schema(SCHEMA.fields[:1]), homes=[DataHome(DiskStore(place.root))]
     )
     both = place.fragment.with_files([place.file, *newer.files])
     found = pa.Table.from_batches(place.reader(fragment=both).batches(batch_rows=64))
@@ -158,7 +161,9 @@ def test_the_newest_file_wins(place: Place) -> None:
 
 def test_files_of_different_lengths_are_refused(place: Place) -> None:
     (other,) = write_fragments(
-        pa.table({"n": [1, 2]}).to_reader(), Schema(SCHEMA.fields[:1]), store=DiskStore(place.root)
+        pa.table({"n": [1, 2]}).to_reader(),
+        Schema(SCHEMA.fields[:1]),
+        homes=[DataHome(DiskStore(place.root))],
     )
     both = place.fragment.with_files([place.file, *other.files])
     with pytest.raises(FormatError, match="has 2 rows, fragment 0 has 1000"):
@@ -316,7 +321,7 @@ def test_batches_of_wide_rows_are_short(tmp_path: Path) -> None:
     values = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4000 * width, np.float32)), width)
     table = pa.table({"v": values})
     schema = schema_from_arrow(table.schema)
-    (fragment,) = write_fragments(table.to_reader(), schema, store=DiskStore(tmp_path))
+    (fragment,) = write_fragments(table.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))])
     reader = FragmentReader(
         fragment, schema, lambda file: (str(tmp_path / "data" / file.path), None)
     )

@@ -15,8 +15,10 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.family import manifest_names
 from lancewood.engine.place import Place
 from lancewood.engine.publish import Detached
+from lancewood.engine.refs import Refs
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
@@ -24,7 +26,6 @@ from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, encode_branch, encode_
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
-from lancewood.jobs.upkeep.family import Refs, manifest_names
 from lancewood.jobs.upkeep.reachable import ReadingTask, names_in, owner_of, read_manifests
 from lancewood.jobs.upkeep.retention import Retention, sort_versions
 from lancewood.model.ids import Version

@@ -301,5 +301,5 @@ def test_results_of_tasks_tell_their_files(table: lw.Table) -> None:
     assert isinstance(done, DeletedRows)
     assert done.removed == (0,)
     assert [each.id for each in done.updated] == [1]
-    (key,) = done.files
-    assert store_of(table).head(key).size > 0
+    (file,) = done.files
+    assert store_of(table).head(file.key).size > 0

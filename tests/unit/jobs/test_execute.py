@@ -9,6 +9,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.homes import NewFile
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
@@ -16,7 +17,7 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.jobs.execute import Change, Persistence, Terms, discard, execute
+from lancewood.jobs.execute import Change, Persistence, Terms, execute
 from lancewood.model.operations import MapUpdate, UpdateConfig
 
 _names = iter(range(10**6))
@@ -46,7 +47,7 @@ class Job:
         if self.others:
             self.others.pop().latest().set_config({"key": f"theirs {len(self.versions)}"})
         operation = UpdateConfig(config=MapUpdate({"key": "mine"}))
-        return Change(operation, f"execution {len(self.versions)}", (SPARE,))
+        return Change(operation, f"execution {len(self.versions)}", (NewFile(SPARE),))
 
 
 def retryable(
@@ -191,7 +192,7 @@ def test_a_store_that_fails_to_discard_does_not_hide_the_reason(
         raise StorageError("not now")
 
     monkeypatch.setattr(type(store), "delete", lambda self, keys: fail(keys))
-    discard(store, (SPARE,))
+    snapshot_of(table).discard([NewFile(SPARE)])
     retryable(monkeypatch, 99, RetryableConflictError)
     terms, _ = patient(executions=2)
     with pytest.raises(RetryableConflictError):

@@ -14,6 +14,7 @@ from pyroaring import BitMap
 import lancewood as lw
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.fragments import open_fragment
+from lancewood.engine.homes import NewFile, new_data_files
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
@@ -22,7 +23,6 @@ from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.rows.moving import (
     MovingRows,
     check_movable,
-    data_keys,
     read_moving,
     write_moved,
 )
@@ -135,7 +135,8 @@ def test_lineage_is_cut_where_the_files_are(
     encoded = fragments[1].message.inline_row_ids
     assert list(RowIdSequence.decode(encoded)) == [11, 12]
     assert fragments[2].lineage("row_ids") is None
-    assert data_keys(fragments) == tuple(f"data/{each.files[0].path}" for each in fragments)
+    expected = tuple(NewFile(f"data/{each.files[0].path}") for each in fragments)
+    assert new_data_files(fragments) == expected
 
 
 def test_columns_may_come_in_another_order(table: lw.Table) -> None:

@@ -23,6 +23,7 @@ from lancewood.data.plan import listed_columns
 from lancewood.data.streams import in_step
 from lancewood.engine.column_file import write_column_file
 from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.homes import NewFile, new_data_file
 from lancewood.engine.new_columns import NewColumns, nulls_of
 from lancewood.engine.physical_rows import spread
 from lancewood.engine.projection import project
@@ -31,8 +32,7 @@ from lancewood.engine.row_shape import RowShape
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import CommitUnknownError, LancewoodError
-from lancewood.format.layout import data_key
-from lancewood.jobs.execute import Change, Terms, discard, execute
+from lancewood.jobs.execute import Change, Terms, execute
 from lancewood.jobs.gathering import gather
 from lancewood.jobs.packing import pack_fragments
 from lancewood.jobs.runner import Runner
@@ -95,8 +95,8 @@ class WrittenColumns:
     made: tuple[DataFile, ...]
 
     @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(map(_key, self.made))
+    def files(self) -> tuple[NewFile, ...]:
+        return tuple(map(new_data_file, self.made))
 
 
 def write_columns(writer: ColumnWriter, fragments: Sequence[Fragment]) -> WrittenColumns:
@@ -107,7 +107,7 @@ def write_columns(writer: ColumnWriter, fragments: Sequence[Fragment]) -> Writte
         for fragment, batches in zip(fragments, values, strict=True):
             made.append(writer.write(fragment, batches))
     except BaseException:
-        discard(writer.snapshot.place.store, tuple(map(_key, made)))
+        writer.snapshot.discard(map(new_data_file, made))
         raise
     return WrittenColumns(tuple(made))
 
@@ -133,7 +133,7 @@ class ColumnFiles:
     """The files that one job has written, over all of its executions."""
 
     def __init__(self, snapshot: Snapshot, runner: Runner, what: str) -> None:
-        self._store = snapshot.place.store
+        self._snapshot = snapshot
         self._runner = runner
         self._what = what
         self._kept: dict[FragmentId, _Kept] = {}
@@ -194,7 +194,7 @@ class ColumnFiles:
         """Write what is missing; ``here``: in this thread, because the values cannot travel."""
         missing = [each for each in fragments if each.id not in self._kept]
         if missing:
-            PutIfAbsent().check_trust(self._store)
+            PutIfAbsent().check_trust(self._snapshot.place.store)
         if here:
             done = [write_columns(writer, missing)]
         else:
@@ -203,7 +203,7 @@ class ColumnFiles:
                 partial(write_columns, writer.bare()),
                 list(pack_fragments(missing, self._runner.slots)),
                 what=self._what,
-                store=self._store,
+                snapshot=self._snapshot,
             )
         made = chain.from_iterable(each.made for each in done)
         for fragment, file in zip(missing, made, strict=True):
@@ -217,7 +217,9 @@ class ColumnFiles:
         """The file of a fragment, listed under the ids that its columns have by now."""
         file = self._kept[fragment.id].file
         ids = [each.id for each in listed_columns(written, file.version)]
-        return DataFile.make(file.path, ids, file.column_indices, file.version, file.size or 0)
+        return DataFile.make(
+            file.path, ids, file.column_indices, file.version, file.size or 0, file.base_id
+        )
 
     def discard(self) -> None:
         """Remove everything that was written; nothing refers to it."""
@@ -226,7 +228,7 @@ class ColumnFiles:
     def _drop(self, ids: Sequence[FragmentId]) -> None:
         gone = [self._kept.pop(each) for each in ids]
         if gone:
-            discard(self._store, tuple(_key(each.file) for each in gone))
+            self._snapshot.discard(new_data_file(each.file) for each in gone)
 
 
 def read_fields(schema: Schema) -> frozenset[FieldId]:
@@ -251,7 +253,3 @@ def _aligned(batches: Batches, flat: Schema) -> Batches:
         if known is None or not known[0].equals(batch.schema):
             known = batch.schema, align_schema(flat, batch.schema, complete=True)
         yield known[1].cast(batch)
-
-
-def _key(file: DataFile) -> str:
-    return data_key(file.path)

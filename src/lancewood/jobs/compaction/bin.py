@@ -16,14 +16,13 @@ from lancewood.data.wanted import WantedColumns, has_dictionary
 from lancewood.data.writer import write_fragments
 from lancewood.engine.fanout import WORKERS, in_order
 from lancewood.engine.fragments import open_fragment
+from lancewood.engine.homes import NewFile, new_data_files
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import DATA_DIR
 from lancewood.jobs.compaction.plan import CompactionGoal
 from lancewood.jobs.rows.blob_values import with_blob_values
-from lancewood.jobs.rows.moving import data_keys
 from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
 
@@ -38,9 +37,9 @@ class RewrittenBin:
     new_fragments: tuple[Fragment, ...]
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The keys of what was written."""
-        return data_keys(self.new_fragments)
+    def files(self) -> tuple[NewFile, ...]:
+        """What was written."""
+        return new_data_files(self.new_fragments)
 
 
 def rewrite_bin(
@@ -55,9 +54,7 @@ def rewrite_bin(
     written = write_fragments(
         pa.RecordBatchReader.from_batches(arrow, _joined(_rows(snapshot, facts), arrow)),
         snapshot.schema,
-        store=snapshot.place.store,
-        directory=DATA_DIR,
-        storage_options=snapshot.place.storage_options,
+        homes=[snapshot.data_home],
         file_version=snapshot.manifest.file_version,
         max_rows=goal.target_rows,
         max_bytes=goal.max_bytes,

@@ -14,6 +14,7 @@ from functools import partial
 from pyroaring import BitMap
 
 from lancewood.data.writer import check_columns
+from lancewood.engine.homes import new_data_files
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
     CommitUnknownError,
@@ -24,9 +25,8 @@ from lancewood.errors import (
 from lancewood.jobs.compaction.bin import RewrittenBin, rewrite_bin
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
 from lancewood.jobs.counts import CompactionCounts
-from lancewood.jobs.execute import Terms, discard
+from lancewood.jobs.execute import Terms
 from lancewood.jobs.gathering import gather
-from lancewood.jobs.rows.moving import data_keys
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -35,7 +35,6 @@ from lancewood.model.operations import ReserveFragments, Rewrite, RewriteGroup
 from lancewood.model.transaction import Transaction
 from lancewood.rules.features import check_writable
 from lancewood.rules.indices import check_no_fragment_reuse
-from lancewood.store.base import Store
 
 
 def check_compactable(snapshot: Snapshot) -> None:
@@ -103,7 +102,7 @@ class Compaction:
             self.terms.policy.publisher.check_trust(snapshot.place.store)
         work = partial(rewrite_bin, snapshot.bare(), self.goal)
         done: Sequence[RewrittenBin] = gather(
-            self.runner, work, bins, what="compacting", store=snapshot.place.store
+            self.runner, work, bins, what="compacting", snapshot=snapshot
         )
         return [RewriteGroup(old, new.new_fragments) for old, new in zip(bins, done, strict=True)]
 
@@ -114,11 +113,10 @@ class Compaction:
     def _landed(
         self, snapshot: Snapshot, groups: list[RewriteGroup]
     ) -> tuple[Snapshot, CompactionCounts]:
-        store = snapshot.place.store
         try:
             base, groups = self._numbered(snapshot, groups)
         except BaseException:
-            _discard(store, groups)  # only a commit that was not tried yet would name the files
+            _discard(snapshot, groups)  # only a commit that was not tried yet would name the files
             raise
         for attempt in range(self.terms.persistence.executions):
             transaction = Transaction.new(
@@ -131,7 +129,7 @@ class Compaction:
             except RetryableConflictError as conflict:
                 last = conflict
             except LancewoodError:
-                _discard(store, groups)
+                _discard(snapshot, groups)
                 raise
             try:
                 newest = load_snapshot(snapshot.place)
@@ -140,11 +138,11 @@ class Compaction:
                     break
                 self.terms.persistence.pause(attempt)
             except BaseException:
-                _discard(store, groups)
+                _discard(snapshot, groups)
                 raise
-            _discard(store, lost)
+            _discard(snapshot, lost)
             base, groups = newest, kept
-        _discard(store, groups)
+        _discard(snapshot, groups)
         raise last
 
     def _numbered(
@@ -194,8 +192,8 @@ def _is_unchanged(newest: Manifest, coverage: Sequence[BitMap], group: RewriteGr
     return all(ids.issubset(each) or ids.isdisjoint(each) for each in coverage)
 
 
-def _discard(store: Store, groups: Iterable[RewriteGroup]) -> None:
-    discard(store, tuple(key for each in groups for key in data_keys(each.new_fragments)))
+def _discard(snapshot: Snapshot, groups: Iterable[RewriteGroup]) -> None:
+    snapshot.discard(new_data_files(new for each in groups for new in each.new_fragments))
 
 
 def _counted(groups: Sequence[RewriteGroup]) -> CompactionCounts:

@@ -17,10 +17,9 @@ from lancewood.data.arrays import Part, assemble
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.column_file import laid_over, write_column_file
 from lancewood.engine.fragments import open_fragment
+from lancewood.engine.homes import NewFile, new_data_file
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import data_key
-from lancewood.jobs.execute import discard
 from lancewood.jobs.merging.rows import RowTask
 from lancewood.jobs.merging.source import FittedSource, NewValues
 from lancewood.jobs.rows.updating import Updated
@@ -43,7 +42,7 @@ def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
     """The task: new files for some fragments."""
     part = job.source.changed
     updated: list[Fragment] = []
-    files: list[str] = []
+    files: list[NewFile] = []
     changed: dict[FragmentId, BitMap] = {}
     rows = 0
     try:
@@ -51,13 +50,13 @@ def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
             offsets = found.bitmap
             new_values = job.source.values_at(found.positions, part.names)
             updated.append(write_columns(job.snapshot, fragment, offsets, new_values, part))
-            files.append(data_key(updated[-1].files[-1].path))
+            files.append(new_data_file(updated[-1].files[-1]))
             if len(offsets) < fragment.physical_rows - fragment.num_deleted_rows:
                 offsets.run_optimize()
                 changed[fragment.id] = offsets
             rows += len(offsets)
     except BaseException:
-        discard(job.snapshot.place.store, tuple(files))
+        job.snapshot.discard(files)
         raise
     return Updated(rows, tuple(updated), tuple(files), offsets=changed)
 

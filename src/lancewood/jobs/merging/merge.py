@@ -113,7 +113,7 @@ class MergeRows:
         else:
             work = partial(change_rows, RowChanges(bare, source, self._choices.matched))
         tasks = plan_row_tasks(snapshot, plan.matches, plan.inserted, self._runner.slots)
-        return gather(self._runner, work, tasks, what="writing rows", store=snapshot.place.store)
+        return gather(self._runner, work, tasks, what="writing rows", snapshot=snapshot)
 
 
 @dataclass(frozen=True, slots=True)

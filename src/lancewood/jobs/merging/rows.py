@@ -15,14 +15,13 @@ from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.deletions import mark_deleted
+from lancewood.engine.homes import new_data_files, new_deletion_files
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.execute import discard
 from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.search import Matches
 from lancewood.jobs.merging.source import FittedSource, Matched, NewValues
 from lancewood.jobs.packing import MOST_FRAGMENTS
-from lancewood.jobs.rows.delete import deletion_keys
-from lancewood.jobs.rows.moving import MovingRows, data_keys, read_moving, write_moved
+from lancewood.jobs.rows.moving import MovingRows, read_moving, write_moved
 from lancewood.jobs.rows.updating import Updated
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
@@ -73,12 +72,12 @@ def write_rows(
             else:
                 updated.append(image)
     except BaseException:
-        discard(snapshot.place.store, (*data_keys(new), *deletion_keys(updated)))
+        snapshot.discard((*new_data_files(new), *new_deletion_files(updated)))
         raise
     return Updated(
         rows=sum(len(each.moved) for each in touched),
         updated=tuple(updated),
-        files=(*data_keys(new), *deletion_keys(updated)),
+        files=(*new_data_files(new), *new_deletion_files(updated)),
         removed=tuple(removed),
         new=new,
     )

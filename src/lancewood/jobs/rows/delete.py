@@ -5,21 +5,21 @@ Reads the columns of the condition and nothing else, in fragments that can match
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from lancewood.engine.deletions import mark_deleted
 from lancewood.engine.fanout import in_order
+from lancewood.engine.homes import NewFile, new_deletion_files
 from lancewood.engine.projection import Parameters
 from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.scan import ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.vectors import deletion_key
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import Change, discard
+from lancewood.jobs.execute import Change
 from lancewood.jobs.gathering import gather
 from lancewood.jobs.packing import AT_ONCE, pack_fragments
 from lancewood.jobs.rows.matching import Matching
@@ -63,7 +63,7 @@ class DeleteRows:
             partial(delete_in, matching.bare()),
             tasks,
             what="deleting rows",
-            store=snapshot.place.store,
+            snapshot=snapshot,
         )
         operation = Delete(
             tuple(each for part in done for each in part.updated),
@@ -73,7 +73,7 @@ class DeleteRows:
         return Change(
             operation if operation.updated_fragments or operation.deleted_fragment_ids else None,
             RowCounts(deleted=sum(each.rows for each in done)),
-            tuple(key for each in done for key in each.files),
+            tuple(file for each in done for file in each.files),
         )
 
     def _everything(self, snapshot: Snapshot) -> Change[RowCounts]:
@@ -92,8 +92,8 @@ class DeletedRows:
     rows: int
 
     @property
-    def files(self) -> tuple[str, ...]:
-        return deletion_keys(self.updated)
+    def files(self) -> tuple[NewFile, ...]:
+        return new_deletion_files(self.updated)
 
 
 def delete_in(matching: Matching, fragments: Sequence[Fragment]) -> DeletedRows:
@@ -103,7 +103,7 @@ def delete_in(matching: Matching, fragments: Sequence[Fragment]) -> DeletedRows:
     try:
         done = list(in_order(work, workers=AT_ONCE))
     except BaseException:
-        discard(matching.snapshot.place.store, deletion_keys(updated))
+        matching.snapshot.discard(new_deletion_files(updated))
         raise
     return DeletedRows(
         tuple(each.image for each in done if each.image is not None),
@@ -128,12 +128,3 @@ def _delete_in_one(
         if image is not None:
             updated.append(image)
         yield _Done(fragment.id, image, len(offsets))
-
-
-def deletion_keys(fragments: Iterable[Fragment]) -> tuple[str, ...]:
-    """Where the deletion files of fragments lie below the table's own root."""
-    return tuple(
-        deletion_key(each.id, each.deletion_file)
-        for each in fragments
-        if each.deletion_file is not None
-    )

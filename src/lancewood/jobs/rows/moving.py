@@ -26,7 +26,6 @@ from lancewood.engine.picking import pick_rows
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import DATA_DIR, data_key
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import Fragment
@@ -110,19 +109,12 @@ def write_moved(
     written = write_fragments(
         pa.RecordBatchReader.from_batches(arrow, (_as_table(each, arrow) for each in batches)),
         snapshot.schema,
-        store=snapshot.place.store,
-        directory=DATA_DIR,
-        storage_options=snapshot.place.storage_options,
+        homes=[snapshot.data_home],
         file_version=snapshot.manifest.file_version,
         max_rows=limits.max_rows,
         max_bytes=limits.max_bytes,
     )
     return tuple(lineage.handed_out(written))
-
-
-def data_keys(fragments: Iterable[Fragment]) -> tuple[str, ...]:
-    """Where the data files of new fragments lie below the table's root."""
-    return tuple(data_key(file.path) for each in fragments for file in each.files)
 
 
 class _Lineage:

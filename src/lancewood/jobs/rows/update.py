@@ -97,7 +97,7 @@ class UpdateRows:
             partial(rewrite_columns if by_columns else move_rows, job),
             tasks,
             what="updating rows",
-            store=snapshot.place.store,
+            snapshot=snapshot,
         )
         changed = job.assignments.field_ids
         operation = Update(

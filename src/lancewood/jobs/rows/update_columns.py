@@ -15,13 +15,12 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.column_file import laid_over, write_column_file
 from lancewood.engine.fanout import in_order
 from lancewood.engine.fragments import open_fragment
+from lancewood.engine.homes import NewFile, new_data_file
 from lancewood.engine.projection import cut_schema
 from lancewood.engine.row_shape import batch_of
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_schema
-from lancewood.format.layout import data_key
-from lancewood.jobs.execute import discard
 from lancewood.jobs.packing import AT_ONCE
 from lancewood.jobs.rows.updating import Portion, Updated, Updating
 from lancewood.model.bitmap import numbers_in
@@ -31,12 +30,12 @@ from lancewood.model.schema import Field, Schema
 
 def rewrite_columns(job: Updating, portion: Portion) -> Updated:
     """The task: new files for the fragments in which a row matches."""
-    files: list[str] = []
+    files: list[NewFile] = []
     work = (partial(_rewrite_one, job, portion, each, files) for each in portion.fragments)
     try:
         done = list(in_order(work, workers=AT_ONCE))
     except BaseException:
-        discard(job.snapshot.place.store, tuple(files))
+        job.snapshot.discard(files)
         raise
     return Updated(
         rows=sum(len(offsets) for _, offsets in done),
@@ -51,14 +50,14 @@ def rewrite_columns(job: Updating, portion: Portion) -> Updated:
 
 
 def _rewrite_one(
-    job: Updating, portion: Portion, fragment: Fragment, files: list[str]
+    job: Updating, portion: Portion, fragment: Fragment, files: list[NewFile]
 ) -> Iterator[tuple[Fragment, BitMap]]:
     """One fragment with its new file, if a row matches; notes what was written at once."""
     offsets = portion.offsets(job, fragment)
     if offsets:
         batches = _new_batches(job, fragment, offsets, job.rewritten)
         file = write_column_file(job.snapshot, fragment, batches, job.rewritten)
-        files.append(data_key(file.path))
+        files.append(new_data_file(file))
         offsets.run_optimize()
         yield fragment.with_columns(file, job.assignments.field_ids), offsets
 

@@ -13,12 +13,11 @@ from pyroaring import BitMap
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.deletions import mark_deleted
 from lancewood.engine.fanout import in_order
+from lancewood.engine.homes import new_data_files, new_deletion_files
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.execute import discard
 from lancewood.jobs.packing import AT_ONCE
-from lancewood.jobs.rows.delete import deletion_keys
-from lancewood.jobs.rows.moving import MovingRows, data_keys, read_moving, whole_rows, write_moved
+from lancewood.jobs.rows.moving import MovingRows, read_moving, whole_rows, write_moved
 from lancewood.jobs.rows.updating import Portion, Updated, Updating
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
@@ -40,13 +39,13 @@ def move_rows(job: Updating, portion: Portion) -> Updated:
     try:
         done = list(in_order(work, workers=AT_ONCE))
     except BaseException:
-        discard(snapshot.place.store, (*data_keys(new), *deletion_keys(images)))
+        snapshot.discard((*new_data_files(new), *new_deletion_files(images)))
         raise
     updated = tuple(each for each in done if each is not None)
     return Updated(
         rows=sum(len(offsets) for _, offsets in touched),
         updated=updated,
-        files=(*data_keys(new), *deletion_keys(updated)),
+        files=(*new_data_files(new), *new_deletion_files(updated)),
         removed=tuple(
             each.id for (each, _), image in zip(touched, done, strict=True) if image is None
         ),

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from pyroaring import BitMap
 
+from lancewood.engine.homes import NewFile
 from lancewood.engine.projection import cut_schema
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.rows.assignments import Assignments
@@ -66,7 +67,7 @@ class Updated:
 
     rows: int
     updated: tuple[Fragment, ...]
-    files: tuple[str, ...]
+    files: tuple[NewFile, ...]
     """The keys of what was written, below the table's own root."""
     removed: tuple[FragmentId, ...] = ()
     new: tuple[Fragment, ...] = ()

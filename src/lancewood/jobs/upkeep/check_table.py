@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from lancewood.engine.family import Family, find_family, manifest_names
 from lancewood.engine.place import Place
+from lancewood.engine.refs import read_refs
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.transactions import load_transaction
 from lancewood.engine.versions import list_versions, load_manifest
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, manifest_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
-from lancewood.jobs.upkeep.family import Family, find_family, manifest_names, read_refs
 from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of
 from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
 from lancewood.model.manifest import Manifest

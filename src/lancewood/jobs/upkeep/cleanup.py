@@ -26,6 +26,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
 
+from lancewood.engine.family import Family, find_family, manifest_names
+from lancewood.engine.refs import Refs, load_refs
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import (
@@ -39,7 +41,6 @@ from lancewood.format.layout import (
 )
 from lancewood.jobs.packing import TASKS_PER_SLOT
 from lancewood.jobs.runner import Runner
-from lancewood.jobs.upkeep.family import Family, Refs, find_family, load_refs, manifest_names
 from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifests
 from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions
 from lancewood.model.ids import Version

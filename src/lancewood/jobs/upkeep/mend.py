@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.homes import new_deletion_files
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.vectors import write_deletions
 from lancewood.engine.versions import list_versions
 from lancewood.errors import LancewoodError, StorageError
 from lancewood.format.layout import DATA_DIR, DELETIONS_DIR
 from lancewood.jobs.execute import Change, Terms, execute
-from lancewood.jobs.rows.delete import deletion_keys
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import read_deleted
 from lancewood.jobs.upkeep.check_table import check_index
@@ -114,7 +114,7 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> Step:
                 updated.append(made)
         if not updated and not removed:
             return Change(None, None)
-        return Change(Delete(tuple(updated), tuple(removed)), None, deletion_keys(updated))
+        return Change(Delete(tuple(updated), tuple(removed)), None, new_deletion_files(updated))
 
     def do() -> None:
         execute(load_snapshot(snapshot.place), prepare, _terms("count deleted rows"))

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from lancewood.engine.family import manifest_names
 from lancewood.engine.migrate import migrate_names
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -28,7 +29,6 @@ from lancewood.format.layout import (
 )
 from lancewood.format.manifest_file import MAGIC, decode_manifest_file
 from lancewood.jobs.runner import LocalRunner, Runner
-from lancewood.jobs.upkeep.family import manifest_names
 from lancewood.jobs.upkeep.mend import mend_version
 from lancewood.jobs.upkeep.problems import Kind, Problem
 from lancewood.jobs.upkeep.proposals import Proposal, RepairReport, Step
