@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,11 +58,10 @@ class CsvSource:
     def __init__(self, path: str, name: str, options: CsvOptions) -> None:
         self.name, self._path, self._options = name, path, options
         self._delimiter = options.delimiter or ("\t" if is_tab_separated(path) else ",")
-        self._spool: IO[bytes] | None = None
+        self._spool: _Spool | None = None
         if path == STDIN:
-            self._spool = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the source
+            self._spool = _Spool(stdin_bytes())
             weakref.finalize(self, self._spool.close)
-            shutil.copyfileobj(stdin_bytes(), self._spool, 1 << 20)
         # Where there is one column, an empty line is a row with a null.
         self._skip_empty = True
         self.schema = self._guess()
@@ -122,8 +122,7 @@ class CsvSource:
             with bytes_of(self._path) as stream:
                 yield stream
         else:
-            self._spool.seek(0)
-            yield _Ended(self._spool, b"")  # which Arrow may close
+            yield self._spool.stream()
 
     def _open(self, stream: Any, types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as csv
@@ -177,6 +176,44 @@ class CsvSource:
                     raise inexact(self.name, name, each)
             batch = batch.set_column(at, name, pc.cast(texts, pa.float64()))
         return batch
+
+
+class _Spool:
+    """Bytes in a temporary file without a name, for streams that each begin at the first one.
+
+    Arrow reads ahead in a thread of its own, and goes on for a while after its reader is closed: a
+    stream must not move the place of the next.
+    """
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as its owner
+        self._lock = threading.Lock()
+        shutil.copyfileobj(source, self._file, 1 << 20)
+        self.close = self._file.close
+
+    def stream(self) -> _SpoolStream:
+        return _SpoolStream(self)
+
+    def read(self, start: int, size: int) -> bytes:
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
+
+
+class _SpoolStream(io.RawIOBase):
+    """All bytes of a spool, from the first one on."""
+
+    def __init__(self, spool: _Spool) -> None:
+        super().__init__()
+        self._spool, self._at = spool, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._spool.read(self._at, size)
+        self._at += len(data)
+        return data
 
 
 class _Ended(io.RawIOBase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 from collections.abc import Callable
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lancewood as lw
+from lancewood.cli.csv_source import CsvOptions, CsvSource
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "ü, x"], "score": [0.5, 1.5, None]})
@@ -193,6 +195,21 @@ def test_long_input_from_stdin_is_read_in_blocks(
     data = (tmp_path / "x").read_bytes()
     lw_ok("table", "import", tmp_path / "t.lance", "-", "--format", format, input=data)
     assert read_by_pylance(tmp_path / "t.lance") == rows.to_pylist()
+
+
+def test_a_reader_of_stdin_that_is_still_busy_does_not_move_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = b"a,b\n" + b"1,2\n" * 5000
+    monkeypatch.setattr("lancewood.cli.csv_source.stdin_bytes", lambda: io.BytesIO(data))
+    source = CsvSource("-", "stdin", CsvOptions())
+    with source._bytes() as busy, source._bytes() as other:
+        parts = [(busy.read(1000), other.read(7)) for _ in range(5)]
+        assert b"".join(each for each, _ in parts) == data[:5000]
+        assert b"".join(each for _, each in parts) == data[:35]
+        assert other.read(-1) == data[35:]
+    with source._bytes() as later:
+        assert later.read(-1) == data
 
 
 def test_csv_options_say_how_the_file_is_written(lw_ok: Lw, tmp_path: Path) -> None:
