@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancewood as lw
-from lancewood.data import reader, streams
-from lancewood.engine import fanout, fragment_scan
+from lancewood.data import reader, small_fragments, streams
+from lancewood.engine import fanout, fragment_group, fragment_scan
 from lancewood.engine.row_shape import Fetching
 from lancewood.engine.scan import ScanPlan, plan_scan
 from lancewood.model.schema import SYSTEM_COLUMNS
@@ -144,6 +144,17 @@ def in_small_portions() -> Iterator[None]:
         patch.multiple(reader, _MIN_BATCH_ROWS=1, MAX_BATCH_ROWS=40, _STRETCH_BYTES=4_000),
         patch.object(streams, "_FEW_ROWS", 15),
         patch.object(fanout, "_QUICK_SECONDS", 0.0),
+        patch.object(small_fragments, "_MOST_STORED", 0),
+    ):
+        yield
+
+
+@contextmanager
+def in_small_groups() -> Iterator[None]:
+    """Let small fragments be read in several groups, and some of them alone."""
+    with (
+        patch.multiple(fragment_group, _MOST_ROWS=150, _MOST_FRAGMENTS=3),
+        patch.object(small_fragments, "_MOST_ROWS", 110),
     ):
         yield
 
@@ -173,6 +184,8 @@ def test_every_way_of_reading_gives_the_rows_that_duckdb_finds(
     with in_small_portions():
         for how in Fetching:
             assert read(plan, how) == expected, how
+    with in_small_groups():
+        assert read(plan, Fetching.AUTO) == expected
     assert plan.count() == len(expected)
 
 

@@ -7,12 +7,15 @@ believes what it is told, so callers check first.
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 import traceback
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -64,6 +67,47 @@ def file_facts(
         raise type(cause)(f"data file {location}: {cause}", **cause.facts, file=location) from cause
 
 
+class _Sessions:
+    """The codec's clients of directories, kept: a new one for each file costs more than a small
+    file does. They do not survive a fork."""
+
+    def __init__(self, most: int = 64) -> None:
+        self._most = most
+        self._kept: OrderedDict[object, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self._orphans: list[Any] = []
+
+    def at(self, directory: str, storage_options: StorageOptions) -> Any:
+        key = (directory, tuple(sorted(storage_options.items())) if storage_options else ())
+        found = self._kept.get(key)
+        if found is not None:
+            return found
+        from lance.file import LanceFileSession
+
+        made = LanceFileSession(
+            directory, storage_options=dict(storage_options) if storage_options else None
+        )
+        dropped = None
+        with self._lock:
+            self._kept[key] = made
+            if len(self._kept) > self._most:
+                dropped = self._kept.popitem(last=False)
+        del dropped
+        return made
+
+    def after_fork(self) -> None:
+        """Start anew in a forked child; what the parent had is kept alive unused."""
+        self._orphans += self._kept.values()
+        self._kept, self._lock = OrderedDict(), threading.Lock()
+
+
+_SESSIONS = _Sessions()
+_ORDINARY_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SESSIONS.after_fork)
+
+
 class FileReader:
     """One open data file, projected. Not thread safe: one user at a time."""
 
@@ -74,7 +118,7 @@ class FileReader:
     @cached_property
     def facts(self) -> FileFacts:
         """The file's own schema and counts, whatever the projection; raises FormatError."""
-        with _translated("read", self._location, FormatError):
+        with _Translated("read", self._location, FormatError):
             descriptor = self._inner.read_global_buffer(0)
             sizes = tuple(each.size_bytes for each in self._inner.file_statistics().columns)
             rows = self._inner.num_rows()
@@ -82,22 +126,33 @@ class FileReader:
 
     def read(self, start: int, stop: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of a range in batches of at most ``batch_rows``: begun now, streamed."""
-        with _translated("read", self._location, FormatError):
+        with _Translated("read", self._location, FormatError):
             result = self._inner.read_range(
                 start, stop - start, batch_size=batch_rows, batch_readahead=READAHEAD
             )
         return self._batches(result)
 
+    def read_whole(self) -> pa.RecordBatch | None:
+        """All rows in one batch, for small files; None where the codec gives several.
+
+        Does not ask for the end of the stream, which costs as much as the batch.
+        """
+        with _Translated("read", self._location, FormatError):
+            rows = self._inner.num_rows()
+            result = self._inner.read_range(0, rows, batch_size=rows, batch_readahead=1)
+            batch = next(iter(result.to_batches()), None)
+        return batch if batch is not None and batch.num_rows == rows else None
+
     def take(self, offsets: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The rows at strictly increasing offsets: begun now, streamed."""
-        with _translated("read", self._location, FormatError):
+        with _Translated("read", self._location, FormatError):
             result = self._inner.take_rows(
                 offsets, batch_size=batch_rows, batch_readahead=READAHEAD
             )
         return self._batches(result)
 
     def _batches(self, result: Any) -> Iterator[pa.RecordBatch]:
-        with _translated("read", self._location, FormatError):
+        with _Translated("read", self._location, FormatError):
             yield from result.to_batches()
 
 
@@ -110,12 +165,12 @@ class FileWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; raises InvalidInputError for rows that the codec refuses."""
-        with _translated("write", self._location, InvalidInputError):
+        with _Translated("write", self._location, InvalidInputError):
             self._inner.write_batch(batch)
 
     def close(self) -> int:
         """Finish the file under its name and return its size in bytes. Does not sync it."""
-        with _translated("write", self._location, InvalidInputError):
+        with _Translated("write", self._location, InvalidInputError):
             self._inner.close()
             return int(self._inner.size_bytes)
 
@@ -131,26 +186,24 @@ def open_reader(
 
     Raises NotFoundError, FormatError, StorageError; UnsupportedError for legacy files.
     """
-    from lance.file import LanceFileReader
+    columns = list(paths) if paths is not None else None
+    directory, _, name = location.rpartition("/")
+    with _Translated("open", location, FormatError):
+        if directory and _ORDINARY_NAME.fullmatch(name):
+            inner = _SESSIONS.at(directory, storage_options).open_reader(name, columns)
+        else:
+            from lance.file import LanceFileReader
 
-    with _translated("open", location, FormatError):
-        inner = LanceFileReader(
-            location,
-            storage_options=dict(storage_options) if storage_options else None,
-            columns=list(paths) if paths is not None else None,
-        )
+            options = dict(storage_options) if storage_options else None
+            inner = LanceFileReader(location, storage_options=options, columns=columns)
     return FileReader(inner, location)
 
 
 def read_range(location: str, storage_options: StorageOptions, start: int, length: int) -> bytes:
     """Bytes of a data file that is not on this disk; fewer where it ends before."""
-    from lance.file import LanceFileSession
-
     directory, _, name = location.rpartition("/")
-    with _translated("read", location, FormatError):
-        session = LanceFileSession(
-            directory, storage_options=dict(storage_options) if storage_options else None
-        )
+    with _Translated("read", location, FormatError):
+        session = _SESSIONS.at(directory, storage_options)
         return bytes(session.read_range(name, start, length))
 
 
@@ -159,15 +212,16 @@ def open_writer(
 ) -> FileWriter:
     """Begin a data file. A file that is already there is replaced without a word."""
     check_writable(file_version)
-    from lance.file import LanceFileWriter
+    directory, _, name = location.rpartition("/")
+    with _Translated("write", location, InvalidInputError):
+        if directory and _ORDINARY_NAME.fullmatch(name):
+            session = _SESSIONS.at(directory, storage_options)
+            inner = session.open_writer(name, schema=schema, version=file_version)
+        else:
+            from lance.file import LanceFileWriter
 
-    with _translated("write", location, InvalidInputError):
-        inner = LanceFileWriter(
-            location,
-            schema,
-            version=file_version,
-            storage_options=dict(storage_options) if storage_options else None,
-        )
+            options = dict(storage_options) if storage_options else None
+            inner = LanceFileWriter(location, schema, version=file_version, storage_options=options)
     return FileWriter(inner, location)
 
 
@@ -204,19 +258,30 @@ _STORAGE = (
 _SOURCE_PLACE = re.compile(r",? ?/\S+\.rs:\d+(:\d+)?")
 
 
-@contextmanager
-def _translated(verb: str, location: str, broken: type[LancewoodError]) -> Iterator[None]:
-    try:
-        yield
-    except (LancewoodError, MemoryError):
-        raise
-    except BaseException as cause:
+class _Translated:
+    """Turns what the codec raises into an error of ours."""
+
+    __slots__ = ("_broken", "_location", "_verb")
+
+    def __init__(self, verb: str, location: str, broken: type[LancewoodError]) -> None:
+        self._verb, self._location, self._broken = verb, location, broken
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        cause: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if cause is None or isinstance(cause, LancewoodError | MemoryError):
+            return
         # A panic of the codec is a BaseException; everything else of that kind is not ours.
         if isinstance(cause, Exception) or type(cause).__name__ == "PanicException":
             # Whoever keeps the error must not keep the codec's half-written file with it.
             traceback.clear_frames(cause.__traceback__)
-            raise _judge(verb, location, cause, broken) from cause
-        raise
+            raise _judge(self._verb, self._location, cause, self._broken) from cause
 
 
 def _judge(

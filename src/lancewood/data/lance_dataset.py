@@ -5,6 +5,7 @@ Vector and text search. Nothing in Lancewood builds on what comes back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lancewood.data.codec import StorageOptions
@@ -20,17 +21,21 @@ def open_with_pylance(
     version: Version,
     branch: str | None = None,
     storage_options: StorageOptions = None,
+    base_options: Mapping[str, Mapping[str, str]] | None = None,
 ) -> lance.LanceDataset:
     """pylance's dataset at exactly this version of this branch (None: main).
 
-    ``uri`` is the root of main. Raises NotFoundError where pylance finds no such version,
-    StorageError where it fails otherwise.
+    ``uri`` is the root of main; ``base_options`` are storage options by the path of a base path,
+    where they are others than the table's. Raises NotFoundError where pylance finds no such
+    version, StorageError where it fails otherwise.
     """
     import lance
 
     options: dict[str, Any] = {
         "storage_options": dict(storage_options) if storage_options else None
     }
+    if base_options:
+        options["base_store_params"] = {path: dict(each) for path, each in base_options.items()}
     where = f"version {version} of {uri}" + (f" on branch {branch!r}" if branch else "")
     try:
         if branch is None:

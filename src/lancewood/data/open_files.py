@@ -146,6 +146,10 @@ class OpenFiles:
         yield reader
         self.give_back(place, paths, reader)  # not after an error, nor after half a scan
 
+    def open(self, place: DataFilePlace, paths: tuple[str, ...]) -> FileReader:
+        """A new reader with this projection, for one who does not give it back."""
+        return open_reader(place.location, paths, place.storage_options)
+
     def borrow(self, place: DataFilePlace, paths: tuple[str, ...]) -> FileReader:
         """A reader with this projection; one that is never given back is just closed."""
         key: _Key = (place, paths)
@@ -155,7 +159,7 @@ class OpenFiles:
             if idle is not None and not idle:
                 del self._idle[key]
             self._count -= reader is not None
-        return reader or open_reader(place.location, paths, place.storage_options)
+        return reader or self.open(place, paths)
 
     def give_back(self, place: DataFilePlace, paths: tuple[str, ...], reader: FileReader) -> None:
         """Keep a reader that was used to the end for the next who asks."""
@@ -225,6 +229,11 @@ def _facts_without_codec(place: DataFilePlace, refusal: UnsupportedError) -> Fil
     if not any(each.is_blob_v2 for each in facts.schema.walk()):
         raise refusal
     return facts
+
+
+def is_on_disk(location: str) -> bool:
+    """Whether a path or URI is one of the local disk."""
+    return _local_path(location) is not None
 
 
 def _local_path(location: str) -> str | None:

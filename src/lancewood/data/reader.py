@@ -7,12 +7,12 @@ files, which looks after itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from lancewood.data.arrays import Part, assemble
+from lancewood.data.assembly import assembled
 from lancewood.data.codec import FileFacts, FileReader
 from lancewood.data.descriptors import open_transplanted
 from lancewood.data.open_files import (
@@ -26,12 +26,14 @@ from lancewood.data.plan import ColumnPlan, FilePlan, FileProjection
 from lancewood.data.streams import Offsets, in_step, sifted
 from lancewood.data.transplant import Transplant
 from lancewood.data.wanted import WantedColumns, layout_of
-from lancewood.errors import FormatError, InvalidInputError
+from lancewood.errors import FormatError, InvalidInputError, LancewoodError, NotFoundError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
 
 Locate = Callable[[DataFile], tuple[str, Mapping[str, str] | None]]
 """Where a data file is: a path or URI, and the storage options that open it."""
+Elsewhere = Callable[[DataFile], Iterable[tuple[str, Mapping[str, str] | None]]]
+"""Where else a data file may be that is not there."""
 
 MAX_BATCH_ROWS = 65_536
 _MIN_BATCH_ROWS = 256
@@ -49,6 +51,7 @@ class FragmentReader:
         wanted: Schema | WantedColumns,
         locate: Locate,
         *,
+        elsewhere: Elsewhere | None = None,
         open_files: OpenFiles = OPEN_FILES,
     ) -> None:
         """Plan the read; raises what ``plan_columns`` raises.
@@ -56,7 +59,7 @@ class FragmentReader:
         ``wanted`` is a part of the table's schema with the table's ids; its metadata is dropped.
         Whoever reads many fragments passes the same WantedColumns for all of them.
         """
-        self._files = _Files(fragment, locate, open_files)
+        self._files = _Files(fragment, locate, elsewhere, open_files)
         self._select(wanted)
 
     def _select(self, wanted: Schema | WantedColumns) -> None:
@@ -106,7 +109,9 @@ class FragmentReader:
             )
         if not self._plan.files:
             size = self._default_batch_rows() if batch_rows is None else max(1, batch_rows)
-            return (self._assembled([], min(size, stop - at)) for at in range(start, stop, size))
+            return (
+                assembled(self._wanted, [], min(size, stop - at)) for at in range(start, stop, size)
+            )
         if start == stop:
             return iter(())
         self.look()
@@ -168,7 +173,7 @@ class FragmentReader:
         if not self._plan.files:
             size = MAX_BATCH_ROWS if batch_rows is None else max(1, batch_rows)
             return (
-                self._assembled([], min(size, wanted.size - at))
+                assembled(self._wanted, [], min(size, wanted.size - at))
                 for at in range(0, wanted.size, size)
             )
         if within:
@@ -222,9 +227,8 @@ class FragmentReader:
             seen = 0
             for batches in in_step(streams):
                 seen += batches[0].num_rows
-                yield self._assembled(
-                    list(zip(batches, projections, strict=True)), batches[0].num_rows
-                )
+                sources = list(zip(batches, projections, strict=True))
+                yield assembled(self._wanted, sources, batches[0].num_rows)
                 if seen >= rows:
                     break  # asking the codec for the end of its stream costs as much as a batch
             if seen != rows:
@@ -236,30 +240,6 @@ class FragmentReader:
                 self._files.open_files.give_back(*each)
 
         return drained()
-
-    def _assembled(
-        self, sources: Sequence[tuple[pa.RecordBatch, FileProjection]], rows: int
-    ) -> pa.RecordBatch:
-        if len(sources) == 1 and not sources[0][1].renamed:
-            batch = sources[0][0]
-            if batch.schema.equals(self.schema):
-                return batch
-        columns = []
-        arrays = [
-            (dict(zip(batch.schema.names, batch.columns, strict=True)), projection)
-            for batch, projection in sources
-        ]
-        for field, target in zip(self._wanted.schema.fields, self.schema, strict=True):
-            parts = []
-            for held, projection in arrays:
-                array = held.get(projection.names.get(field.id, ""))
-                if array is not None and field.id in projection.names:
-                    is_renamed = field.id in projection.renamed
-                    parts.append(Part(array, projection.names, is_renamed))
-            columns.append(assemble(field, target.type, parts, rows))
-        if not columns:
-            return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _projection(self, plan: FilePlan) -> tuple[DataFilePlace, FileProjection]:
         place, facts = self._files.facts(plan, self._wanted.guess(plan))
@@ -277,11 +257,18 @@ class FragmentReader:
 class _Files:
     """The data files of one fragment: where they are, and what they said about themselves."""
 
-    def __init__(self, fragment: Fragment, locate: Locate, open_files: OpenFiles) -> None:
+    def __init__(
+        self,
+        fragment: Fragment,
+        locate: Locate,
+        elsewhere: Elsewhere | None,
+        open_files: OpenFiles,
+    ) -> None:
         self.fragment = fragment
         self.open_files = open_files
         self.layout = layout_of(fragment)
         self._locate = locate
+        self._elsewhere = elsewhere
         self._rows: int | None = fragment.physical_rows or None
         self._facts: dict[int, tuple[DataFilePlace, FileFacts]] = {}
 
@@ -292,8 +279,7 @@ class _Files:
                     f"fragment {self.fragment.id} has no data files and no row count",
                     fragment=self.fragment.id,
                 )
-            place = self._find(self.fragment.files[0])
-            self._rows = self.open_files.facts(place, None).num_rows
+            self._rows = self._open(self.fragment.files[0], None)[1].num_rows
         return self._rows
 
     def facts(self, plan: FilePlan, guess: Sequence[str]) -> tuple[DataFilePlace, FileFacts]:
@@ -301,8 +287,7 @@ class _Files:
         known = self._facts.get(plan.index)
         if known is not None:
             return known
-        place = self._find(plan.file)
-        facts = self.open_files.facts(place, guess)
+        place, facts = self._open(plan.file, guess)
         if facts.num_rows != self.rows():
             raise FormatError(
                 f"data file {place.location} has {facts.num_rows} rows, fragment "
@@ -320,6 +305,35 @@ class _Files:
         share = (plan.file.size or 0) / max(live, 1)
         return lambda index: exact[index] if index < len(exact) else share
 
-    def _find(self, file: DataFile) -> DataFilePlace:
-        location, options = self._locate(file)
-        return find_file(location, options, file.size)
+    def _open(self, file: DataFile, guess: Sequence[str] | None) -> tuple[DataFilePlace, FileFacts]:
+        try:
+            place = find_file(*self._locate(file), file.size)
+            return place, self.open_files.facts(place, guess)
+        except NotFoundError as missing:
+            if self._elsewhere is None:
+                raise
+            return self._search(file, guess, self._elsewhere(file), missing)
+
+    def _search(
+        self,
+        file: DataFile,
+        guess: Sequence[str] | None,
+        others: Iterable[tuple[str, Mapping[str, str] | None]],
+        missing: NotFoundError,
+    ) -> tuple[DataFilePlace, FileFacts]:
+        """The file where else it may be; raises NotFoundError that names every place."""
+        tried = [str(missing)]
+        try:
+            for location, options in others:
+                try:
+                    place = find_file(location, options, file.size)
+                    return place, self.open_files.facts(place, guess)
+                except NotFoundError as also:
+                    tried.append(str(also))
+        except LancewoodError as error:
+            tried.append(str(error))
+        if len(tried) == 1:
+            raise missing
+        if file.base_id is not None:
+            tried.append(f"if base path {file.base_id} lies elsewhere now, set_base says where")
+        raise NotFoundError("; ".join(tried), **missing.facts) from missing

@@ -49,12 +49,16 @@ def write_fragments(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
     alignment: Alignment | None = None,
+    plan: WritePlan | None = None,
+    is_synced: bool = True,
 ) -> list[Fragment]:
-    """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them.
+    """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them,
+    unless the caller does that for many at once.
 
     ``schema`` holds the columns to write, in file order, with the table's ids; the batches must
     hold all of them, in any order, with types that ``align_schema`` accepts (``alignment`` is what
-    it said, from a caller who has asked already). A file holds at most
+    it said, from a caller who has asked already, and ``plan`` is of this schema and version, from
+    one who writes often). A file holds at most
     ``max_bytes`` of Arrow data unless a single row is larger. Files go to the homes in turn. Each
     fragment has one file and no id. Without rows there is neither file nor fragment.
 
@@ -65,22 +69,35 @@ def write_fragments(
         raise InvalidInputError(
             f"max_rows and max_bytes must be positive, got {max_rows} and {max_bytes}"
         )
-    check_columns(schema, file_version)
+    if plan is None:
+        plan = WritePlan(schema, file_version)
     if alignment is None:
         alignment = align_schema(schema, batches.schema, complete=True)
-    check_values = ValueCheck(schema, file_version)
-    output = _Output(schema, homes, file_version)
+    output = _Output(plan, homes)
     try:
         for batch in batches:
             if not batch.schema.equals(batches.schema):
                 raise InvalidInputError("a batch has another schema than the stream it is part of")
             for piece in _pieces(alignment.cast(batch), max_bytes):
-                check_values(piece)
+                plan.check_values(piece)
                 output.write(piece, max_rows, max_bytes)
-        return output.finish()
+        return output.finish(is_synced=is_synced)
     except BaseException:
         output.discard()
         raise
+
+
+class WritePlan:
+    """What is the same for all files of one schema and version."""
+
+    def __init__(self, schema: Schema, file_version: str) -> None:
+        """Raises what ``check_columns`` raises."""
+        check_columns(schema, file_version)
+        self.file_version = file_version
+        self.version = WRITABLE_FILE_VERSIONS[file_version]
+        self.arrow: pa.Schema = to_arrow_schema(schema).remove_metadata()
+        self.ids = [each.id for each in listed_columns(schema, self.version)]
+        self.check_values = ValueCheck(schema, file_version)
 
 
 def check_columns(schema: Schema, file_version: str) -> None:
@@ -96,18 +113,10 @@ def check_columns(schema: Schema, file_version: str) -> None:
 class _Output:
     """The files of one write: one open at most, the others finished."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        homes: Sequence[DataHome],
-        file_version: str,
-    ) -> None:
-        self._arrow = to_arrow_schema(schema).remove_metadata()
-        self._version = WRITABLE_FILE_VERSIONS[file_version]
-        self._ids = [each.id for each in listed_columns(schema, self._version)]
+    def __init__(self, plan: WritePlan, homes: Sequence[DataHome]) -> None:
+        self._plan = plan
         self._turns = cycle(range(len(homes)))
         self._turn = 0
-        self._file_version = file_version
         self._writer: FileWriter | None = None
         self._name = ""
         self._copy: tempfile.TemporaryDirectory[str] | None = None
@@ -126,10 +135,11 @@ class _Output:
             if self._rows == max_rows:
                 self._close()
 
-    def finish(self) -> list[Fragment]:
+    def finish(self, *, is_synced: bool) -> list[Fragment]:
         self._close()
-        for home, keys in zip(self._homes, self._keys, strict=True):
-            home.store.sync(keys)
+        if is_synced:
+            for home, keys in zip(self._homes, self._keys, strict=True):
+                home.store.sync(keys)
         return self._fragments
 
     def discard(self) -> None:
@@ -147,7 +157,7 @@ class _Output:
             self._open()
         assert self._writer is not None
         columns = [without_offset(each) for each in rows.columns]
-        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._arrow))
+        self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._plan.arrow))
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
 
@@ -159,7 +169,7 @@ class _Output:
             self._copy = tempfile.TemporaryDirectory(prefix="lancewood-")
             location = self._copied
         self._writer = open_writer(
-            location, self._arrow, self._file_version, self._home.storage_options
+            location, self._plan.arrow, self._plan.file_version, self._home.storage_options
         )
 
     @property
@@ -185,9 +195,9 @@ class _Output:
             with open(self._copied, "rb") as file:
                 self._home.store.put(self._key, file.read())
             self._drop_copy()
-        indices = range(len(self._ids))
+        ids = self._plan.ids
         file_of = DataFile.make(
-            self._name, self._ids, indices, self._version, size, self._home.base_id
+            self._name, ids, range(len(ids)), self._plan.version, size, self._home.base_id
         )
         self._fragments.append(Fragment.make([file_of], self._rows))
         self._rows = self._bytes = 0

@@ -11,37 +11,66 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.data.writer import write_fragments
+from lancewood.data.align import align_schema
+from lancewood.data.writer import WritePlan, write_fragments
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import to_arrow_schema
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.schema import Schema
 
 _NO_LIMIT = 1 << 62
 
 
+class ColumnFileWriter:
+    """Writes the columns of one schema, which has the table's field ids, for many fragments.
+
+    The files are durable after ``finish``: one by one that would take longer.
+    """
+
+    def __init__(self, snapshot: Snapshot, schema: Schema) -> None:
+        """Raises InvalidInputError or UnsupportedError for columns that no file can hold."""
+        self._snapshot = snapshot
+        self._schema = schema
+        self._plan = WritePlan(schema, snapshot.manifest.file_version)
+        self._alignment = align_schema(schema, self._plan.arrow, complete=True)
+        self._keys: list[str] = []
+
+    def write(self, fragment: Fragment, batches: Iterable[pa.RecordBatch]) -> DataFile:
+        """The new file of a fragment.
+
+        The batches cover all of its physical rows in order, deleted ones included; raises
+        InvalidInputError, and leaves no file, if they are more or fewer.
+        """
+        rows = fragment.physical_rows
+        exactly = _exactly(batches, rows, fragment)
+        written = write_fragments(
+            pa.RecordBatchReader.from_batches(self._plan.arrow, exactly),
+            self._schema,
+            homes=[self._snapshot.data_home],
+            file_version=self._plan.file_version,
+            max_rows=max(rows, 1),
+            max_bytes=_NO_LIMIT,
+            alignment=self._alignment,
+            plan=self._plan,
+            is_synced=False,
+        )
+        (file,) = written[0].files
+        self._keys.append(self._snapshot.data_home.key(file.path))
+        return file
+
+    def finish(self) -> None:
+        """Wait until all files are durable."""
+        self._snapshot.data_home.store.sync(self._keys)
+        self._keys = []
+
+
 def write_column_file(
     snapshot: Snapshot, fragment: Fragment, batches: Iterable[pa.RecordBatch], schema: Schema
 ) -> DataFile:
-    """Write the columns of ``schema``, which has the table's field ids, for a fragment.
-
-    The batches cover all of its physical rows in order, deleted ones included; raises
-    InvalidInputError, and leaves no file, if they are more or fewer.
-    """
-    rows = fragment.physical_rows
-    reader = pa.RecordBatchReader.from_batches(
-        to_arrow_schema(schema).remove_metadata(), _exactly(batches, rows, fragment)
-    )
-    written = write_fragments(
-        reader,
-        schema,
-        homes=[snapshot.data_home],
-        file_version=snapshot.manifest.file_version,
-        max_rows=max(rows, 1),
-        max_bytes=_NO_LIMIT,
-    )
-    (file,) = written[0].files
+    """The same for one fragment alone."""
+    writer = ColumnFileWriter(snapshot, schema)
+    file = writer.write(fragment, batches)
+    writer.finish()
     return file
 
 

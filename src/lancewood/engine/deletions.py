@@ -13,12 +13,16 @@ from lancewood.engine.vectors import write_deletions
 from lancewood.model.fragment import Fragment
 
 
-def mark_deleted(snapshot: Snapshot, fragment: Fragment, offsets: BitMap) -> Fragment | None:
+def mark_deleted(
+    snapshot: Snapshot, fragment: Fragment, offsets: BitMap, before: BitMap | None = None
+) -> Fragment | None:
     """The fragment with these rows deleted as well; None if none is left, and nothing is written.
 
-    ``offsets`` are physical. Raises FormatError where the manifest does not say how many rows
+    ``offsets`` are physical; ``before`` are those that are deleted already, from a caller who has
+    read them. Raises FormatError where the manifest does not say how many rows
     there are, or an offset lies beyond them.
     """
-    before = snapshot.deletions(fragment)
-    deleted = offsets if before is None else offsets | before
+    if before is None:
+        before = snapshot.deletions(fragment)
+    deleted = offsets if not before else offsets | before
     return write_deletions(snapshot.place.store, snapshot.manifest.version, fragment, deleted)

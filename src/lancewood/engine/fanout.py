@@ -26,6 +26,8 @@ WORKERS = min(8, max(2, os.cpu_count() or 2))
 
 _END = object()
 _QUICK_SECONDS = 0.005
+_HICCUP_SECONDS = 0.05
+_PROVEN = 8
 _BEGUN = 2
 _LEAVE_SECONDS = 10.0
 
@@ -40,13 +42,14 @@ def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Itera
 
     Calling a task begins its work, iterating does it. Tasks are asked for when there is room for
     them. As long as they are done in no time they are iterated right here, the next ones already
-    begun: handing items to another thread would cost more. An error of a task is raised where its
-    items would have come.
+    begun: handing items to another thread would cost more. One that takes a little longer after
+    many that did not is forgiven: on a busy machine it was waiting for its turn. An error of a task
+    is raised where its items would have come.
     """
     waiting = iter(tasks)
     crew: _Crew[T] = _Crew(workers, depth)
     begun: deque[Iterator[T]] = deque()
-    is_quick = False
+    is_quick, proven = False, 0
     try:
         while True:
             room = 1 + (_BEGUN if is_quick else 0) - len(begun)
@@ -54,16 +57,18 @@ def in_order(tasks: Iterable[Task[T]], *, workers: int, depth: int = 2) -> Itera
             if not begun:
                 break
             items, spent = begun.popleft(), 0.0
+            limit = _QUICK_SECONDS if proven < _PROVEN else _HICCUP_SECONDS
             while True:
                 start = time.perf_counter()
                 item = next(items, _END)
                 spent += time.perf_counter() - start
-                is_quick = spent < _QUICK_SECONDS or workers <= 1
+                is_quick = spent < limit or workers <= 1
                 if item is _END:
                     break
                 yield cast(T, item)
                 if not is_quick:
                     crew.fill(waiting, begun)
+            proven = proven + 1 if spent < _QUICK_SECONDS else 0
             if not is_quick:
                 break
         crew.fill(waiting, begun)

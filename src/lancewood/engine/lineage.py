@@ -7,6 +7,8 @@ to. Sequences are only read here, and what a manifest says about other files is 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +27,10 @@ _NAMES: dict[Lineage, str] = {
     "last_updated_at_versions": LAST_UPDATED_AT,
 }
 
+_FEW_BYTES = 64
+_decode_versions = lru_cache(maxsize=1024)(RowVersions.decode)
+"""Fragments of one write have versions in the same few bytes."""
+
 
 def load_row_ids(snapshot: Snapshot, fragment: Fragment) -> RowIdSequence | None:
     """The stable row ids of a fragment; None where it has none."""
@@ -40,7 +46,11 @@ def load_row_versions(snapshot: Snapshot, fragment: Fragment, what: Lineage) -> 
     with found_in(snapshot.manifest.name):
         found = _load(snapshot, fragment, what)
         if isinstance(found, bytes):
-            return RowVersions.decode(found, fragment.check_length)
+            if len(found) > _FEW_BYTES:
+                return RowVersions.decode(found, fragment.check_length)
+            versions = _decode_versions(found)
+            fragment.check_length("row version sequence", len(versions))
+            return versions
         return None if found is None else RowVersions.from_values(found)
 
 

@@ -11,6 +11,7 @@ integer type is read.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,11 @@ def decode_deletions(
     that check out. Raises FormatError, which names ``path``, for bytes that are neither kind, for
     an offset beyond the fragment and for a number of offsets that is not the expected one.
     """
-    found = _decode_bitmap(data, path) if is_bitmap else _decode_arrow(data, path)
+    if is_bitmap:
+        found = _decode_bitmap(data, path)
+    else:
+        own = _decode_framed(data, expected)
+        found = _decode_arrow(data, path) if own is None else own
     if found and physical_rows and found.max() >= physical_rows:
         raise FormatError(
             f"deletion file {path} deletes row {found.max()} of {physical_rows} rows", path=path
@@ -79,14 +84,32 @@ def _broken(path: str, why: str) -> FormatError:
 
 
 def _encode_arrow(offsets: AbstractBitMap) -> bytes:
+    values = np.frombuffer(offsets.to_array(), dtype="<u4")
+    if len(values) >= FEWEST_FOR_BITMAP:
+        return _write_arrow(values)
+    before, after = _frame(len(values))
+    return before + values.tobytes() + after
+
+
+def _write_arrow(values: NDArray[np.uint32]) -> bytes:
     import pyarrow as pa
 
     schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
-    column = pa.array(np.frombuffer(offsets.to_array(), dtype=np.uint32))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
-        writer.write_batch(pa.record_batch([column], schema=schema))
+        writer.write_batch(pa.record_batch([pa.array(values)], schema=schema))
     return bytes(sink.getvalue())
+
+
+@lru_cache(maxsize=1024)
+def _frame(count: int) -> tuple[bytes, bytes]:
+    """What pyarrow writes before and after so many offsets, whatever they are.
+
+    Writing each of very many small files through pyarrow costs more than all else about them.
+    """
+    ones, zeros = (_write_arrow(np.full(count, each, np.uint32)) for each in (_MAX_OFFSET, 0))
+    start = next(at for at, (one, zero) in enumerate(zip(ones, zeros, strict=True)) if one != zero)
+    return ones[:start], ones[start + 4 * count :]
 
 
 def _decode_bitmap(data: bytes, path: str) -> BitMap:
@@ -94,6 +117,18 @@ def _decode_bitmap(data: bytes, path: str) -> BitMap:
         return decode_bitmap(data, f"deletion file {path}")
     except FormatError as cause:
         raise FormatError(cause.message, path=path) from cause
+
+
+def _decode_framed(data: bytes, count: int | None) -> BitMap | None:
+    """The offsets in a file that was written by ``_encode_arrow``; None for any other."""
+    if not count or count >= FEWEST_FOR_BITMAP or len(data) < 4 * count:
+        return None
+    before, after = _frame(count)
+    if len(data) != len(before) + 4 * count + len(after):
+        return None
+    if not (data.startswith(before) and data.endswith(after)):
+        return None
+    return bitmap_of(np.frombuffer(data, "<u4", count, len(before)))
 
 
 def _decode_arrow(data: bytes, path: str) -> BitMap:

@@ -52,9 +52,12 @@ class Place:
         return str(self.root / "data" / file.path), None
 
     def reader(
-        self, wanted: Schema = SCHEMA, fragment: Fragment | None = None, **options: OpenFiles
+        self,
+        wanted: Schema = SCHEMA,
+        fragment: Fragment | None = None,
+        open_files: OpenFiles = OPEN_FILES,
     ) -> FragmentReader:
-        return FragmentReader(fragment or self.fragment, wanted, self.locate, **options)
+        return FragmentReader(fragment or self.fragment, wanted, self.locate, open_files=open_files)
 
     def with_file(self, **changes: object) -> Fragment:
         message = type(self.file.message)()

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from functools import partial
@@ -158,3 +159,36 @@ def test_a_process_ends_whatever_its_scans_do(body: str) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
+
+
+@pytest.mark.parametrize(("quick_ones", "is_forgiven"), [(0, False), (3, False), (20, True)])
+def test_a_hiccup_after_many_quick_tasks_brings_no_threads(
+    monkeypatch: pytest.MonkeyPatch, quick_ones: int, is_forgiven: bool
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    threads: list[str] = []
+
+    def task(seconds: float) -> Iterator[int]:
+        now[0] += seconds
+        threads.append(threading.current_thread().name)
+        yield 1
+
+    durations = [*[0.001] * quick_ones, 0.02, *[0.001] * 20]
+    assert sum(in_order([partial(task, each) for each in durations], workers=2)) == len(durations)
+    assert ("lancewood-scan" not in threads) == is_forgiven
+
+
+def test_tasks_that_stay_slow_get_threads_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    threads: list[str] = []
+
+    def task(seconds: float) -> Iterator[int]:
+        now[0] += seconds
+        threads.append(threading.current_thread().name)
+        yield 1
+
+    durations = [*[0.001] * 20, *[0.02] * 10]
+    assert sum(in_order([partial(task, each) for each in durations], workers=2)) == len(durations)
+    assert threads[-1] == "lancewood-scan"

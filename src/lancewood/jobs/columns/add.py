@@ -187,6 +187,7 @@ class AddColumns:
             writer = ColumnWriter(snapshot, new.written, self._source, new)
             file = writer.write(fragment, chain([first], batches))
             self._files.keep(fragment, inputs, file)
+            writer.finish()
             self._computed_for = snapshot.manifest.version
             return first.schema
         raise InvalidInputError(

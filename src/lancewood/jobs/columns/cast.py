@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.evolve import Cast, cast_column, next_field_id
-from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.group_scan import scan_each
 from lancewood.engine.projection import Projection
 from lancewood.engine.row_shape import RowShape
 from lancewood.engine.snapshot import Snapshot
@@ -39,7 +39,7 @@ class CastValues:
     def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[Batches]:
         read = self.cast.read
         shape = RowShape(snapshot=snapshot, projection=Projection(read, read.names))
-        return (self._cast(FragmentScan(shape, each).batches(), each) for each in fragments)
+        return map(self._cast, scan_each(shape, fragments), fragments)
 
     def _cast(self, batches: Batches, fragment: Fragment) -> Batches:
         target = pa.schema([to_arrow_field(each) for each in self.cast.written.fields])

@@ -11,17 +11,17 @@ back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from lancewood.data.align import Alignment, align_schema
 from lancewood.data.plan import listed_columns
 from lancewood.data.streams import in_step
-from lancewood.engine.column_file import write_column_file
+from lancewood.engine.column_file import ColumnFileWriter
 from lancewood.engine.fragment_scan import FragmentScan
 from lancewood.engine.homes import NewFile, new_data_file
 from lancewood.engine.new_columns import NewColumns, nulls_of
@@ -71,11 +71,26 @@ class ColumnWriter:
         """The file of one fragment, from the values of its live rows."""
         fragment.check_counted()
         live = iter(values)
-        if self.new is not None:
-            live = self._placed(self.new, fragment, _aligned(live, self.new.flat))
+        if self.new is not None and self._aligned is not None:
+            live = self._placed(self.new, fragment, map(self._aligned, live))
         facts = RowFacts(self.snapshot, fragment)
-        rows = spread(facts, live, self.written.fields)
-        return write_column_file(self.snapshot, fragment, rows, self.written)
+        return self._file_writer.write(fragment, spread(facts, live, self.written.fields))
+
+    def finish(self) -> None:
+        """Wait until the files are durable."""
+        self._file_writer.finish()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is worked out again elsewhere."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
+    @cached_property
+    def _file_writer(self) -> ColumnFileWriter:
+        return ColumnFileWriter(self.snapshot, self.written)
+
+    @cached_property
+    def _aligned(self) -> _Aligned | None:
+        return None if self.new is None else _Aligned(self.new.flat)
 
     def _placed(self, new: NewColumns, fragment: Fragment, flat: Batches) -> Batches:
         if not new.parents:
@@ -106,6 +121,7 @@ def write_columns(writer: ColumnWriter, fragments: Sequence[Fragment]) -> Writte
         values = writer.values.of(writer.snapshot, fragments)
         for fragment, batches in zip(fragments, values, strict=True):
             made.append(writer.write(fragment, batches))
+        writer.finish()
     except BaseException:
         writer.snapshot.discard(map(new_data_file, made))
         raise
@@ -137,6 +153,7 @@ class ColumnFiles:
         self._runner = runner
         self._what = what
         self._kept: dict[FragmentId, _Kept] = {}
+        self._last_listed: tuple[Schema, tuple[int, int], list[FieldId]] | None = None
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -216,10 +233,17 @@ class ColumnFiles:
     def file_of(self, fragment: Fragment, written: Schema) -> DataFile:
         """The file of a fragment, listed under the ids that its columns have by now."""
         file = self._kept[fragment.id].file
-        ids = [each.id for each in listed_columns(written, file.version)]
+        ids = self._listed(written, file.version)
         return DataFile.make(
             file.path, ids, file.column_indices, file.version, file.size or 0, file.base_id
         )
+
+    def _listed(self, written: Schema, version: tuple[int, int]) -> list[FieldId]:
+        known = self._last_listed
+        if known is None or known[0] is not written or known[1] != version:
+            ids = [each.id for each in listed_columns(written, version)]
+            known = self._last_listed = written, version, ids
+        return known[2]
 
     def discard(self) -> None:
         """Remove everything that was written; nothing refers to it."""
@@ -246,10 +270,16 @@ def _homes(fragment: Fragment, fields: frozenset[FieldId]) -> dict[int, tuple[st
     }
 
 
-def _aligned(batches: Batches, flat: Schema) -> Batches:
-    """The batches with exactly the types of the new columns; raises InvalidInputError."""
-    known: tuple[pa.Schema, Alignment] | None = None
-    for batch in batches:
+class _Aligned:
+    """Gives batches exactly the types of the new columns; raises InvalidInputError."""
+
+    def __init__(self, flat: Schema) -> None:
+        self._flat = flat
+        self._known: tuple[pa.Schema, Alignment] | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        known = self._known
         if known is None or not known[0].equals(batch.schema):
-            known = batch.schema, align_schema(flat, batch.schema, complete=True)
-        yield known[1].cast(batch)
+            known = batch.schema, align_schema(self._flat, batch.schema, complete=True)
+            self._known = known
+        return known[1].cast(batch)

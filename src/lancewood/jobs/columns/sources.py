@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.group_scan import scan_each
 from lancewood.engine.limits import as_list
 from lancewood.engine.physical_rows import Portions
 from lancewood.engine.projection import Projection, project
@@ -77,7 +77,7 @@ class SqlColumns:
         shape = RowShape(
             snapshot=snapshot, projection=self._projection(snapshot), batch_rows=self.batch_rows
         )
-        return (FragmentScan(shape, each).batches() for each in fragments)
+        return scan_each(shape, fragments)
 
     def _projection(self, snapshot: Snapshot) -> Projection:
         return project(snapshot.schema, self.expressions)
@@ -106,7 +106,7 @@ class FunctionColumns:
         shape = RowShape(
             snapshot=snapshot, projection=self._projection(snapshot), batch_rows=self.batch_rows
         )
-        return (self._results(FragmentScan(shape, each).batches()) for each in fragments)
+        return map(self._results, scan_each(shape, fragments))
 
     def _projection(self, snapshot: Snapshot) -> Projection:
         return project(snapshot.schema, self.columns_read)
@@ -196,8 +196,7 @@ class JoinedColumns:
         shape = RowShape(snapshot=snapshot, projection=project(snapshot.schema, self.on))
         enough = max(len(index), _PORTION)
         some: list[list[pa.Array]] = []
-        for at, fragment in enumerate(fragments):
-            batches = list(FragmentScan(shape, fragment).batches())
+        for at, batches in enumerate(scan_each(shape, fragments)):
             some.append(key.values(pa.Table.from_batches(batches, shape.schema)))
             if at == len(fragments) - 1 or sum(len(each[0]) for each in some) >= enough:
                 yield from self._found(index, some)

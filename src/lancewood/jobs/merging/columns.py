@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from lancewood.data.arrays import Part, assemble
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.column_file import laid_over, write_column_file
+from lancewood.engine.column_file import ColumnFileWriter, laid_over
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.homes import NewFile, new_data_file
 from lancewood.engine.snapshot import Snapshot
@@ -41,6 +41,7 @@ class ColumnChanges:
 def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
     """The task: new files for some fragments."""
     part = job.source.changed
+    writer = ColumnFileWriter(job.snapshot, part)
     updated: list[Fragment] = []
     files: list[NewFile] = []
     changed: dict[FragmentId, BitMap] = {}
@@ -49,12 +50,13 @@ def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
         for fragment, found in zip(task.fragments, task.matches, strict=True):
             offsets = found.bitmap
             new_values = job.source.values_at(found.positions, part.names)
-            updated.append(write_columns(job.snapshot, fragment, offsets, new_values, part))
+            updated.append(write_columns(job.snapshot, fragment, offsets, new_values, part, writer))
             files.append(new_data_file(updated[-1].files[-1]))
             if len(offsets) < fragment.physical_rows - fragment.num_deleted_rows:
                 offsets.run_optimize()
                 changed[fragment.id] = offsets
             rows += len(offsets)
+        writer.finish()
     except BaseException:
         job.snapshot.discard(files)
         raise
@@ -67,11 +69,12 @@ def write_columns(
     offsets: BitMap,
     new_values: NewValues,
     part: Schema,
+    writer: ColumnFileWriter,
 ) -> Fragment:
     """The fragment with a new file for the columns of ``part``: new values for the rows at the
     physical offsets, and those that were there for all others."""
     batches = _new_batches(snapshot, fragment, offsets, new_values, part)
-    file = write_column_file(snapshot, fragment, batches, part)
+    file = writer.write(fragment, batches)
     return fragment.with_columns(file, (each.id for each in part.walk()))
 
 

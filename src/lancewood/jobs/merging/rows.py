@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.deletions import mark_deleted
+from lancewood.engine.fanout import in_order
+from lancewood.engine.fragment_group import FragmentGroup, grouped
+from lancewood.engine.fragments import small_fragments
 from lancewood.engine.homes import new_data_files, new_deletion_files
+from lancewood.engine.masks import chosen
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.search import Matches
-from lancewood.jobs.merging.source import FittedSource, Matched, NewValues
-from lancewood.jobs.packing import MOST_FRAGMENTS
+from lancewood.jobs.merging.source import FittedSource, Matched
+from lancewood.jobs.packing import AT_ONCE, MOST_FRAGMENTS
 from lancewood.jobs.rows.moving import MovingRows, read_moving, write_moved
 from lancewood.jobs.rows.updating import Updated
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId
 from lancewood.model.schema import Schema
 
 _LEAST_MOVED = 65_536
@@ -40,8 +45,8 @@ class Touched:
     fragment: Fragment
     moved: Positions
     """Physical offsets of rows that get new values, rising."""
-    new_values: NewValues
-    """Of the columns that change."""
+    positions: Positions
+    """For each of them, the row of the source that has the values."""
     deleted: BitMap = field(default_factory=BitMap)
     """Physical offsets of rows that go."""
 
@@ -51,58 +56,86 @@ def write_rows(
     touched: Sequence[Touched],
     inserted: Iterable[pa.RecordBatch],
     kept: WantedColumns,
-    portion_rows: int,
+    source: FittedSource,
 ) -> Updated:
     """New fragments of moved and inserted rows, and deletion files where rows left.
 
     ``kept`` are the columns that moving rows keep; inserted rows have all of the table's. Whole
-    rows are held only ``portion_rows`` at a time. ``snapshot`` may be bare. On any error no file is
+    rows are held only some megabytes at a time. ``snapshot`` may be bare. On any error no file is
     left.
     """
-    moving = (rows for each in touched for rows in _moving(snapshot, each, kept, portion_rows))
-    new = write_moved(snapshot, moving, inserted)
-    updated: list[Fragment] = []
-    removed: list[FragmentId] = []
+    new = write_moved(snapshot, _moving(snapshot, touched, kept, source), inserted)
+    images: list[Fragment] = []
+    work = (partial(_mark, snapshot, each, images) for each in touched)
     try:
-        for each in touched:
-            gone = bitmap_of(each.moved) | each.deleted
-            image = mark_deleted(snapshot, each.fragment, gone)
-            if image is None:
-                removed.append(each.fragment.id)
-            else:
-                updated.append(image)
+        done = list(in_order(work, workers=AT_ONCE))
     except BaseException:
-        snapshot.discard((*new_data_files(new), *new_deletion_files(updated)))
+        snapshot.discard((*new_data_files(new), *new_deletion_files(images)))
         raise
+    updated = tuple(each for each in done if each is not None)
     return Updated(
         rows=sum(len(each.moved) for each in touched),
-        updated=tuple(updated),
+        updated=updated,
         files=(*new_data_files(new), *new_deletion_files(updated)),
-        removed=tuple(removed),
+        removed=tuple(
+            each.fragment.id for each, image in zip(touched, done, strict=True) if image is None
+        ),
         new=new,
     )
 
 
+def _mark(
+    snapshot: Snapshot, touched: Touched, images: list[Fragment]
+) -> Iterator[Fragment | None]:
+    """The fragment without the rows that left it; notes what was written at once."""
+    image = mark_deleted(snapshot, touched.fragment, bitmap_of(touched.moved) | touched.deleted)
+    if image is not None:
+        images.append(image)
+    yield image
+
+
 def _moving(
-    snapshot: Snapshot, touched: Touched, kept: WantedColumns, portion_rows: int
+    snapshot: Snapshot, touched: Sequence[Touched], kept: WantedColumns, source: FittedSource
 ) -> Iterator[MovingRows]:
-    """The moving rows of one fragment with their new values."""
-    offsets, at = bitmap_of(touched.moved), 0
-    for old in read_moving(snapshot, touched.fragment, offsets, kept):
-        rows = old.rows
-        for start in range(0, rows.num_rows, portion_rows):
-            part = rows.slice(start, portion_rows)
-            stop = start + part.num_rows
-            new = touched.new_values(at + start, at + stop)
-            arrays = [*part.columns, *new.columns]
-            names = [*part.schema.names, *new.schema.names]
-            yield MovingRows(
-                pa.RecordBatch.from_arrays(arrays, names=names),
-                old.offsets[start:stop],
-                None if old.ids is None else old.ids[start:stop],
-                None if old.created_at is None else old.created_at[start:stop],
-            )
-        at += rows.num_rows
+    """The moving rows with their new values."""
+    losing = {each.fragment.id: each for each in touched if len(each.moved)}
+    fragments = [each.fragment for each in losing.values()]
+    reader = small_fragments(snapshot, kept)
+    for group in grouped(fragments, reader):
+        some = [losing[each.id] for each in group]
+        positions = np.concatenate([each.positions for each in some])
+        at = 0
+        for old in _stayed(snapshot, some, kept, reader):
+            for start in range(0, old.rows.num_rows, source.portion_rows):
+                part = old.part(start, source.portion_rows)
+                stop = start + part.rows.num_rows
+                yield part.with_rows(
+                    _beside(part.rows, source.at(positions[at + start : at + stop]))
+                )
+            at += old.rows.num_rows
+
+
+def _beside(old: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the columns of both."""
+    names = [*old.schema.names, *new.schema.names]
+    return pa.RecordBatch.from_arrays([*old.columns, *new.columns], names=names)
+
+
+def _stayed(
+    snapshot: Snapshot, touched: Sequence[Touched], kept: WantedColumns, reader: SmallFragments
+) -> Iterator[MovingRows]:
+    """The moving rows of a group of fragments, with the columns that they keep."""
+    if len(touched) == 1:
+        (only,) = touched
+        yield from read_moving(snapshot, only.fragment, bitmap_of(only.moved), kept)
+        return
+    group = FragmentGroup(snapshot, [each.fragment for each in touched], reader)
+    begins = group.bounds[:-1]
+    places = np.concatenate([each.moved + at for each, at in zip(touched, begins, strict=True)])
+    ids = created = None
+    if snapshot.manifest.has_stable_row_ids:
+        ids, created = group.row_ids.values_at(places), group.created_at.values_at(places)
+    yield MovingRows(chosen(group.rows, places), group.addresses(places), ids, created)
 
 
 @dataclass(frozen=True)
@@ -139,16 +172,15 @@ def change_rows(job: RowChanges, task: RowTask) -> Updated:
         [_touched(job, fragment, found) for fragment, found in pairs],
         job.source.whole_rows(task.inserted),
         job.kept,
-        job.source.portion_rows,
+        job.source,
     )
 
 
 def _touched(job: RowChanges, fragment: Fragment, found: Matches) -> Touched:
-    new_values = job.source.values_at(found.positions)
     if job.matched == "delete":
         gone = found.bitmap | found.orphans
-        return Touched(fragment, found.offsets[:0], new_values, gone)
-    return Touched(fragment, found.offsets, new_values, found.orphans)
+        return Touched(fragment, found.offsets[:0], found.positions[:0], gone)
+    return Touched(fragment, found.offsets, found.positions, found.orphans)
 
 
 def plan_row_tasks(

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
+from lancewood.engine.blobs import find_data_file
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field
@@ -77,7 +78,7 @@ def _values(
     if descriptors.null_count == len(descriptors):
         return pa.nulls(len(descriptors), kind)
     file = _file_with(fragment, field)
-    store, key = snapshot.place.data_file(snapshot.manifest, file)
+    store, key = find_data_file(snapshot, file)
     values = [
         None
         if each is None

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from pyroaring import BitMap
+
 from lancewood.engine.deletions import mark_deleted
-from lancewood.engine.fanout import in_order
+from lancewood.engine.fanout import Task, in_order
 from lancewood.engine.homes import NewFile, new_deletion_files
 from lancewood.engine.projection import Parameters
 from lancewood.engine.publish import PutIfAbsent
@@ -99,7 +101,7 @@ class DeletedRows:
 def delete_in(matching: Matching, fragments: Sequence[Fragment]) -> DeletedRows:
     """The task: find the rows in some fragments and write their deletion files."""
     updated: list[Fragment] = []
-    work = (partial(_delete_in_one, matching, each, updated) for each in fragments)
+    work = _tasks(matching, fragments, updated)
     try:
         done = list(in_order(work, workers=AT_ONCE))
     except BaseException:
@@ -118,13 +120,36 @@ class _Done(NamedTuple):
     rows: int
 
 
+def _tasks(
+    matching: Matching, fragments: Sequence[Fragment], updated: list[Fragment]
+) -> Iterator[Task[_Done]]:
+    """What is done at once: small fragments are looked into here, together, others there."""
+    for group in matching.groups(fragments):
+        if len(group) == 1:
+            yield partial(_delete_in_one, matching, group[0], updated)
+        else:
+            for found in matching.found(group):
+                yield partial(_mark, matching, *found, updated)
+
+
 def _delete_in_one(
     matching: Matching, fragment: Fragment, updated: list[Fragment]
 ) -> Iterator[_Done]:
-    """What becomes of one fragment, if anything does; notes what was written at once."""
+    """What becomes of one fragment, if anything does."""
     offsets = matching.offsets(fragment)
     if offsets:
-        image = mark_deleted(matching.snapshot, fragment, offsets)
-        if image is not None:
-            updated.append(image)
-        yield _Done(fragment.id, image, len(offsets))
+        yield from _mark(matching, fragment, offsets, None, updated)
+
+
+def _mark(
+    matching: Matching,
+    fragment: Fragment,
+    offsets: BitMap,
+    before: BitMap | None,
+    updated: list[Fragment],
+) -> Iterator[_Done]:
+    """The fragment without the rows; notes what was written at once."""
+    image = mark_deleted(matching.snapshot, fragment, offsets, before)
+    if image is not None:
+        updated.append(image)
+    yield _Done(fragment.id, image, len(offsets))

@@ -6,15 +6,18 @@ only for whole rows that match; never changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap
 
+from lancewood.engine.addresses import offsets_of
 from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.group_scan import GroupScan
 from lancewood.engine.projection import Parameters, project, row_schema
 from lancewood.engine.prune import Pruner
 from lancewood.engine.row_shape import RowShape, nameless
@@ -27,8 +30,6 @@ from lancewood.jobs.rows.moving import MovingRows
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import CREATED_AT, ROW_ADDRESS, ROW_ID
-
-_OFFSET = np.uint64(0xFFFF_FFFF)
 
 
 @dataclass(frozen=True)
@@ -88,31 +89,61 @@ class Matching:
             deleted = RowFacts(self.snapshot, fragment).deleted
             return BitMap(range(fragment.physical_rows)) - deleted
         parts = [
-            (batch.column(0).to_numpy() & _OFFSET).astype(np.uint32)
+            offsets_of(batch.column(0).to_numpy())
             for batch in FragmentScan(self._shape, fragment).batches()
         ]
-        return bitmap_of(np.concatenate([np.empty(0, np.uint32), *parts]))
+        return bitmap_of(np.concatenate([np.empty(0, np.int64), *parts]))
 
-    def rows(self, fragment: Fragment) -> Iterator[MovingRows]:
-        """The live rows of a fragment that match, found and read in one go.
+    def groups(self, fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
+        """The fragments, in groups that are best looked into together."""
+        if self.is_every_row:
+            return ((each,) for each in fragments)
+        return self._scan.groups(fragments)
+
+    def found(self, group: Sequence[Fragment]) -> Iterator[tuple[Fragment, BitMap, BitMap]]:
+        """The fragments of a group of several in which rows match: the physical offsets of those
+        rows, and of those that are deleted already."""
+        read, positions = self._scan.found(group)
+        assert positions is not None, "there is a condition"
+        for number, places in read.by_fragment(positions):
+            yield group[number], bitmap_of(places), read.facts(number).deleted
+
+    def row_groups(self, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, ...]]:
+        """The fragments, in groups whose rows are best read together."""
+        return self._row_scan.groups(fragments)
+
+    def rows(self, group: Sequence[Fragment]) -> Iterator[MovingRows]:
+        """The live rows of a group of fragments that match, found and read in one go.
 
         Raises FormatError where the manifest does not say how many rows there are.
         """
+        if len(group) > 1:
+            yield from map(self._moving, self._row_scan.batches(group))
+            return
+        (fragment,) = group
         fragment.check_counted()
-        names = self.snapshot.schema.names
         for batch in FragmentScan(self._whole_rows, fragment).batches():
-            for part in with_blob_values(self.snapshot, fragment, batch):
-                addresses = part.column(ROW_ADDRESS).to_numpy()
-                ids = created = None
-                if self.snapshot.manifest.has_stable_row_ids:
-                    ids = part.column(ROW_ID).to_numpy()
-                    created = part.column(CREATED_AT).to_numpy()
-                offsets = (addresses & _OFFSET).astype(np.int64)
-                yield MovingRows(part.select(names), offsets, ids, created)
+            yield from map(self._moving, with_blob_values(self.snapshot, fragment, batch))
+
+    def _moving(self, batch: pa.RecordBatch) -> MovingRows:
+        ids = created = None
+        if self.snapshot.manifest.has_stable_row_ids:
+            ids = batch.column(ROW_ID).to_numpy()
+            created = batch.column(CREATED_AT).to_numpy()
+        rows = batch.select(self.snapshot.schema.names)
+        return MovingRows(rows, batch.column(ROW_ADDRESS).to_numpy(), ids, created)
 
     @cached_property
     def _shape(self) -> RowShape:
         return self._shape_of([ROW_ADDRESS])
+
+    @cached_property
+    def _scan(self) -> GroupScan:
+        return GroupScan(self._shape)
+
+    @cached_property
+    def _row_scan(self) -> GroupScan:
+        return GroupScan(self._whole_rows)
 
     @cached_property
     def _whole_rows(self) -> RowShape:

@@ -20,6 +20,7 @@ from pyroaring import BitMap
 from lancewood.data.encodings import check_encodings
 from lancewood.data.wanted import WantedColumns
 from lancewood.data.writer import write_fragments
+from lancewood.engine.addresses import Addresses, addresses_in
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.picking import pick_rows
@@ -32,7 +33,6 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.model.schema import CREATED_AT, ROW_ID
 
-_Ints: TypeAlias = npt.NDArray[np.int64]
 _Numbers: TypeAlias = npt.NDArray[np.uint64]
 
 
@@ -41,16 +41,26 @@ class MovingRows:
     """Some rows, with every column of the table, and what stays the same about each of them."""
 
     rows: pa.RecordBatch
-    offsets: _Ints
-    """Where they were: physical, in their fragment."""
+    addresses: Addresses
+    """Where they were."""
     ids: _Numbers | None
     """Their stable row ids; None on a table without them."""
     created_at: _Numbers | None
     """The versions that made them; None on a table without stable row ids."""
 
+    def part(self, start: int, rows: int) -> MovingRows:
+        """Some of them."""
+        stop = start + rows
+        return MovingRows(
+            self.rows.slice(start, rows),
+            self.addresses[start:stop],
+            None if self.ids is None else self.ids[start:stop],
+            None if self.created_at is None else self.created_at[start:stop],
+        )
+
     def with_rows(self, rows: pa.RecordBatch) -> MovingRows:
         """The same rows with other values."""
-        return MovingRows(rows, self.offsets, self.ids, self.created_at)
+        return MovingRows(rows, self.addresses, self.ids, self.created_at)
 
 
 def check_movable(snapshot: Snapshot) -> None:
@@ -83,7 +93,7 @@ def read_moving(
             if snapshot.manifest.has_stable_row_ids:
                 ids = facts.column_at(ROW_ID, here).to_numpy()
                 created = facts.column_at(CREATED_AT, here).to_numpy()
-            yield MovingRows(rows, here, ids, created)
+            yield MovingRows(rows, addresses_in(fragment.id, here), ids, created)
 
 
 def whole_rows(snapshot: Snapshot) -> WantedColumns:

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from lancewood.data.arrays import Part, assemble
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.column_file import laid_over, write_column_file
+from lancewood.engine.column_file import ColumnFileWriter, laid_over
 from lancewood.engine.fanout import in_order
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.homes import NewFile, new_data_file
@@ -31,9 +31,11 @@ from lancewood.model.schema import Field, Schema
 def rewrite_columns(job: Updating, portion: Portion) -> Updated:
     """The task: new files for the fragments in which a row matches."""
     files: list[NewFile] = []
-    work = (partial(_rewrite_one, job, portion, each, files) for each in portion.fragments)
+    writer = ColumnFileWriter(job.snapshot, job.rewritten)
+    work = (partial(_rewrite_one, job, portion, each, files, writer) for each in portion.fragments)
     try:
         done = list(in_order(work, workers=AT_ONCE))
+        writer.finish()
     except BaseException:
         job.snapshot.discard(files)
         raise
@@ -50,13 +52,17 @@ def rewrite_columns(job: Updating, portion: Portion) -> Updated:
 
 
 def _rewrite_one(
-    job: Updating, portion: Portion, fragment: Fragment, files: list[NewFile]
+    job: Updating,
+    portion: Portion,
+    fragment: Fragment,
+    files: list[NewFile],
+    writer: ColumnFileWriter,
 ) -> Iterator[tuple[Fragment, BitMap]]:
     """One fragment with its new file, if a row matches; notes what was written at once."""
     offsets = portion.offsets(job, fragment)
     if offsets:
         batches = _new_batches(job, fragment, offsets, job.rewritten)
-        file = write_column_file(job.snapshot, fragment, batches, job.rewritten)
+        file = writer.write(fragment, batches)
         files.append(new_data_file(file))
         offsets.run_optimize()
         yield fragment.with_columns(file, job.assignments.field_ids), offsets

@@ -1,0 +1,126 @@
+"""Reading small fragments whole, one batch each, with as few steps for a file as can be.
+
+A table of very many small fragments spends its time between the codec's calls, not in them. Knows
+which fragments are small enough, and leaves everything out of the ordinary to ``FragmentReader``,
+errors included. Does not know deletion files, row ids or filters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import pyarrow as pa
+
+from lancewood.data.assembly import assembled
+from lancewood.data.open_files import OPEN_FILES, OpenFiles, find_file, is_on_disk
+from lancewood.data.plan import ColumnPlan, FileProjection
+from lancewood.data.reader import FragmentReader, Locate
+from lancewood.data.wanted import Layout, WantedColumns, has_dictionary, layout_of
+from lancewood.errors import LancewoodError
+from lancewood.model.fragment import DataFile, Fragment
+
+_MOST_ROWS = 16_384
+_MOST_STORED = 1 << 20
+"""Below this, reading a column along costs less than asking for some of its rows later."""
+_MOST_BYTES = 2 << 20
+_KEPT_OPEN = 32
+"""Of so many files the readers are kept for the next scan; more would push others out."""
+
+
+class SmallFragments:
+    """Reads the same columns of many fragments. Threads may share one."""
+
+    def __init__(
+        self,
+        wanted: WantedColumns,
+        locate: Locate,
+        open_fragment: Callable[[Fragment, WantedColumns], FragmentReader],
+        *,
+        open_files: OpenFiles = OPEN_FILES,
+    ) -> None:
+        """``open_fragment`` makes the reader for what is out of the ordinary."""
+        self._wanted = wanted
+        self._locate = locate
+        self._open_fragment = open_fragment
+        self._open_files = open_files
+        self._plans: dict[Layout, ColumnPlan] = {}
+        self._may_keep = _KEPT_OPEN
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether there is anything to read."""
+        return bool(self._wanted.schema.fields)
+
+    def is_near(self, fragment: Fragment) -> bool:
+        """Whether its files are on this disk, where reading one waits for nobody."""
+        return all(is_on_disk(self._locate(each)[0]) for each in fragment.files)
+
+    def size(self, fragment: Fragment) -> int | None:
+        """About how many bytes the fragment takes in memory; None for one that is not small."""
+        message = fragment.message
+        rows = message.physical_rows
+        if not 0 < rows <= _MOST_ROWS or not self._are_joinable:
+            return None
+        stored = 0
+        for each in message.files:
+            if not each.file_size_bytes:
+                return None
+            stored += each.file_size_bytes
+        width, of_unknown_width = self._wanted.width
+        size = int(width * rows) + (stored if of_unknown_width else 0)
+        return size if stored <= _MOST_STORED and size <= _MOST_BYTES else None
+
+    def read(self, fragment: Fragment) -> pa.RecordBatch:
+        """All physical rows; raises what ``FragmentReader.batches`` raises."""
+        try:
+            found = self._quickly(fragment)
+        except LancewoodError:
+            found = None
+        return self._thoroughly(fragment) if found is None else found
+
+    @cached_property
+    def _are_joinable(self) -> bool:
+        """Whether batches of several fragments make one: dictionaries need not, blobs are large."""
+        schema = self._wanted.schema
+        return not any(
+            field.is_blob or has_dictionary(arrow.type)
+            for field, arrow in zip(schema.fields, self._wanted.arrow, strict=True)
+        )
+
+    def _quickly(self, fragment: Fragment) -> pa.RecordBatch | None:
+        """None for what is out of the ordinary."""
+        message, wanted = fragment.message, self._wanted
+        layout = layout_of(fragment)
+        plan = self._plans.get(layout)
+        if plan is None:
+            plan = self._plans[layout] = wanted.plan(fragment, layout)
+        rows = message.physical_rows
+        sources: list[tuple[pa.RecordBatch, FileProjection]] = []
+        for each in plan.files:
+            file = message.files[each.index]
+            location, options = self._locate(DataFile(file))
+            place = find_file(location, options, file.file_size_bytes)
+            guess = wanted.guess(each)
+            is_kept = self._may_keep > 0
+            if is_kept:
+                self._may_keep -= 1
+                reader = self._open_files.borrow(place, guess)
+            else:
+                reader = self._open_files.open(place, guess)
+            facts = reader.facts
+            projection = wanted.projection(each, facts, location)
+            if projection.paths != guess or projection.transplanted or facts.num_rows != rows:
+                return None
+            batch = reader.read_whole()
+            if batch is None:
+                return None
+            if is_kept:
+                self._open_files.give_back(place, guess, reader)
+            sources.append((batch, projection))
+        return assembled(wanted, sources, rows)
+
+    def _thoroughly(self, fragment: Fragment) -> pa.RecordBatch:
+        reader = self._open_fragment(fragment, self._wanted)
+        batches = list(reader.batches())
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

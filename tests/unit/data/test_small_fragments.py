@@ -1,0 +1,165 @@
+"""Small fragments, read whole: the same rows and the same errors as in the ordinary way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lancewood.data import codec
+from lancewood.data.home import DataHome
+from lancewood.data.open_files import OpenFiles
+from lancewood.data.reader import FragmentReader
+from lancewood.data.small_fragments import SmallFragments
+from lancewood.data.wanted import WantedColumns
+from lancewood.data.writer import write_fragments
+from lancewood.errors import FormatError, LancewoodError, NotFoundError
+from lancewood.format.arrow import schema_from_arrow
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import FieldId
+from lancewood.model.schema import Schema
+from lancewood.store.disk import DiskStore
+
+TABLE = pa.table(
+    {
+        "a": pa.array(range(30)),
+        "b": pa.array(range(100, 130)),
+        "t": pa.array([f"text {each}" for each in range(30)]),
+        "s": pa.array([{"x": each, "y": [each]} for each in range(30)]),
+    }
+)
+SCHEMA = schema_from_arrow(TABLE.schema)
+
+
+class Place:
+    """A directory with fragments of ten rows."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.fragments = write_fragments(
+            TABLE.to_reader(), SCHEMA, homes=[DataHome(DiskStore(root))], max_rows=10
+        )
+        self.open_files = OpenFiles()
+
+    def locate(self, file: DataFile) -> tuple[str, Mapping[str, str] | None]:
+        return str(self.root / "data" / file.path), None
+
+    def ordinary(self, fragment: Fragment, wanted: WantedColumns) -> FragmentReader:
+        return FragmentReader(fragment, wanted, self.locate, open_files=OpenFiles())
+
+    def small(self, wanted: Schema = SCHEMA) -> SmallFragments:
+        return SmallFragments(
+            WantedColumns(wanted), self.locate, self.ordinary, open_files=self.open_files
+        )
+
+    def path(self, number: int) -> Path:
+        return self.root / "data" / self.fragments[number].files[0].path
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def part(*names: str) -> Schema:
+    return Schema(tuple(SCHEMA.by_name[each] for each in names))
+
+
+@pytest.mark.parametrize("wanted", [SCHEMA, part("b"), part("s", "a"), Schema(())])
+def test_rows_are_those_of_the_ordinary_reader(place: Place, wanted: Schema) -> None:
+    reader = place.small(wanted)
+    for fragment in place.fragments:
+        assert reader.size(fragment) is not None
+        found = reader.read(fragment)
+        (expected,) = place.ordinary(fragment, WantedColumns(wanted)).batches()
+        assert found.equals(expected)
+        assert found.schema.equals(expected.schema, check_metadata=True)
+        assert found.num_rows == 10
+
+
+def test_ids_decide_where_names_were_exchanged(place: Place) -> None:
+    a, b = SCHEMA.by_name["a"], SCHEMA.by_name["b"]
+    exchanged = Schema((replace(a, name="b"), replace(b, name="a")))
+    found = place.small(exchanged).read(place.fragments[0])
+    assert found.to_pydict() == {"b": list(range(10)), "a": list(range(100, 110))}
+
+
+def test_a_column_that_no_file_holds_is_null(place: Place) -> None:
+    free = FieldId(max(each.id for each in SCHEMA.walk()) + 1)
+    late = replace(SCHEMA.by_name["a"], name="late", id=free)
+    for wanted in (Schema((late,)), Schema((*part("b").fields, late))):
+        found = place.small(wanted).read(place.fragments[1])
+        assert found.column("late").null_count == 10
+        assert found.num_rows == 10
+
+
+def test_errors_are_those_of_the_ordinary_reader(place: Place) -> None:
+    place.path(0).unlink()
+    place.path(1).write_bytes(place.path(1).read_bytes()[:-7])
+    wrong = place.fragments[2]
+    message = type(wrong.message)()
+    message.CopyFrom(wrong.message)
+    message.physical_rows = 11
+    for fragment, kind in (
+        (place.fragments[0], NotFoundError),
+        (place.fragments[1], FormatError),
+        (Fragment(message), FormatError),
+    ):
+        with pytest.raises(LancewoodError) as ordinary:
+            list(place.ordinary(fragment, WantedColumns(SCHEMA)).batches())
+        with pytest.raises(kind) as found:
+            place.small().read(fragment)
+        assert str(found.value) == str(ordinary.value)
+
+
+def test_bytes_that_are_no_data_file_are_refused(place: Place) -> None:
+    path = place.path(0)
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(FormatError, match=path.name):
+        place.small().read(place.fragments[0])
+
+
+def test_readers_of_few_files_are_kept_for_the_next_scan(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lancewood.data.small_fragments._KEPT_OPEN", 2)
+    reader = place.small()
+    for fragment in place.fragments:
+        reader.read(fragment)
+    assert place.open_files.idle_count == 2
+
+
+def test_a_fragment_without_recorded_sizes_is_not_small(place: Place) -> None:
+    fragment = place.fragments[0]
+    assert place.small().size(fragment) is not None
+    for change in ("rows", "size"):
+        message = type(fragment.message)()
+        message.CopyFrom(fragment.message)
+        if change == "rows":
+            message.physical_rows = 0
+        else:
+            message.files[0].file_size_bytes = 0
+        assert place.small().size(Fragment(message)) is None
+
+
+def test_only_so_many_clients_of_directories_are_kept(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = codec._Sessions(most=3)
+    monkeypatch.setattr(codec, "_SESSIONS", sessions)
+    for number in range(10):
+        directory = tmp_path / f"copy {number}"
+        directory.mkdir()
+        copy = directory / "x.lance"
+        os.link(place.path(0), copy)
+        assert codec.open_reader(str(copy), ["a"], None).facts.num_rows == 10
+    assert len(sessions._kept) == 3
+    before = list(sessions._kept.values())
+    sessions.after_fork()
+    assert not sessions._kept
+    assert sessions._orphans == before
+    assert codec.open_reader(str(copy), ["a"], None).facts.num_rows == 10
