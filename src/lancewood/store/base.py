@@ -105,8 +105,24 @@ class Store(Protocol):
         held off, so change such keys with ``replace`` only.
         """
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        """The same as ``put`` with bytes that come in parts, few of which are in memory at once.
+
+        What the parts raise is raised here, and nothing was written then.
+        """
+
     def copy(self, source: str, target: str) -> None:
         """Write the bytes of one object under another key, over an old one if there is one."""
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        """The same with an object of another store, which ``source.head`` found: whether it was
+        done. False, with nothing written, where the bytes would have to pass through here.
+
+        ``may_link`` allows that both share their bytes, for objects that are never written over.
+        Then the object looks as young as the new one: who removes old ones must not take it.
+        """
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; a missing one is fine. All keys are checked before the first goes."""

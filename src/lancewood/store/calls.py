@@ -6,11 +6,14 @@ condition that did not hold; everything else that it raises is passed on as it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 PAGE = 1_000
 """Objects in one answer to a list request, and keys in one bulk delete."""
+_CHUNK = 16 << 20
+"""Bytes in one request of an upload in parts: S3 takes 10,000 of them."""
+_CHUNKS_AT_ONCE = 4
 _NOT_THE_CONDITION = ("ConditionalRequestConflict", "NoSuchBucket")
 """What a client takes for a condition that did not hold, although it is something else."""
 
@@ -51,6 +54,15 @@ def put_object(client: Any, path: str, data: bytes, mode: Any = "overwrite") -> 
             raise
         return False
     return True
+
+
+def put_in_parts(client: Any, path: str, parts: Iterator[bytes]) -> None:
+    """One upload of several requests, given up as a whole when one of them, or ``parts``, fails."""
+    import obstore
+
+    obstore.put(
+        client, path, parts, use_multipart=True, chunk_size=_CHUNK, max_concurrency=_CHUNKS_AT_ONCE
+    )
 
 
 def copy_object(client: Any, source: str, target: str) -> None:

@@ -20,6 +20,7 @@ from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
+    Store,
     check_directory,
     check_key,
     check_range,
@@ -30,11 +31,13 @@ from lancewood.store.mounts import keeps_directory_times
 from lancewood.store.wholefile import (
     etag_of,
     is_taken,
+    link,
     move_if_absent,
     move_over,
     read_file,
     stage,
     stage_copy,
+    stage_parts,
     stat_file,
     sync_directory,
     sync_file,
@@ -127,6 +130,17 @@ class DiskStore:
         except OSError as error:
             self._fail("write", key, error)
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        path = self._path(key)
+        directory = os.path.dirname(path)
+        try:
+            self._make_directory(directory)
+            move_over(stage_parts(directory, parts, sync=self.fsync), path)
+            if self.fsync:
+                self._settle(directory)
+        except OSError as error:
+            self._fail("write", key, error)
+
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         path = self._path(key)
         try:
@@ -173,6 +187,29 @@ class DiskStore:
                 self._settle(directory)
         except OSError as error:
             self._fail(f"copy {source!r} to", target, error)
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        path = self._path(target)
+        if not isinstance(source, DiskStore):
+            return False
+        origin, directory = source._path(found.key), os.path.dirname(path)
+        try:
+            stat_file(origin)
+        except OSError as error:
+            source._fail_to_read(found.key, error)
+        try:
+            self._make_directory(directory)
+            if may_link and link(origin, path):
+                self.sync([target])
+                return True
+            move_over(stage_copy(origin, directory, sync=self.fsync), path)
+            if self.fsync:
+                self._settle(directory)
+        except OSError as error:
+            self._fail(f"copy {found.key!r} of {source.uri} to", target, error)
+        return True
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = [(key, self._path(key)) for key in keys]
@@ -320,7 +357,8 @@ class DiskStore:
 
     def _fail_to_read(self, key: str, error: OSError) -> NoReturn:
         facts = {"key": key, "uri": self.uri}
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
+        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if is_absent or error.errno == errno.ENAMETOOLONG:
             raise NotFoundError(f"{key!r} not found in {self.uri}", **facts) from error
         if isinstance(error, IsADirectoryError):
             text = f"{key!r} not found in {self.uri}: a directory has that name"
@@ -330,6 +368,8 @@ class DiskStore:
     def _fail(self, verb: str, key: str, error: OSError, **facts: object) -> NoReturn:
         if error.errno == errno.ELOOP:
             raise _link_refused(f"{self.uri}/{key}") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            facts["final"] = True
         text = f"cannot {verb} {key!r} in {self.uri}: {error.strerror}"
         raise StorageError(text, key=key, uri=self.uri, **facts) from error
 
@@ -371,7 +411,9 @@ def _names(path: str) -> Iterator[str]:
     except (FileNotFoundError, NotADirectoryError):
         names = []
     except OSError as error:
-        raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
+        if error.errno != errno.ENAMETOOLONG:  # then nothing can be called so
+            raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
+        names = []
     return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
 
 

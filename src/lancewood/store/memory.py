@@ -19,6 +19,7 @@ from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
+    Store,
     check_directory,
     check_key,
     check_range,
@@ -94,6 +95,10 @@ class MemoryStore:
         with self._bucket.lock:
             self._bucket.objects[self._prefix + key] = _Object(bytes(data))
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        check_key(key)
+        self.put(key, b"".join(parts))
+
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         check_key(key)
         with self._bucket.lock:
@@ -113,6 +118,15 @@ class MemoryStore:
 
     def copy(self, source: str, target: str) -> None:
         self.put(target, self.get(source))
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        check_key(target)
+        if not isinstance(source, MemoryStore):
+            return False
+        self.put(target, source.get(found.key))
+        return True
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = [*keys]

@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError, StorageError
@@ -23,6 +23,7 @@ from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
+    Store,
     check_directory,
     check_key,
     check_range,
@@ -35,6 +36,7 @@ from lancewood.store.calls import (
     get_part,
     head_object,
     list_objects,
+    put_in_parts,
     put_object,
 )
 from lancewood.store.clients import clients_for
@@ -45,6 +47,7 @@ from lancewood.store.retry import attempts
 T = TypeVar("T")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LAST = "\U0010ffff"
+_MOST_IN_ONE_COPY = 5 * 1000**3
 _EXPRESS = "--x-s3"
 
 
@@ -133,6 +136,19 @@ class ObjectStore:
         path = self._path(key)
         self._read("write", key, lambda: put_object(self._clients.patient, path, data))
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        path = self._path(key)
+        coming = iter(parts)
+        first, second = next(coming, b""), next(coming, None)
+        if second is None:
+            self.put(key, first)
+            return
+        self._read(
+            "write",
+            key,
+            lambda: put_in_parts(self._clients.patient, path, chain((first, second), coming)),
+        )
+
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         path = self._path(key)
         created = self._put_if(
@@ -169,6 +185,27 @@ class ObjectStore:
             if isinstance(answer.error, NotFoundError):
                 raise NotFoundError(f"{source!r} not found in {self.uri}", key=source, uri=self.uri)
             raise answer.error
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        path = self._path(target)
+        if not isinstance(source, ObjectStore) or found.size > _MOST_IN_ONE_COPY:
+            return False
+        here, there = self._clients, source._clients
+        if (here.root, here.options) != (there.root, there.options):
+            return False
+        origin = source._path(found.key)
+        if origin == path:
+            return True
+        answer = self._try("copy to", target, lambda: copy_object(here.patient, origin, path))
+        if isinstance(answer, Answer):
+            if isinstance(answer.error, NotFoundError):
+                raise NotFoundError(
+                    f"{found.key!r} not found in {source.uri}", key=found.key, uri=source.uri
+                )
+            raise answer.error
+        return True
 
     def delete(self, keys: Iterable[str]) -> None:
         doomed = iter([(key, self._path(key)) for key in dict.fromkeys(keys)])

@@ -19,7 +19,9 @@ RETRY_TIMEOUT_KEY = "client_retry_timeout"
 _HEADER = "headers."
 _ONLY_PYLANCE = re.compile(
     r"download_retry_count|use_opendal|expires_at_millis|refresh_offset_millis|lance_aimd_\w+"
+    r"|base_\d+\..+"
 )
+_SCOPED = re.compile(r"base_\d+\.")
 _OF_THE_CONNECTION = frozenset(
     {
         "allow_http",
@@ -92,6 +94,18 @@ class StorageOptions(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return f"<StorageOptions {', '.join(sorted(self._options)) or 'none'}>"
+
+    def scoped(self, number: int) -> StorageOptions | None:
+        """The options for one of several places, which pylance numbers: those that are everybody's,
+        and over them the ones called ``base_<number>.…``; None where there are none of these."""
+        prefix = f"base_{number}."
+        own = {
+            key[len(prefix) :]: each for key, each in self.items() if key.lower().startswith(prefix)
+        }
+        if not own:
+            return None
+        shared = {key: each for key, each in self.items() if not _SCOPED.match(key.lower())}
+        return StorageOptions({**shared, **own})
 
     def scrubbed(self, text: str) -> str:
         """The text without any of the values, where they are long enough to be recognised.

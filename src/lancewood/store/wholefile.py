@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from lancewood.errors import StorageError
@@ -18,6 +18,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+_NO_SHARING = (*_NO_LINKS, errno.EXDEV, errno.EMLINK, errno.EACCES, errno.EROFS)
 _NO_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CHUNK = 1 << 30
 
@@ -69,6 +70,34 @@ def stage_copy(source: str, directory: str, *, sync: bool) -> str:
         return _stage(directory, lambda descriptor: _copy(origin, descriptor, size), sync)
     finally:
         os.close(origin)
+
+
+def stage_parts(directory: str, parts: Iterable[bytes], *, sync: bool) -> str:
+    """The same with bytes that come in parts."""
+
+    def fill(descriptor: int) -> None:
+        for each in parts:
+            _write(descriptor, each)
+
+    return _stage(directory, fill, sync)
+
+
+def link(source: str, path: str) -> bool:
+    """Give a file a second name, and the time of a new file before; False where it cannot be.
+
+    With its old time, whoever removes what is old and has no use yet would take the new name.
+    """
+    try:
+        now = time.time_ns()
+        os.utime(source, ns=(now, now), follow_symlinks=False)
+        os.link(source, path, follow_symlinks=False)
+    except FileExistsError:
+        return os.path.samefile(source, path)
+    except OSError as error:
+        if error.errno in _NO_SHARING:
+            return False
+        raise
+    return True
 
 
 def move_over(staged: str, path: str) -> None:

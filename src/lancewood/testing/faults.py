@@ -72,6 +72,9 @@ class WatchedStore:
     def put(self, key: str, data: bytes) -> None:
         self._call("put", self._prefix + key, lambda: self._inner.put(key, data))
 
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        self._call("put_parts", self._prefix + key, lambda: self._inner.put_parts(key, parts))
+
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         return self._call("put_new", self._prefix + key, lambda: self._inner.put_new(key, data))
 
@@ -82,6 +85,19 @@ class WatchedStore:
     def copy(self, source: str, target: str) -> None:
         """Told by the key that is written."""
         self._call("copy", self._prefix + target, lambda: self._inner.copy(source, target))
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        """Told by the key that is written."""
+        bare = source
+        while isinstance(bare, WatchedStore):
+            bare = bare._inner
+        return self._call(
+            "copy_from",
+            self._prefix + target,
+            lambda: self._inner.copy_from(bare, found, target, may_link=may_link),
+        )
 
     def delete(self, keys: Iterable[str]) -> None:
         """One call for all keys, told with a space between them."""

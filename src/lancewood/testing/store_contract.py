@@ -9,7 +9,7 @@ import pickle
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.errors import InvalidInputError, NotFoundError, StorageError
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 
 REFUSED_KEYS = [
@@ -78,6 +78,45 @@ class StoreContract:
         store.put("a/b", data)
         assert store.get("a/b") == data
 
+    @pytest.mark.parametrize("parts", [[], [b""], [b"x"], [b"x", b"", b"y" * 300_000, b"z"]])
+    def test_parts_become_one_object_over_an_old_one(
+        self, store: Store, parts: list[bytes]
+    ) -> None:
+        store.put("a/b", b"an older and longer object")
+        store.put_parts("a/b", iter(parts))
+        assert store.get("a/b") == b"".join(parts)
+
+    def test_parts_that_fail_leave_what_was_there(self, store: Store) -> None:
+        def failing() -> Iterator[bytes]:
+            yield b"1" * 100_000
+            yield b"2"
+            raise StorageError("the source is gone")
+
+        store.put("kept", b"old")
+        for key in ("kept", "fresh"):
+            with pytest.raises(StorageError, match="the source is gone"):
+                store.put_parts(key, failing())
+        assert [(each.key, each.size) for each in store.list()] == [("kept", 3)]
+
+    @pytest.mark.parametrize("may_link", [False, True])
+    def test_an_object_of_another_root_is_copied_by_the_store_itself(
+        self, store: Store, may_link: bool
+    ) -> None:
+        here, there = store.at("here"), store.at("far/there")
+        there.put("a", b"bytes")
+        assert here.copy_from(there, there.head("a"), "b/c", may_link=may_link)
+        there.delete(["a"])
+        assert here.get("b/c") == b"bytes"
+
+    def test_an_object_that_is_gone_cannot_be_copied_from_another_root(self, store: Store) -> None:
+        here, there = store.at("here"), store.at("there")
+        there.put("a", b"bytes")
+        found = there.head("a")
+        there.delete(["a"])
+        with pytest.raises(NotFoundError, match="'a' not found"):
+            here.copy_from(there, found, "b")
+        assert [*store.list()] == []
+
     @pytest.mark.parametrize("key", ODD_KEYS)
     def test_odd_keys_are_kept_as_they_are(self, store: Store, key: str) -> None:
         assert store.put_new(key, b"1") is PutOutcome.CREATED
@@ -102,6 +141,8 @@ class StoreContract:
             lambda: store.replace(key, b"2", "0"),
             lambda: store.copy("kept", key),
             lambda: store.copy(key, "other"),
+            lambda: store.copy_from(store, store.head("kept"), key),
+            lambda: store.put_parts(key, [b"2"]),
             lambda: store.delete(["kept", key]),
             lambda: store.sync([key]),
             lambda: store.location(key),

@@ -100,3 +100,11 @@ def test_a_wrong_option_is_named_before_anything_is_sent(
 def test_an_unknown_option_is_named_for_other_stores_too(scheme: str) -> None:
     with pytest.raises(InvalidInputError, match="'nonsense' is not known"):
         open_store(f"{scheme}://box/t", storage_options={"nonsense": SECRET})
+
+
+def test_options_with_the_number_of_a_place_are_laid_over_the_others() -> None:
+    options = StorageOptions({"region": "us", "Base_1.region": "eu", "base_12.region": "ap"})
+    assert dict(options.scoped(1) or {}) == {"region": "eu"}
+    assert dict(options.scoped(12) or {}) == {"region": "ap"}
+    assert options.scoped(2) is None
+    assert client_settings(options).config == {"region": "us"}
