@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lancewood.engine.refs import Refs
+from lancewood.engine.refs import Refs, is_recorded
+from lancewood.engine.revisions import main_place
 from lancewood.engine.roots import branch_roots
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import FormatError, InvalidInputError, NotFoundError
+from lancewood.errors import FormatError
 from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, ManifestName, parse_manifest_name
-from lancewood.format.refs import branch_key
 from lancewood.model.refs import BranchName
 from lancewood.store.base import Store
 
@@ -44,7 +44,7 @@ class Family:
         found = ["", *branch_roots(self.main)]
         known = set(found)
         for each in refs.branches:
-            if f"{TREE_DIR}/{each.name}" not in known and self._is_recorded(each.name):
+            if f"{TREE_DIR}/{each.name}" not in known and is_recorded(self.main, each.name):
                 raise FormatError(
                     f"branch {each.name} of {self.main.uri} is recorded, but {TREE_DIR}/"
                     f"{each.name} holds no version: which files it needs is not known. Bring its "
@@ -53,27 +53,13 @@ class Family:
                 )
         return found
 
-    def _is_recorded(self, name: BranchName) -> bool:
-        try:
-            self.main.head(branch_key(name))
-        except NotFoundError:
-            return False
-        return True
-
 
 def find_family(snapshot: Snapshot) -> Family:
     """The family that a version belongs to; raises InvalidInputError for a branch elsewhere."""
     own, head = snapshot.place.store, snapshot.manifest
     if head.branch is None:
         return Family(own, own, None)
-    main = snapshot.place.main(head)
-    if main is None:
-        raise InvalidInputError(
-            f"{own.uri} holds branch {head.branch}, but does not lie at {TREE_DIR}/{head.branch} "
-            "below a main root, where the refs are; open it at its place",
-            branch=head.branch,
-        )
-    return Family(main, own, BranchName.found(head.branch))
+    return Family(main_place(snapshot).store, own, BranchName.found(head.branch))
 
 
 def manifest_names(store: Store) -> dict[str, ManifestName]:

@@ -5,9 +5,10 @@ Opens no manifest: a ref may name a version that is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from lancewood.engine.fanout import in_order
 from lancewood.errors import FormatError, NotFoundError
@@ -26,6 +27,7 @@ from lancewood.store.base import Store
 
 _AT_ONCE = 16
 """Refs that are fetched at the same time where a store is slow to answer."""
+_MOST_IN_A_ROW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,15 @@ def load_branch(main: Store, name: BranchName) -> Branch | None:
         return None
 
 
+def is_recorded(main: Store, name: BranchName) -> bool:
+    """Whether there is a record of a branch, in whatever state: it is not needed to open it."""
+    try:
+        main.head(branch_key(name))
+    except NotFoundError:
+        return False
+    return True
+
+
 def load_tag(main: Store, name: TagName) -> Tag | None:
     """What is recorded about a tag; None if nothing is. Raises FormatError."""
     try:
@@ -96,8 +107,20 @@ def load_refs(main: Store) -> Refs:
 def read_refs(main: Store, directory: str) -> Iterator[tuple[str, Tag | Branch | FormatError]]:
     """Every ref in a directory by the name of its file: what it says, or why it cannot be read."""
     files = sorted(main.names(directory))
-    tasks = (partial(_read, main, directory, each) for each in files)
-    return in_order(tasks, workers=_AT_ONCE)
+    if "://" not in main.uri:
+        return chain.from_iterable(_read(main, directory, each) for each in files)
+    size = max(1, min(len(files) // (4 * _AT_ONCE), _MOST_IN_A_ROW))
+    tasks = (
+        partial(_read_some, main, directory, files[at : at + size])
+        for at in range(0, len(files), size)
+    )
+    return chain.from_iterable(in_order(tasks, workers=_AT_ONCE))
+
+
+def _read_some(
+    main: Store, directory: str, files: Sequence[str]
+) -> Iterator[list[tuple[str, Tag | Branch | FormatError]]]:
+    yield [found for each in files for found in _read(main, directory, each)]
 
 
 def _read(

@@ -13,10 +13,17 @@ def branch_roots(store: Store) -> Iterator[str]:
 
     Lists everything below ``tree/``, as far as the iterator is read.
     """
-    middle = f"/{VERSIONS_DIR}/"
     seen = set()
-    for each in store.list(TREE_DIR):
-        root, found, name = each.key.rpartition(middle)
-        if found and root not in seen and parse_manifest_name(name):
+    for root, _ in branch_manifests(store):
+        if root not in seen:
             seen.add(root)
             yield root
+
+
+def branch_manifests(store: Store) -> Iterator[tuple[str, str]]:
+    """Every manifest below ``tree/``, from one listing: its root, and the name of its file."""
+    middle = f"/{VERSIONS_DIR}/"
+    for each in store.list(TREE_DIR):
+        root, found, name = each.key.rpartition(middle)
+        if found and parse_manifest_name(name):
+            yield root, name

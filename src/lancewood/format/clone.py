@@ -1,39 +1,65 @@
-"""The first manifest of a branch or a clone: the source's, with every file of its root referred to
-by a base path.
+"""The first manifest of a branch or a shallow clone: the source's, with every file of its root
+referred to by a base path.
 
 What lies elsewhere already stays where it is. Knows no files and no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from lancewood.format.inherited import inherited_fragments
 from lancewood.format.manifest import Stamp, encode_indices, seal
+from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.ids import BaseId
-from lancewood.model.index import Index
-from lancewood.model.manifest import FLAG_BASE_PATHS, Manifest
+from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, Manifest
 from lancewood.proto import table_pb2
 
 
-def clone_manifest(
-    source: Manifest, path: str, name: str | None, branch: str | None, stamp: Stamp
-) -> tuple[Manifest, bytes]:
-    """The first version of a clone, and the bytes of its file.
+@dataclass(frozen=True, slots=True)
+class CloneHead:
+    """What the head of a clone says besides what its source's says."""
 
-    ``path`` is the root of the source, absolute. ``name`` is what its base path is called: the
-    branch or tag that was cloned; it is left out where another base path is called so. ``branch``
-    is what the clone is called as a branch; None for one that stands by itself.
-    """
+    path: str
+    """The root of the source, absolute."""
+    name: str | None = None
+    """What its base path is called: the branch or tag that was cloned; it is left out where
+    another base path is called so."""
+    branch: str | None = None
+    """What the clone is called as a branch; None for one that stands by itself."""
+    config: Mapping[str, str] | None = None
+    """Its configuration; None: that of the source."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """The source's base paths that are spelled in another way, by how the source spells them."""
+
+
+def clone_manifest(source: Manifest, head: CloneHead, stamp: Stamp) -> tuple[Manifest, bytes]:
+    """The first version of a clone, and the bytes of its file."""
     message = table_pb2.Manifest()
     message.CopyFrom(source.bare().message)
-    base_id = _declare(message, path, name)
-    message.fragments.extend(_referring(source, base_id))
+    for each in message.base_paths:
+        each.path = head.paths.get(each.path, each.path)
+    base_id = _declare(message, head.path, head.name)
+    message.MergeFromString(inherited_fragments(source, base_id))
     message.ClearField("branch")
-    if branch is not None:
-        message.branch = branch
+    if head.branch is not None:
+        message.branch = head.branch
     message.reader_feature_flags |= FLAG_BASE_PATHS
     message.writer_feature_flags |= FLAG_BASE_PATHS
+    if head.config is not None or PUBLISHED_KEY in message.config:
+        set_config(message, dict(message.config) if head.config is None else head.config)
     return seal(message, _index_section(source, base_id), stamp)
+
+
+def set_config(message: table_pb2.Manifest, config: Mapping[str, str]) -> None:
+    """Give a manifest another configuration, and the flag that goes with it. That its source was
+    published is not said of a clone."""
+    message.ClearField("config")
+    message.config.update({key: value for key, value in config.items() if key != PUBLISHED_KEY})
+    message.writer_feature_flags &= ~FLAG_CONFIG
+    if message.config:
+        message.writer_feature_flags |= FLAG_CONFIG
 
 
 def _declare(message: table_pb2.Manifest, path: str, name: str | None) -> BaseId:
@@ -50,26 +76,8 @@ def _declare(message: table_pb2.Manifest, path: str, name: str | None) -> BaseId
     return BaseId(base.id)
 
 
-def _referring(source: Manifest, base_id: BaseId) -> Iterator[bytes]:
-    """The fragments, whose files without a base path get this one."""
-    decoded = table_pb2.FragmentList()
-    decoded.ParseFromString(source.message.SerializeToString())
-    for fragment in decoded.fragments:
-        for file in fragment.files:
-            if not file.HasField("base_id"):
-                file.base_id = base_id
-        if fragment.HasField("deletion_file") and not fragment.deletion_file.HasField("base_id"):
-            fragment.deletion_file.base_id = base_id
-        yield fragment.SerializeToString()
-
-
 def _index_section(source: Manifest, base_id: BaseId) -> bytes | None:
     """The indices, of which those without a base path get this one."""
-    indices = []
-    for each in source.indices:
-        message = table_pb2.IndexMetadata()
-        message.CopyFrom(each.message)
-        if not message.HasField("base_id"):
-            message.base_id = base_id
-        indices.append(Index(message))
-    return encode_indices(tuple(indices))
+    return encode_indices(
+        tuple(each.under(base_id) if each.base_id is None else each for each in source.indices)
+    )

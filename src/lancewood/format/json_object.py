@@ -26,12 +26,7 @@ def decode_object(data: bytes, *, name: str, most: int) -> dict[str, Any]:
     if data.startswith(_BYTE_ORDER_MARK):
         raise FormatError(f"{name}: starts with a byte order mark", file=name)
     try:
-        found = json.loads(
-            data.decode(),
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-        )
+        found = _DECODER.decode(data.decode())
         if b"\\u" in data:
             json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError as cause:
@@ -40,7 +35,7 @@ def decode_object(data: bytes, *, name: str, most: int) -> dict[str, Any]:
         raise FormatError(f"{name}: is not JSON: {cause}", file=name) from cause
     if not isinstance(found, dict):
         raise FormatError(f"{name}: is no JSON object", file=name)
-    if _is_deep(found):
+    if data.count(b"{") + data.count(b"[") > _MAX_DEPTH and _is_deep(found):
         raise FormatError(f"{name}: is nested more than {_MAX_DEPTH} deep", file=name)
     return found
 
@@ -73,3 +68,8 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+)

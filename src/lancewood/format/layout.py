@@ -118,10 +118,17 @@ def data_key(name: str) -> str:
     return f"{DATA_DIR}/{name}"
 
 
+def blob_directory(data_file: str) -> str:
+    """The directory for bytes of blobs: beside the data file they belong to, and named like it.
+
+    Takes the key of the data file, or its bare name.
+    """
+    return data_file.removesuffix(_DATA_SUFFIX)
+
+
 def blob_key(data_file: str, blob_id: int) -> str:
-    """The key of a file with bytes of blobs: in a directory named like the data file it belongs to,
-    under its id in bits, the lowest first."""
-    return f"{data_file.removesuffix(_DATA_SUFFIX)}/{f'{blob_id:032b}'[::-1]}.blob"
+    """The key of a file with bytes of blobs, under its id in bits, the lowest first."""
+    return f"{blob_directory(data_file)}/{f'{blob_id:032b}'[::-1]}.blob"
 
 
 def is_data_key(key: str) -> bool:

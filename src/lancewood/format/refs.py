@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote, unquote_to_bytes
 
@@ -28,6 +29,8 @@ MAX_REF_SIZE = 4 << 20
 """The largest file, in bytes, that is read or written; metadata may need some."""
 
 _SUFFIX = ".json"
+_is_plain = re.compile(r"[A-Za-z0-9._-]+").fullmatch
+"""Whether the name of a file needs no decoding."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,30}))?([Zz]|([+-])(\d\d):(\d\d))",
@@ -48,7 +51,7 @@ _TAG_KEYS |= {"metadata"}
 
 def ref_file_name(name: BranchName | TagName) -> str:
     """The bare name of a ref's file: UTF-8, percent-encoded but for letters, digits, ``.-_``."""
-    return f"{quote(name, safe='')}{_SUFFIX}"
+    return f"{name if _is_plain(name) else quote(name, safe='')}{_SUFFIX}"
 
 
 def ref_name(file_name: str) -> str | None:
@@ -60,6 +63,8 @@ def ref_name(file_name: str) -> str | None:
     if not file_name.endswith(_SUFFIX):
         return None
     stem = file_name.removesuffix(_SUFFIX)
+    if _is_plain(stem):
+        return stem
     try:
         name = unquote_to_bytes(stem).decode()
     except UnicodeError as cause:
@@ -256,6 +261,7 @@ class _Reader:
             self._fail(f"{key!r} is {_shown(text)}, which is no moment as 2026-01-31T12:00:00Z is")
 
 
+@lru_cache(maxsize=64)
 def _decode_moment(text: str) -> int:
     """Nanoseconds since 1970; a leap second counts as the first one after it."""
     found = _MOMENT.fullmatch(text)

@@ -9,6 +9,7 @@ Spec: "Branch and Tag Specification".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,8 @@ RESERVED_SEGMENTS = frozenset(
 """Directories of a table: a branch ``p/data`` would live among the data files of ``p``."""
 
 _PUNCTUATION = frozenset(".-_")
-_MOST_BYTES = 250
+_is_plain = re.compile(r"[A-Za-z0-9._-]*").fullmatch
+_MOST_BYTES = 211
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SECONDS = 253_402_300_799  # the last second of the year 9999
 _LEAST_NS = -62_135_596_800 * 10**9  # the first moment of the year 1
@@ -141,6 +143,11 @@ class TagName(_RefName):
         return None
 
 
+def called(branch: str | None) -> str:
+    """A branch in words; None is main."""
+    return MAIN if branch is None else f"branch {str(branch)!r}"
+
+
 class BranchPoint(NamedTuple):
     """One step of a branch's descent: the version it left its parent at, and a random id."""
 
@@ -224,6 +231,8 @@ def _check_u64(what: str, number: int) -> None:
 
 
 def _wrong_character(text: str, *, is_new: bool) -> str | None:
+    if _is_plain(text):
+        return None
     for each in text:
         fits = each.isalnum() if is_new or each.isascii() else not "\ud800" <= each <= "\udfff"
         if not fits and each not in _PUNCTUATION:
@@ -232,7 +241,8 @@ def _wrong_character(text: str, *, is_new: bool) -> str | None:
 
 
 def _too_long(text: str) -> str | None:
-    """A ref is one file, and file systems allow names of 255 bytes."""
+    """A ref is one file, file systems allow names of 255 bytes, and pylance needs 44 of them for
+    the suffix and for a file in the making. Tried: longer ones it can neither make nor change."""
     size = len(quote(text, safe="", errors="replace"))
     if size <= _MOST_BYTES:
         return None

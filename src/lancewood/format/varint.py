@@ -1,0 +1,13 @@
+"""Numbers as protobuf writes them: seven bits a byte, the lowest first. Pure."""
+
+from __future__ import annotations
+
+
+def encode_varint(number: int) -> bytes:
+    """The bytes of a number that is not negative."""
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

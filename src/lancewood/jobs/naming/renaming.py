@@ -1,0 +1,323 @@
+"""Renaming a branch: everything is brought to a new root, then the names change places.
+
+A branch's name is part of its root's path and stands in each of its manifests, so a rename is a
+copy. Data files in the main root stay where they are; what lies below the branch itself (deletion
+files, indices, data files of pylance) is copied under the same names: the old root goes as a whole.
+
+1. Both roots get an intent; who needs the branch is looked up after that.
+2. Files are copied, then the manifests, rewritten, until the old root has no version more.
+3. The record is created under the new name. From here on both names lead to the same versions.
+4. The old record goes. The old root gets a last version that nothing can follow, so that no commit
+   that is under way lands there; then its files go, and the intents.
+
+A version that somebody still commits under the old name is brought along, or, if the new name has
+gone on already, reported and left where it is. Each step can be done twice, so that the same rename
+again finishes what was cut off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lancewood.engine.place import Place
+from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.refs import is_recorded, load_branch
+from lancewood.engine.revisions import branch_place, main_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions import newest_version
+from lancewood.errors import (
+    AlreadyExistsError,
+    FormatError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+    UnsupportedError,
+)
+from lancewood.format.layout import manifest_key, transaction_name
+from lancewood.format.manifest import Stamp
+from lancewood.format.refs import branch_key, encode_branch
+from lancewood.format.renamed import closed_manifest
+from lancewood.format.transaction import encode_transaction
+from lancewood.jobs.naming.branch_root import (
+    MOST_KEYS,
+    RootFiles,
+    find_files,
+    prune,
+    remove_files,
+    root_of,
+)
+from lancewood.jobs.naming.copying import Copying, version_of
+from lancewood.jobs.naming.intent import Intent, declare, is_moving, load_standing, withdraw
+from lancewood.jobs.naming.needs import find_needs, load_other_refs
+from lancewood.jobs.naming.records import no_branch
+from lancewood.jobs.packing import chunks
+from lancewood.jobs.runner import Runner
+from lancewood.model.closing import RENAMED_KEY
+from lancewood.model.ids import Version
+from lancewood.model.operations import Restore
+from lancewood.model.refs import BranchName
+from lancewood.model.revision import branch_name
+from lancewood.model.transaction import Transaction
+from lancewood.store.base import PutOutcome, Store
+from lancewood.store.readback import put_new_settled
+from lancewood.version import LIBRARY, RELEASE
+
+_ROUNDS = 10
+_MANIFESTS_AT_ONCE = 16
+
+
+def rename_branch(snapshot: Snapshot, old: str, new: str, *, runner: Runner) -> Snapshot:
+    """The newest version of a branch under its new name; finishes a rename that was cut off.
+
+    Raises NotFoundError, AlreadyExistsError, InvalidInputError if somebody needs the branch, and
+    IncompatibleConflictError if a version landed under the old name that cannot be brought along.
+    """
+    asked = branch_name(old)
+    if asked is None:
+        raise InvalidInputError("main cannot be renamed: it is the table itself")
+    wanted = BranchName(new)
+    if asked == wanted:
+        raise InvalidInputError(f"branch {old!r} has that name already")
+    return _Rename(snapshot, main_place(snapshot), asked, wanted, runner).run()
+
+
+@dataclass
+class _Rename:
+    snapshot: Snapshot
+    main: Place
+    old: BranchName
+    new: BranchName
+    runner: Runner
+
+    @property
+    def store(self) -> Store:
+        return self.main.store
+
+    def __post_init__(self) -> None:
+        self.old_root = root_of(self.main.store, self.old)
+        self.new_root = root_of(self.main.store, self.new)
+        self.out, self.into = Intent("move out", self.new), Intent("move in", self.old)
+
+    def run(self) -> Snapshot:
+        arriving = load_standing(self.new_root)
+        begun = arriving is not None and arriving.intent.is_like(self.into)
+        if not begun:
+            self._check_whole()
+        if is_recorded(self.store, self.new):
+            if arriving is None or not begun:
+                raise self._exists()
+            brought = arriving.intent.version
+        else:
+            self._begin()
+            try:
+                brought = self._bring()
+            except (FormatError, UnsupportedError):
+                self._give_up()
+                raise
+            self._note(brought)
+            self._record()
+        self._finish(brought)
+        return load_snapshot(branch_place(self.main, self.new))
+
+    def _check_whole(self) -> None:
+        """Raises NotFoundError or FormatError for a branch that could not be brought over: once
+        begun, a rename can only be finished."""
+        if load_branch(self.store, self.old) is None:
+            raise no_branch(self.store, self.old)
+        if newest_version(self.old_root) is None:
+            raise NotFoundError(
+                f"branch {str(self.old)!r} of {self.store.uri} cannot be renamed: its root "
+                f"{self.old_root.uri} holds no version; bring its files back, or delete it",
+                branch=str(self.old),
+            )
+
+    def _begin(self) -> None:
+        PutIfAbsent().check_trust(self.store)
+        self._check_unneeded()
+        self._check_no_files()
+        declared = [self.old_root] if self._declare(self.old, self.old_root, self.out) else []
+        try:
+            self._check_unneeded()
+            if self._declare(self.new, self.new_root, self.into):
+                declared.append(self.new_root)
+                self._check_unused()
+        except (AlreadyExistsError, InvalidInputError, RetryableConflictError):
+            for each in reversed(declared):
+                withdraw(each)
+            raise
+
+    def _check_no_files(self) -> None:
+        """Raises InvalidInputError if something else lies in the new root. What a failed commit has
+        left there is no version, and belongs to nobody."""
+        standing = load_standing(self.new_root)
+        if standing is not None and standing.intent.is_like(self.into):
+            return
+        if standing is None and find_files(self.new_root).manifests:
+            raise InvalidInputError(
+                f"branch {str(self.old)!r} cannot be renamed: {self.new_root.uri} holds versions "
+                f"that no branch names; delete {str(self.new)!r} with force=True, or take another "
+                "name"
+            )
+
+    def _check_unused(self) -> None:
+        """Whoever made a branch of the new name did so before our intent, or not at all."""
+        made = load_branch(self.store, self.new)
+        if made is not None:
+            mine = load_branch(self.store, self.old)
+            if mine is None or mine.identifier != made.identifier:
+                raise self._exists()
+
+    def _check_unneeded(self) -> None:
+        refs = load_other_refs(self.store, self.old)
+        needs = find_needs(self.main, refs, self.old, [self.snapshot.manifest])
+        needs.check_none(self.old, "renamed")
+
+    def _declare(self, name: BranchName, root: Store, mine: Intent) -> bool:
+        """Whether the intent is new; False for one of the same rename, under way or cut off."""
+        standing = load_standing(root)
+        if standing is not None:
+            if standing.intent.is_like(mine):
+                return False
+            is_done = standing.intent.verb in ("create", "move in")
+            is_done = is_done and is_recorded(self.store, name)
+            moves = is_moving(self.store, name, standing)
+            if moves or not (is_done or standing.is_abandoned):
+                raise self._busy(f"branch {str(name)!r} {standing.intent}")
+        if not declare(root, mine, standing):
+            raise self._busy(f"somebody else is at work on {str(name)!r}")
+        return True
+
+    def _bring(self, after: int = 0) -> int:
+        """Copy until the old root has no version above ``after`` that the new one has not; the
+        newest of them."""
+        work = self._copying()
+        done: set[str] = set()
+        for _ in range(_ROUNDS):
+            files = find_files(self.old_root)
+            known = done.union(find_files(self.new_root).others)
+            manifests = [
+                each for each in files.manifests if each not in done and version_of(each) > after
+            ]
+            if not manifests:
+                return max([after, *(version_of(each) for each in done)])
+            others = [each for each in files.others if each not in known]
+            self._run(work.copy, others)
+            self._rewrite(work, manifests)
+            done.update(others, manifests)
+        raise self._busy(f"somebody keeps writing to {str(self.old)!r}")
+
+    def _copying(self) -> Copying:
+        """Raises NotFoundError for a branch without a version."""
+        head = load_snapshot(branch_place(self.main, self.old)).manifest
+        own = {each.path for each in head.base_paths if self.main.is_at(each, self.old_root)}
+        return Copying(self.store, self.old, self.new, frozenset(own))
+
+    def _rewrite(self, work: Copying, manifests: Sequence[str]) -> None:
+        tasks = chunks(manifests, _MANIFESTS_AT_ONCE)
+        found = self.runner.run(work.rewrite, tasks, what="rewriting manifests")
+        taken = [each for some in found for each in some]
+        if taken:
+            withdraw(self.old_root)
+            withdraw(self.new_root)
+            raise IncompatibleConflictError(
+                f"{', '.join(taken)} landed in {self.old_root.uri} while {str(self.old)!r} was "
+                f"renamed to {str(self.new)!r}, which has gone on by itself. It is still there; "
+                f"look at both, bring over what is missing, then delete {str(self.old)!r} with "
+                "force=True",
+                taken=taken,
+            )
+
+    def _run(self, work: Callable[[tuple[str, ...]], None], keys: Sequence[str]) -> None:
+        for _ in self.runner.run(work, chunks(keys, MOST_KEYS), what="copying files"):
+            pass
+
+    def _note(self, brought: int) -> None:
+        """Write down up to which version all is there: whoever goes on brings only later ones."""
+        standing = load_standing(self.new_root)
+        if standing is None or not declare(
+            self.new_root, replace(self.into, version=brought), standing
+        ):
+            raise self._busy("somebody else has taken over")
+
+    def _record(self) -> None:
+        found = load_branch(self.store, self.old)
+        if found is None:
+            raise no_branch(self.store, self.old)
+        record = replace(found, name=self.new)
+        key = branch_key(self.new)
+        if put_new_settled(self.store, key, encode_branch(record)) is PutOutcome.EXISTS:
+            other = load_branch(self.store, self.new)
+            if other is None or other.identifier != record.identifier:
+                raise self._exists()
+
+    def _finish(self, brought: int) -> None:
+        brought = self._bring_late(brought)
+        self.store.delete([branch_key(self.old)])
+        last = self._close(brought)
+        files = find_files(self.old_root)
+        manifests = tuple(each for each in files.manifests if each != last)
+        remove_files(self.old_root, RootFiles(manifests, files.others))
+        self.old_root.delete([last] if last else [])
+        withdraw(self.old_root)
+        prune(self.store, self.old)
+        withdraw(self.new_root)
+
+    def _bring_late(self, brought: int) -> int:
+        """Whatever was committed under the old name since."""
+        newest = newest_version(self.old_root)
+        if newest is None or newest.version <= brought:
+            return brought
+        return self._bring(brought)
+
+    def _close(self, brought: int) -> str | None:
+        """The key of a last version in the old root that nothing can follow: whoever is about to
+        commit there finds the next number taken. None where the root is empty already."""
+        place = branch_place(self.main, self.old)
+        for _ in range(_ROUNDS):
+            newest = newest_version(self.old_root)
+            if newest is None:
+                return None
+            there = load_snapshot(place, version=newest.version)
+            if RENAMED_KEY in there.manifest.config:
+                return manifest_key(newest.version, newest.scheme)
+            if newest.version > brought:
+                brought = self._bring(brought)
+                continue
+            version = Version(newest.version + 1)
+            key = manifest_key(version, newest.scheme)
+            data = closed_manifest(there.manifest, self.new, _last_stamp(version))
+            if put_new_settled(self.old_root, key, data) is PutOutcome.CREATED:
+                return key
+        raise self._busy(f"somebody keeps writing to {str(self.old)!r}")
+
+    def _give_up(self) -> None:
+        """Leave the branch as it was; what has been brought over goes."""
+        remove_files(self.new_root, find_files(self.new_root))
+        withdraw(self.new_root)
+        prune(self.store, self.new)
+        withdraw(self.old_root)
+
+    def _exists(self) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"branch {str(self.old)!r} cannot be renamed: branch {str(self.new)!r} of "
+            f"{self.store.uri} exists already",
+            branch=str(self.new),
+        )
+
+    def _busy(self, why: str) -> RetryableConflictError:
+        return RetryableConflictError(
+            f"branch {str(self.old)!r} of {self.store.uri} cannot be renamed to "
+            f"{str(self.new)!r} now: {why}",
+            branch=str(self.old),
+        )
+
+
+def _last_stamp(version: Version) -> Stamp:
+    """It counts as a restored version, which goes together with no other change."""
+    read = Version(version - 1)
+    transaction = Transaction.new(read, Restore(read))
+    name, data = transaction_name(read, transaction.uuid), encode_transaction(transaction)
+    return Stamp(version, time.time_ns(), name, data, LIBRARY, RELEASE)

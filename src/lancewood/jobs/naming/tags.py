@@ -1,0 +1,286 @@
+"""Tags: created if absent, moved by compare-and-swap, deleted.
+
+A tag is one small file in the main root. It is made after a look at the version it names, and that
+version is looked at again when the tag is there: a cleanup, or somebody who deletes the branch, may
+have passed in between without seeing it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lancewood.engine.doomed import check_not_doomed
+from lancewood.engine.place import Place
+from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.refs import is_recorded, load_tag, read_refs
+from lancewood.engine.revisions import At, branch_place, main_place, resolve
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+    StorageError,
+)
+from lancewood.format.layout import manifest_key
+from lancewood.format.refs import TAGS_DIR, decode_tag, encode_tag, tag_key
+from lancewood.jobs.naming.guards import check_no_guard, is_guard
+from lancewood.jobs.naming.intent import is_leaving
+from lancewood.model.ids import Version, is_detached
+from lancewood.model.refs import MAIN, BranchName, Tag, TagName
+from lancewood.model.revision import tag_name
+from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
+from lancewood.store.readback import put_new_settled
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A version that a tag is to name."""
+
+    main: Store
+    root: Store
+    branch: BranchName | None
+    version: Version
+    size: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"version {self.version} of {self.branch or MAIN}"
+
+
+def create_tag(
+    snapshot: Snapshot,
+    name: str,
+    at: At = None,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    force: bool = False,
+) -> Tag:
+    """A new tag on the version that ``at`` means.
+
+    Raises AlreadyExistsError, NotFoundError, and RetryableConflictError for a version that a
+    cleanup is removing.
+    """
+    new = TagName(name)
+    check_no_guard(new, "created", force=force)
+    known = checked_metadata(metadata)
+    place = main_place(snapshot)
+    main, target = place.store, _find_target(place, snapshot, at)
+    now = time.time_ns()
+    tag = Tag(
+        name=new,
+        branch=target.branch,
+        version=target.version,
+        manifest_size=target.size,
+        created_at_ns=now,
+        updated_at_ns=now,
+        metadata=known,
+    )
+    data = encode_tag(tag)
+    PutIfAbsent().check_trust(main)
+    if put_new_settled(main, tag_key(new), data) is PutOutcome.EXISTS:
+        raise AlreadyExistsError(
+            f"tag {name!r} of {main.uri} exists already; update moves it to another version",
+            tag=name,
+        )
+    try:
+        _check_still_there(target)
+    except (NotFoundError, RetryableConflictError):
+        with contextlib.suppress(NotFoundError):
+            if main.get(tag_key(new)) == data:
+                main.delete([tag_key(new)])
+        raise
+    return tag
+
+
+def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) -> Tag:
+    """The tag after it was moved to the version that ``at`` means. What else its file says stays.
+
+    Raises NotFoundError, RetryableConflictError if others keep changing it, CommitUnknownError if
+    the store did not say what became of it and somebody else changed it since.
+    """
+    asked = tag_name(name)
+    check_no_guard(asked, "moved", force=force)
+    place = main_place(snapshot)
+    main, target = place.store, _find_target(place, snapshot, at)
+    for _ in range(_ATTEMPTS):
+        moved = _move(main, asked, target)
+        if moved is None:
+            continue
+        try:
+            _check_still_there(target)
+        except (NotFoundError, RetryableConflictError):
+            _move_back(main, asked, moved)
+            raise
+        return moved.tag
+    raise RetryableConflictError(
+        f"tag {name!r} of {main.uri} was changed by others {_ATTEMPTS} times while it was to be "
+        "moved; try again",
+        tag=name,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A tag that was moved, and the bytes of its file before and after."""
+
+    tag: Tag
+    old: bytes
+    new: bytes
+
+
+def _move(main: Store, name: TagName, target: _Target) -> _Moved | None:
+    """The moved tag; None if it was changed or the store failed, and it has to be read again."""
+    key = tag_key(name)
+    try:
+        etag = main.head(key).etag
+        old = main.get(key)
+    except NotFoundError:
+        raise no_tag(main, name) from None
+    moved = replace(
+        decode_tag(name, old),
+        branch=target.branch,
+        version=target.version,
+        manifest_size=target.size,
+        updated_at_ns=time.time_ns(),
+    )
+    data = encode_tag(moved)
+    try:
+        done = main.replace(key, data, etag) is ReplaceOutcome.REPLACED
+    except StorageError as failure:
+        if failure.facts.get("final"):
+            raise
+        done = _has_landed(main, key, data, old, failure)
+    return _Moved(moved, old, data) if done else None
+
+
+def _move_back(main: Store, name: TagName, moved: _Moved) -> None:
+    """Let a tag name what it named before, unless somebody has changed it since."""
+    with contextlib.suppress(NotFoundError):
+        etag = main.head(tag_key(name)).etag
+        if main.get(tag_key(name)) == moved.new:
+            main.replace(tag_key(name), moved.old, etag)
+
+
+def _has_landed(main: Store, key: str, data: bytes, old: bytes, failure: StorageError) -> bool:
+    try:
+        now = main.get(key)
+    except (NotFoundError, StorageError):
+        now = b""
+    if now in (data, old):
+        return now == data
+    raise CommitUnknownError(
+        f"whether {key!r} in {main.uri} was written is unknown: the store did not say, and now it "
+        "holds something else or cannot be read; look at it before trying again",
+        key=key,
+    ) from failure
+
+
+def delete_tag(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
+    """Remove a tag, also one whose file is damaged; raises NotFoundError."""
+    asked = tag_name(name)
+    check_no_guard(asked, "deleted", force=force)
+    main = main_place(snapshot).store
+    try:
+        main.head(tag_key(asked))
+    except NotFoundError:
+        raise no_tag(main, asked) from None
+    main.delete([tag_key(asked)])
+
+
+def find_tag(snapshot: Snapshot, name: str) -> Tag:
+    """What is recorded about a tag; raises NotFoundError or FormatError."""
+    main = main_place(snapshot).store
+    found = load_tag(main, tag_name(name))
+    if found is None:
+        raise no_tag(main, name)
+    return found
+
+
+def list_tags(snapshot: Snapshot, *, guards: bool = False) -> dict[str, Tag]:
+    """Every tag by its name, sorted; raises FormatError for one that cannot be read."""
+    found = {}
+    for _, each in read_refs(main_place(snapshot).store, TAGS_DIR):
+        if isinstance(each, FormatError):
+            raise each
+        if isinstance(each, Tag) and (guards or not is_guard(each.name)):
+            found[str(each.name)] = each
+    return dict(sorted(found.items()))
+
+
+def no_tag(main: Store, name: str) -> NotFoundError:
+    return NotFoundError(f"tag {str(name)!r} of {main.uri} not found", tag=str(name))
+
+
+def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """Metadata of a ref; raises InvalidInputError for what is no mapping of texts."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping) or not all(
+        isinstance(each, str) for pair in metadata.items() for each in pair
+    ):
+        raise InvalidInputError(f"metadata takes a mapping of texts to texts, got {metadata!r}")
+    return dict(metadata)
+
+
+def _find_target(main: Place, snapshot: Snapshot, at: At) -> _Target:
+    """The version to be named. One of the handle's branch is found without reading it."""
+    if isinstance(at, int) and not isinstance(at, bool):
+        quick = _look_up(main, snapshot, Version(at))
+        if quick is not None:
+            return quick
+    found = resolve(snapshot, at)
+    if is_detached(found.manifest.version):
+        raise InvalidInputError(
+            f"version {found.manifest.version} is detached, and a tag would not keep its files "
+            "from being cleaned up; tag a version of the history"
+        )
+    target = _look_up(main, found, found.manifest.version)
+    if target is None:
+        raise NotFoundError(
+            f"version {found.manifest.version} of {found.place.uri} is gone: it was cleaned up",
+            version=found.manifest.version,
+        )
+    return target
+
+
+def _look_up(main: Place, snapshot: Snapshot, version: Version) -> _Target | None:
+    branch = snapshot.manifest.branch
+    known = None if branch is None else BranchName.found(branch)
+    root = branch_place(main, known).store
+    if not version > 0 or is_detached(version):
+        return None
+    key = manifest_key(version, snapshot.scheme)
+    try:
+        size = root.head(key).size
+    except NotFoundError:
+        return None
+    return _Target(main.store, root, known, version, size, key)
+
+
+def _check_still_there(target: _Target) -> None:
+    """Raises NotFoundError if the version, or its branch, went away while it was tagged, and
+    RetryableConflictError if a cleanup is about to remove it."""
+    check_not_doomed(target.main, target.branch, target.version)
+    try:
+        target.root.head(target.key)
+    except NotFoundError:
+        raise NotFoundError(
+            f"{target} was cleaned up while it was tagged", version=target.version
+        ) from None
+    if target.branch is None:
+        return
+    # In this order: whoever deletes the branch says so, removes the record, and says no more.
+    if is_leaving(target.main, target.branch) or not is_recorded(target.main, target.branch):
+        raise NotFoundError(
+            f"branch {str(target.branch)!r} was about to be deleted or renamed while it was "
+            "tagged; tag it when that is done",
+            branch=str(target.branch),
+        )
