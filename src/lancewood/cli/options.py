@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 import lancewood as lw
+from lancewood.cli.revision_options import NEWEST, Revision
 
 Uri: TypeAlias = Annotated[
     str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
@@ -26,17 +27,6 @@ StorageOptions: TypeAlias = Annotated[
         "--storage-option",
         metavar="KEY=VALUE",
         help="A setting of the object store, for example a region. May be repeated.",
-    ),
-]
-AtVersion: TypeAlias = Annotated[
-    int | None, typer.Option("--version", metavar="N", help="Read this version.")
-]
-AsOf: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="Read the newest version of that moment: ISO 8601, local time without a zone.",
     ),
 ]
 Message: TypeAlias = Annotated[
@@ -178,37 +168,14 @@ def span(text: str | None, option: str) -> timedelta | None:
         raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
 
 
-def when(text: str | None) -> datetime | None:
-    """A moment; without a zone it is local time."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"--as-of {text!r} is no time: write it as 2026-05-01 or 2026-05-01T12:30:00Z"
-        ) from None
-
-
 def opened(
     uri: str,
     storage_options: Sequence[str] | None,
-    version: int | None = None,
-    as_of: str | None = None,
+    revision: Revision = NEWEST,
     *,
     unsafe: bool = False,
 ) -> lw.Table:
     """The table that a command is about."""
     return lw.open(
-        uri,
-        storage_options=storage(storage_options),
-        unsafe=unsafe,
-        **which(version, as_of),
+        uri, storage_options=storage(storage_options), unsafe=unsafe, **revision.arguments()
     )
-
-
-def which(version: int | None, as_of: str | None) -> dict[str, Any]:
-    """The arguments that say which version is meant."""
-    if version is not None and as_of is not None:
-        raise typer.BadParameter("give --version or --as-of, not both")
-    return {"version": version, "as_of": when(as_of)}

@@ -1,12 +1,24 @@
-"""Opening a version as the engine sees it, for the commands that show how it is stored."""
+"""Opening a place or a version as the engine sees it, for commands that show how it is stored.
+
+Commands on a whole table refuse a uri that carries a revision, and those that write refuse one that
+names a single version: what they would write comes after the newest one of its branch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+import lancewood as lw
 from lancewood.cli import options
+from lancewood.cli.revision_options import NEWEST, Revision
 from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.revisions import TAG, history_place, open_revision
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.uris import check_whole, find_address
+from lancewood.errors import InvalidInputError
+from lancewood.model.refs import MAIN, called
+from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
@@ -14,23 +26,81 @@ from lancewood.store.options import StorageOptions
 
 def opened_store(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Store:
     """The place where a table is, or could be."""
-    return open_store(uri, storage_options=options.storage(storage_options), unsafe=unsafe)
+    return opened_place(uri, storage_options, unsafe=unsafe).store
 
 
 def opened_place(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Place:
     """The same with the way to all homes of its files."""
-    store = opened_store(uri, storage_options, unsafe=unsafe)
-    return Place(store, StorageOptions(options.storage(storage_options)))
+    place, revision = _address(uri, storage_options, unsafe)
+    check_whole("the command", uri, revision)
+    return place
+
+
+def opened_history(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None = None
+) -> Store:
+    """The root of the branch that a command is about; its newest version need not be readable."""
+    place, revision = _address(uri, storage_options)
+    return history_place(place, branch=branch, in_uri=revision).store
 
 
 def opened_snapshot(
     uri: str,
     storage_options: Sequence[str] | None,
-    version: int | None = None,
-    as_of: str | None = None,
+    revision: Revision = NEWEST,
     *,
     unsafe: bool = False,
 ) -> Snapshot:
     """One version of the table that a command is about."""
-    place = opened_place(uri, storage_options, unsafe=unsafe)
-    return load_snapshot(place, **options.which(version, as_of))
+    place, in_uri = _address(uri, storage_options, unsafe)
+    return open_revision(place, in_uri=in_uri, **revision.arguments())
+
+
+def opened_to_write(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
+) -> Snapshot:
+    """The newest version of the branch that a command writes to.
+
+    Raises InvalidInputError for a uri with a tag or the number of a version.
+    """
+    snapshot, single = opened_maybe_past(uri, storage_options, branch, unsafe=unsafe)
+    if single is not None:
+        kind = "a tag" if TAG in snapshot.derived else "a single version"
+        on = snapshot.manifest.branch
+        raise InvalidInputError(
+            f"{single!r} is {kind}, and {kind} is not written to: make a branch there "
+            f"(lw table branch URI NAME --at {single}), or write to {called(on)} "
+            f"(URI@{on or MAIN})",
+            revision=single,
+        )
+    return snapshot
+
+
+def table_to_write(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
+) -> lw.Table:
+    """The same as a handle."""
+    return lw.Table(opened_to_write(uri, storage_options, branch, unsafe=unsafe))
+
+
+def opened_maybe_past(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
+) -> tuple[Snapshot, str | None]:
+    """The version that a branch or a uri names; with the uri's revision, if that is a tag or the
+    number of a version."""
+    place, in_uri = _address(uri, storage_options, unsafe)
+    snapshot = open_revision(place, in_uri=in_uri, branch=branch)
+    if in_uri is None:
+        return snapshot, None
+    meant = parse_revision(in_uri)
+    is_numbered = isinstance(meant, OnBranch) and meant.version is not None
+    return snapshot, in_uri if is_numbered or TAG in snapshot.derived else None
+
+
+def _address(
+    uri: str, storage_options: Sequence[str] | None, unsafe: bool = False
+) -> tuple[Place, str | None]:
+    given = StorageOptions(options.storage(storage_options))
+    opened = partial(open_store, storage_options=given, unsafe=unsafe)
+    store, revision = find_address(uri, opened)
+    return Place(store, given), revision

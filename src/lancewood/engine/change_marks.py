@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
+from lancewood.engine.descent import Descent
 from lancewood.engine.fanout import WORKERS, in_order
 from lancewood.engine.live_rows import Ids, Ints, LiveRows, Stretches, cut_at, stretches_of
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.versions import load_manifest
 from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
 from lancewood.model.fragment import LINEAGE_FIELDS, Fragment, Lineage
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.manifest import Manifest, decode_fragment, peek_fragment_id
-from lancewood.model.operations import Merge, MissingTransaction, UnknownOperation
+from lancewood.model.operations import Merge, MissingTransaction, UnknownOperation, Update
+from lancewood.model.transaction import MARKS_PROPERTY
 
 
 def common_fields(one: Manifest, other: Manifest) -> frozenset[FieldId]:
@@ -111,6 +111,10 @@ class Marks:
     _known: dict[bytes, Stretches] = field(default_factory=dict)
     _operations: dict[Version, type | LancewoodError] = field(default_factory=dict)
 
+    @cached_property
+    def _descent(self) -> Descent:
+        return Descent(self.until)
+
     def stretches(self, snapshot: Snapshot, raws: Iterable[bytes]) -> Iterator[Stretches]:
         """The live rows of undecoded fragments; those that were seen before are kept."""
         for raw in raws:
@@ -188,13 +192,15 @@ class Marks:
 
     def _look(self, version: Version) -> Iterator[tuple[Version, type | LancewoodError]]:
         """What kind of operation made a version, or why that is not to be known."""
-        place, scheme = self.until.place, self.until.scheme
-        operation = load_transaction_of(place.store, version, scheme).operation
+        transaction = self._descent.transaction(version)
+        operation = transaction.operation
         if isinstance(operation, MissingTransaction):
             yield version, self._refusal(NotFoundError, version, operation.why)
         elif isinstance(operation, UnknownOperation):
             why = f"its operation (number {operation.number}) is not known to this Lancewood"
             yield version, self._refusal(UnsupportedError, version, why)
+        elif MARKS_PROPERTY in transaction.properties:
+            yield version, Update
         else:
             yield version, type(operation)
 
@@ -202,9 +208,8 @@ class Marks:
         for known in (self.since, self.until):
             if known.manifest.version == version:
                 return known
-        place, scheme = self.until.place, self.until.scheme
         try:
-            return Snapshot(place, load_manifest(place.store, version, scheme), scheme)
+            return self._descent.load(version)
         except NotFoundError as cause:
             why = f"version {version} was cleaned up"
             raise self._refusal(NotFoundError, because, why) from cause

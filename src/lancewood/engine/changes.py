@@ -27,6 +27,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.manifest import decode_fragment, peek_fragment_id
+from lancewood.proto import table_pb2
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ class _Comparison:
         return (
             then.lineage("row_ids") == now.lineage("row_ids")
             and then.message.deletion_file == now.message.deletion_file
-            and same_columns(then, now, self._fields)
+            and (same_columns(then, now, self._fields) or _is_moved(then, now))
             and (self._are_fields_same or same_marks(then, now))
         )
 
@@ -156,6 +157,24 @@ class _Comparison:
         ]
         same: np.ndarray[tuple[int], np.dtype[np.bool_]] = stayed & np.isin(after.fragments, kept)
         return same
+
+
+def _is_moved(then: Fragment, now: Fragment) -> bool:
+    """Whether files are in other homes by now, and nobody has marked a row since."""
+    old, new = then.message.files, now.message.files
+    return (
+        same_marks(then, now)
+        and len(old) == len(new)
+        and all(
+            a.fields == b.fields and a.column_indices == b.column_indices and _home(a) != _home(b)
+            for a, b in zip(old, new, strict=True)
+            if a != b
+        )
+    )
+
+
+def _home(file: table_pb2.DataFile) -> int | None:
+    return file.base_id if file.HasField("base_id") else None
 
 
 def _by_id(parts: Iterable[Pieces]) -> tuple[Ids, Ints]:

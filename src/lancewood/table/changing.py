@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from lancewood.engine.change_rows import ChosenRows, project_changes, rows_since, rows_until
 from lancewood.engine.changes import RowChanges, find_changes
+from lancewood.engine.descent import Descent
 from lancewood.engine.limits import check_number
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import is_detached
@@ -149,7 +150,9 @@ class ChangeVerbs(Handle):
         that was updated and then deleted is deleted. An update counts even if it wrote the values
         that were there; a version that only added, cast, renamed or dropped columns counts for
         nothing, nor does compaction. Versions and columns are checked now, rows are compared and
-        read when they are asked for, and only what differs is opened.
+        read when they are asked for, and only what differs is opened. On a branch a version from
+        before it was made is that of the branch it came from; one of its own from before a reset
+        is refused.
 
         Raises UnsupportedError on a table without stable row ids, NotFoundError for a version
         that is not there, and later for one in between that is needed and was cleaned up.
@@ -174,10 +177,18 @@ class ChangeVerbs(Handle):
                     "so that rows of two versions cannot be told to be the same; changes need a "
                     "table that was created with them"
                 )
+        reset = Descent(last).reset_after(first.manifest.version)
+        if reset is not None:
+            raise InvalidInputError(
+                f"{last.place.uri} was reset in version {reset}, and since then its row ids are "
+                f"those of other rows than in version {since}; ask for changes since version "
+                f"{reset}, or read both versions and compare the rows",
+                version=reset,
+            )
         return Changes(first, last, columns)
 
     def _version_of(self, name: str, version: int) -> Snapshot:
         number = check_number(name, version, least=1)
         if number == self._snapshot.manifest.version:
             return self._snapshot
-        return load_snapshot(self._snapshot.place, version=number)
+        return Descent(self._snapshot).load(number)

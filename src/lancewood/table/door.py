@@ -1,29 +1,42 @@
-"""The verbs that find a table by its place: create, open, exists, drop, migrate_names, repair."""
+"""The verbs that find a table by its place: create, open, exists, drop, migrate_names, repair,
+relocate.
+
+A uri may carry a revision, ``photos.lance@exp``, where a version is asked for (``open``,
+``exists``); the others take a whole table and refuse it.
+"""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from lancewood.engine.base_paths import NewBase, base_options
+from lancewood.engine.chosen_homes import Bases
 from lancewood.engine.create import create_table
 from lancewood.engine.drop import drop_table
-from lancewood.engine.limits import FileLimits
+from lancewood.engine.limits import FileLimits, as_list
 from lancewood.engine.migrate import MigratedNames
 from lancewood.engine.migrate import migrate_names as migrate_table_names
 from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
-from lancewood.engine.versions import newest_version
+from lancewood.engine.revisions import At, check_contradictions, has_revision, open_revision
+from lancewood.engine.uris import check_whole, find_address, is_table
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.relocation.relocate import RelocationReport
+from lancewood.jobs.relocation.relocate import relocate as relocate_table
+from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.jobs.upkeep.proposals import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
+from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
+from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
 
 
@@ -36,7 +49,10 @@ def create(
     max_rows_per_file: int = FileLimits().max_rows,
     max_bytes_per_file: int = FileLimits().max_bytes,
     file_version: str | None = None,
+    bases: Sequence[NewBase] = (),
+    into: Bases = None,
     storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
     message: str | None = None,
@@ -53,15 +69,23 @@ def create(
     writers at once may then lose a commit. ``fsync=False`` leaves the syncing of local files to
     the system. ``message`` and ``properties`` are kept with the version.
 
+    ``bases`` declares other homes for the table's files: ``BasePath`` values, or paths. ``into``
+    says which of them get the data, as ``bases`` of ``Table.append`` does; by default it goes to
+    the table's own root. ``base_storage_options`` are storage options for some of them alone, by
+    name or path, in place of ``storage_options``; they are never written down.
+
+    An ``@`` may be part of the table's name, unless what stands before it is a table.
     Raises AlreadyExistsError if there is a table.
     """
     snapshot = create_table(
-        _place(uri, storage_options, fsync, unsafe=unsafe),
+        _place("create", uri, storage_options, fsync, base_storage_options, unsafe=unsafe),
         data,
         schema=schema,
         stable_row_ids=stable_row_ids,
         file_version=DEFAULT_FILE_VERSION if file_version is None else file_version,
         limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
+        bases=bases,
+        into=into,
         message=message,
         properties=properties,
     )
@@ -71,28 +95,53 @@ def create(
 def open(
     uri: str | os.PathLike[str],
     *,
+    branch: str | None = None,
     version: int | None = None,
+    tag: str | None = None,
     as_of: datetime | None = None,
+    at: At = None,
     storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
     allowed_bases: Sequence[str] | None = None,
 ) -> Table:
-    """The table at its newest version, or at the version or moment asked for.
+    """The table at its newest version, or at the one that is asked for.
 
-    ``unsafe`` is as for ``create``. ``allowed_bases`` restricts the other places that its manifests
+    ``branch`` is its name, and "main" is main; ``version`` is a number and ``as_of`` a moment, on
+    that branch or on the one whose root the uri is. ``tag`` is its name. ``at`` takes a number, a
+    moment or a text: a tag or a branch (``"exp"``), the newest of a branch (``"exp:"``), a version
+    of it (``"exp:12"``) or of main (``":12"``), a tag and nothing else (``"tag:v1"``). The uri may
+    carry such a text after an ``@``: ``photos.lance@exp:12``. A uri that is itself a table wins,
+    and a ``PathLike`` is never parted.
+
+    ``unsafe`` is as for ``create``, and so are the options: the handle keeps them, also when it is
+    pickled. ``allowed_bases`` restricts the other places that its manifests
     may send a reader to.
     Raises NotFoundError, or FormatError naming the newest readable version.
     """
-    place = _place(uri, storage_options, fsync, allowed_bases, unsafe=unsafe)
-    return Table(load_snapshot(place, version=version, as_of=as_of))
+    check_contradictions(branch, version, tag, as_of, at)
+    place, revision = _address(
+        uri, storage_options, fsync, base_storage_options, allowed_bases, unsafe=unsafe
+    )
+    return Table(
+        open_revision(
+            place, branch=branch, version=version, tag=tag, as_of=as_of, at=at, in_uri=revision
+        )
+    )
 
 
 def exists(
     uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> bool:
-    """Whether there is a table; no manifest is opened."""
-    return newest_version(open_store(uri, storage_options=storage_options)) is not None
+    """Whether there is a table, or the revision of one that a uri carries.
+
+    Without a revision no manifest is opened.
+    """
+    place, revision = _address(uri, storage_options)
+    if revision is not None:
+        return has_revision(place, revision)
+    return is_table(place.store)
 
 
 def drop(
@@ -103,9 +152,14 @@ def drop(
 ) -> None:
     """Delete a table: only what the format owns, other files below the root stay.
 
-    Refuses a table that has branches or tags unless forced. Raises NotFoundError.
+    Refuses a table that has branches or tags unless forced: a clone elsewhere is seen by the tag
+    that it left. A clone's own tags at its sources go with it; a warning names one that stays.
+    Raises NotFoundError.
     """
-    drop_table(open_store(uri, storage_options=storage_options), force=force)
+    place = _place("drop", uri, storage_options)
+    stay = drop_table(place.store, force=force, storage_options=place.storage_options)
+    for each in stay:
+        warnings.warn(f"{each.root} keeps a pin: {each.why}", stacklevel=2)
 
 
 def migrate_names(
@@ -119,7 +173,7 @@ def migrate_names(
     Nobody may write meanwhile, and until it is done the table does not open; run it again if it
     was interrupted. Changes nothing where all names are V2.
     """
-    return migrate_table_names(open_store(uri, storage_options=storage_options, unsafe=unsafe))
+    return migrate_table_names(_place("migrate_names", uri, storage_options, unsafe=unsafe).store)
 
 
 def repair(
@@ -127,6 +181,7 @@ def repair(
     *,
     dry_run: bool = True,
     storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     unsafe: bool = False,
 ) -> RepairReport:
     """What would make a damaged table whole, also one that does not open.
@@ -135,23 +190,64 @@ def repair(
     hold rows is removed.
     Raises NotFoundError where there is no table.
     """
-    place = _place(uri, storage_options, None, unsafe=unsafe)
+    place = _place("repair", uri, storage_options, None, base_storage_options, unsafe=unsafe)
     return repair_table(place, LocalRunner(), dry_run=dry_run)
 
 
+def relocate(
+    uri: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    in_flight: timedelta = COMMITTING,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    runner: Runner | None = None,
+) -> RelocationReport:
+    """Write the present place of a table that was copied or moved into its manifests.
+
+    Lancewood does not need it. Pylance looks for what branches inherit at the place where they were
+    made; after this it finds them here. Before this its cleanup takes the files that branches have
+    in the main root for garbage. Of the manifests of main and all branches only base paths change,
+    and only those that stood for a root of this table. Run again after an interruption, it does the
+    rest. A handle from before knows the old paths, and would write them again: open the table anew.
+
+    Nobody may write meanwhile: RetryableConflictError is raised for a version that is younger than
+    ``in_flight`` (zero says that nobody writes), before anything changes, and for one that appears.
+    Raises InvalidInputError for the root of a branch, NotFoundError where there is no table.
+    """
+    place = _place("relocate", uri, storage_options, None, base_storage_options)
+    return relocate_table(place, runner_or_threads(runner), dry_run=dry_run, in_flight=in_flight)
+
+
 def _place(
+    verb: str,
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
-    fsync: bool | None,
-    allowed_bases: Sequence[str] | None = None,
+    fsync: bool | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     *,
     unsafe: bool = False,
 ) -> Place:
-    options = None if storage_options is None else StorageOptions(storage_options)
-    store = open_store(uri, storage_options=options, fsync=fsync, unsafe=unsafe)
-    if isinstance(allowed_bases, str) or not all(
-        isinstance(each, str) for each in allowed_bases or ()
-    ):
+    """A whole table's; raises InvalidInputError for a uri that carries a revision."""
+    place, revision = _address(uri, storage_options, fsync, base_storage_options, unsafe=unsafe)
+    check_whole(verb, uri, revision)
+    return place
+
+
+def _address(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    fsync: bool | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+    *,
+    unsafe: bool = False,
+) -> tuple[Place, str | None]:
+    """Where the table is, and the revision that the uri carries."""
+    allowed = None if allowed_bases is None else tuple(as_list("allowed_bases", allowed_bases))
+    if not all(isinstance(each, str) for each in allowed or ()):
         raise InvalidInputError(f"allowed_bases takes a list of places, got {allowed_bases!r}")
-    allowed = None if allowed_bases is None else tuple(allowed_bases)
-    return Place(store, options, allowed)
+    options = None if storage_options is None else StorageOptions(storage_options)
+    opened = partial(open_store, storage_options=options, fsync=fsync, unsafe=unsafe)
+    store, revision = find_address(uri, opened)
+    return Place(store, options, allowed, base_options(base_storage_options)), revision

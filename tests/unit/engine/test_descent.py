@@ -1,0 +1,117 @@
+"""What a branch has from before it was made, as it sees it."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.engine.descent import Descent
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import NotFoundError
+from lancewood.format.refs import branch_key
+from lancewood.model.ids import Version
+from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
+from lancewood.model.refs import BranchName
+
+_names = count()
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"a": pa.array(values, pa.int64())})
+
+
+@pytest.fixture
+def deep() -> Snapshot:
+    """Version 5 of a branch that left version 4 of ``exp``, which left version 2 of main."""
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2)).append(rows(3))
+    exp = main.branches.create("exp")
+    main.append(rows(99))
+    exp = exp.append(rows(4)).delete("a = 1")
+    made = exp.branches.create("deep")
+    exp.append(rows(98))
+    return made.append(rows(5))._snapshot
+
+
+def values(snapshot: Snapshot) -> list[int]:
+    return sorted(lw.Table(snapshot).to_arrow().column("a").to_pylist())
+
+
+def test_every_version_of_the_history_is_found_where_it_is(deep: Snapshot) -> None:
+    found = [values(Descent(deep).load(each)) for each in (1, 2, 3, 4, 5)]
+    assert found == [[1, 2], [1, 2, 3], [1, 2, 3, 4], [2, 3, 4], [2, 3, 4, 5]]
+
+
+def test_what_a_branch_has_in_common_with_its_past_is_the_same_byte_for_byte(
+    deep: Snapshot,
+) -> None:
+    history = Descent(deep)
+    known = set(deep.manifest.message.fragments)
+    assert set(history.load(3).manifest.message.fragments) & known
+    untouched = [each for each in history.load(2).manifest.message.fragments if each in known]
+    assert len(untouched) == 1  # the other one has a deletion file by now
+    assert history.load(1).place is deep.place
+    assert history.load(1).manifest.base_paths == deep.manifest.base_paths
+
+
+def test_the_transaction_of_a_fork_is_the_parents_and_not_that_of_the_branch(
+    deep: Snapshot,
+) -> None:
+    history = Descent(deep)
+    made = [type(history.transaction(Version(each)).operation) for each in (1, 2, 3, 4, 5)]
+    assert made == [Overwrite, Append, Append, Delete, Append]
+
+
+def test_a_version_after_the_fork_is_not_the_parents(deep: Snapshot) -> None:
+    with pytest.raises(NotFoundError, match="version 6"):
+        Descent(deep).load(6)
+    missing = Descent(deep).transaction(Version(6)).operation
+    assert isinstance(missing, MissingTransaction)
+
+
+@pytest.mark.parametrize("record", [None, b"{"], ids=["missing", "damaged"])
+def test_a_branch_whose_record_cannot_be_read_has_its_own_versions_only(
+    deep: Snapshot, record: bytes | None
+) -> None:
+    main = deep.place.main(deep.manifest)
+    assert main is not None
+    key = branch_key(BranchName("deep"))
+    if record is None:
+        main.delete([key])
+    else:
+        main.put(key, record)
+    assert values(Descent(deep).load(4)) == [2, 3, 4]
+    with pytest.raises(NotFoundError, match="version 3"):
+        Descent(deep).load(3)
+    assert isinstance(Descent(deep).transaction(Version(4)).operation, Clone)
+
+
+def test_a_branch_that_was_brought_elsewhere_has_its_own_versions_only(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t", rows(1), fsync=False).append(rows(2))
+    table.branches.create("exp")
+    (tmp_path / "t/tree/exp").rename(tmp_path / "x")
+    brought = lw.open(tmp_path / "x")
+    with pytest.raises(NotFoundError, match="version 1"):
+        brought.changes(1)
+
+
+def test_main_has_no_history_but_its_own(deep: Snapshot) -> None:
+    main = lw.Table(deep).checkout(branch="main")._snapshot
+    assert values(Descent(main).load(1)) == [1, 2]
+    with pytest.raises(NotFoundError, match="version 9"):
+        Descent(main).load(9)
+
+
+def test_a_version_from_before_a_reset_is_not_part_of_the_history() -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
+    old = main.branches.create("exp").append(rows(100, 101))
+    main.append(rows(200, 201)).append(rows(300))
+    made = main.latest().branches.reset("exp", force=True)
+    new = made.append(rows(5))
+    with pytest.raises(lw.InvalidInputError, match=f"reset in version {made.version}"):
+        new.changes(since=old.version)
+    assert new.changes(since=made.version).inserted.to_arrow()["a"].to_pylist() == [5]
+    assert old.changes(since=1).inserted.to_arrow()["a"].to_pylist() == [100, 101]
