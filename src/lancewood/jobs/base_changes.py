@@ -1,0 +1,161 @@
+"""Changes to the base paths of a table: a new one, or another place for one that is there.
+
+No operation of the format re-points a base path. It is recorded as a Restore of the newest version,
+which says that rows, schema and indices are those of that version, and whose meeting with others is
+the careful one: whoever was writing files meanwhile, we or pylance, must run again, so that none of
+them ends where the base path no longer leads. It is never built on anything but the newest version.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+from lancewood.engine.base_paths import (
+    NewBase,
+    check_place,
+    checked_bases,
+    is_table_root,
+    normal_path,
+    uri_of_base,
+)
+from lancewood.engine.chosen_homes import Base, find_base_path
+from lancewood.engine.fanout import WORKERS, in_order
+from lancewood.engine.pins import PINS_CONFIG, read_record
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
+from lancewood.format.layout import DATA_DIR, check_file_name, key_in_base
+from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.model.operations import Restore, UpdateBases
+from lancewood.proto import table_pb2
+from lancewood.store.base import Store
+
+MOST_CHECKED = 64
+"""So many data files are looked for at the new place of a base path."""
+
+
+def add_base_path(snapshot: Snapshot, base: NewBase, terms: Terms) -> Snapshot:
+    """The version that declares the base path; raises InvalidInputError for one that may not be."""
+
+    def prepare(now: Snapshot) -> Change[None]:
+        now.place.settle(now.manifest)
+        new = checked_bases(now.place, now.manifest.base_paths, [base])
+        return Change(UpdateBases(new), None)
+
+    return execute(snapshot, prepare, terms)[0]
+
+
+def set_base_path(
+    snapshot: Snapshot,
+    base: Base,
+    path: str | os.PathLike[str],
+    terms: Terms,
+    *,
+    check: bool,
+) -> Snapshot:
+    """The version in which a base path is at another place; the same one if it is there already.
+
+    ``check`` looks for some of its files there, by name and size.
+    """
+    goal = normal_path(path)
+
+    def prepare(now: Snapshot) -> Change[None]:
+        old = find_base_path(now.place, now.manifest, base)
+        if old is None:
+            raise InvalidInputError(
+                f"{now.place.uri} is the table's own root, which is where the table is; "
+                "base paths alone can be set"
+            )
+        if old.path == goal:
+            return Change(None, None)
+        new = table_pb2.BasePath()
+        new.CopyFrom(old)
+        new.path = goal
+        _check_goal(now, new)
+        if check:
+            _check_files(now, new)
+        bases = tuple(new if each.id == new.id else each for each in now.manifest.base_paths)
+        config = _with_moved_pins(now, old, new)
+        return Change(Restore(now.manifest.version, bases, config), None)
+
+    newest = load_snapshot(snapshot.place)
+    read, last = snapshot.manifest.version, newest.manifest.version
+    if terms.policy.serializable and read != last:
+        raise RetryableConflictError(
+            f"setting base path {base!r} is serializable and asked of version {read} of "
+            f"{snapshot.place.uri}, but version {last} has landed; ask it of latest()",
+            version=last,
+        )
+    return execute(newest, prepare, terms)[0]
+
+
+def _with_moved_pins(
+    snapshot: Snapshot, old: table_pb2.BasePath, new: table_pb2.BasePath
+) -> dict[str, str] | None:
+    """The configuration of a clone that finds its pins at the new place, too; None: as it is."""
+    config, place = snapshot.manifest.config, snapshot.place
+    record = read_record(config)
+    if record is None:
+        return None
+    moved = record.with_moved(uri_of_base(place, old), uri_of_base(place, new))
+    return None if moved == record else {**config, PINS_CONFIG: moved.encode()}
+
+
+def _check_goal(snapshot: Snapshot, base: table_pb2.BasePath) -> None:
+    place = snapshot.place
+    others = {
+        uri_of_base(place, each): f"base path {each.id}"
+        for each in snapshot.manifest.base_paths
+        if each.id != base.id
+    }
+    taken = {place.uri: "the table's own root", **others}.get(base.path)
+    if taken is not None:
+        raise InvalidInputError(
+            f"base path {base.id} cannot be set to {base.path!r}: that is {taken}", path=base.path
+        )
+    if not (base.is_dataset_root and is_table_root(place.base_store(base))):
+        check_place(place, base)
+
+
+def _check_files(snapshot: Snapshot, base: table_pb2.BasePath) -> None:
+    store = snapshot.place.base_store(base)
+    checks = (partial(_problems, store, key, size) for key, size in _some_files(snapshot, base))
+    for problem in in_order(checks, workers=WORKERS):
+        raise InvalidInputError(
+            f"base path {base.id} cannot be set to {base.path!r}: {problem}; bring its files "
+            "there first, or say check=False",
+            path=base.path,
+        )
+
+
+def _some_files(snapshot: Snapshot, base: table_pb2.BasePath) -> list[tuple[str, int | None]]:
+    """Keys and sizes of data files below the base path, from the first to the last fragment."""
+    found = [
+        file
+        for fragment in snapshot.manifest.fragments
+        for file in fragment.message.files
+        if file.HasField("base_id") and file.base_id == base.id
+    ]
+    step = max(1, len(found) / MOST_CHECKED)
+    places = sorted({int(at * step) for at in range(min(len(found), MOST_CHECKED))})
+    some = [found[at] for at in places]
+    if found and places[-1] != len(found) - 1:
+        some[-1] = found[-1]
+    return [
+        (
+            key_in_base(base, DATA_DIR, check_file_name(each.path, "a data file")),
+            each.file_size_bytes or None,
+        )
+        for each in some
+    ]
+
+
+def _problems(store: Store, key: str, size: int | None) -> Iterator[str]:
+    try:
+        found = store.head(key).size
+    except NotFoundError:
+        yield f"{store.uri}/{key} is missing"
+        return
+    if size is not None and found != size:
+        yield f"{store.uri}/{key} has {found} bytes, not {size}"

@@ -1,0 +1,156 @@
+"""A failure, a lost answer or a death at every store call of writes to several homes, and of
+changes to base paths; the calls of all homes count.
+
+Afterwards the table is old or new, both implementations read it, and what did not land can be done
+again. What failed before it could land left no file in any home.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.engine.create import create_table
+from lancewood.engine.limits import FileLimits
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.store.base import Store
+from lancewood.store.disk import DiskStore
+from lancewood.testing.faults import FaultyStore, Killed, Mode
+
+MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
+MOST_CALLS = 80
+ROWS = pa.table({"a": pa.array(range(12), pa.int64())})
+
+
+def place_in(directory: Path, store: FaultyStore) -> Place:
+    """The table's place below a directory, all of whose homes are reached through the store."""
+    homes: dict[str, Store] = {str(directory / each): store.at(each) for each in ("cold", "new")}
+    return Place(store.at("t"), _homes=homes)
+
+
+def handle_in(directory: Path, store: FaultyStore) -> lw.Table:
+    opened = lw.open(directory / "t")._snapshot
+    return lw.Table(Snapshot(place_in(directory, store), opened.manifest, opened.scheme))
+
+
+def create(directory: Path, store: FaultyStore) -> None:
+    create_table(
+        place_in(directory, store),
+        ROWS,
+        schema=None,
+        stable_row_ids=True,
+        file_version="2.2",
+        limits=FileLimits(max_rows=3),
+        bases=[lw.BasePath(directory / "cold", name="cold", is_dataset_root=True)],
+        into="all",
+    )
+
+
+def append(directory: Path, store: FaultyStore) -> None:
+    handle_in(directory, store).append(ROWS, bases="all", max_rows_per_file=5)
+
+
+def overwrite(directory: Path, store: FaultyStore) -> None:
+    handle_in(directory, store).overwrite(ROWS.slice(3), bases=["cold", None], max_rows_per_file=5)
+
+
+def add_base(directory: Path, store: FaultyStore) -> None:
+    handle_in(directory, store).add_base(directory / "more", name="more")
+
+
+def set_base(directory: Path, store: FaultyStore) -> None:
+    handle_in(directory, store).set_base("cold", directory / "new")
+
+
+Act = Callable[[Path, FaultyStore], None]
+ACTS: dict[str, Act] = {
+    "create": create,
+    "append": append,
+    "overwrite": overwrite,
+    "add": add_base,
+    "set": set_base,
+}
+
+
+def begin(directory: Path, name: str) -> None:
+    """What is there before the act; after it, the base path reads at both places."""
+    if name == "create":
+        directory.mkdir()
+        return
+    create(directory, FaultyStore(DiskStore(str(directory), fsync=False)))
+    shutil.copytree(directory / "cold", directory / "new")
+
+
+def seen(directory: Path) -> tuple[list[int], tuple[str, ...]] | None:
+    """The rows, and where base paths lead, as both implementations find them."""
+    uri = str(directory / "t")
+    if not lw.exists(uri):
+        return None
+    table, dataset = lw.open(uri), lance.dataset(uri)
+    dataset.validate()
+    rows = table.to_arrow()
+    assert rows == dataset.to_table()
+    return rows["a"].to_pylist(), tuple(Path(each.path).name for each in table.base_paths)
+
+
+def data_files(directory: Path) -> set[Path]:
+    return {each.relative_to(directory) for each in directory.rglob("*.lance") if each.is_file()}
+
+
+def run(act: Act, directory: Path, store: FaultyStore) -> str:
+    try:
+        act(directory, store)
+    except Killed:
+        return "dead"
+    except lw.CommitUnknownError:
+        return "unknown"
+    except lw.StorageError:
+        return "failed"
+    return "done"
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ACTS)
+def test_homes_are_old_or_new_whatever_call_goes_wrong(
+    tmp_path: Path, name: str, mode: Mode
+) -> None:
+    begin(tmp_path / "whole", name)
+    before = seen(tmp_path / "whole")
+    ACTS[name](tmp_path / "whole", FaultyStore(DiskStore(str(tmp_path / "whole"), fsync=False)))
+    after = seen(tmp_path / "whole")
+    assert before != after
+    for at in range(1, MOST_CALLS):
+        directory = tmp_path / str(at)
+        begin(directory, name)
+        there = data_files(directory)
+        store = FaultyStore(DiskStore(str(directory), fsync=False), at=at, mode=mode)
+        outcome = run(ACTS[name], directory, store)
+        found = seen(directory)
+        where = (at, outcome, store.calls[-1])
+        assert found in (before, after), where
+        assert outcome != "done" or found == after, where
+        assert outcome != "failed" or found == before, where
+        if outcome == "failed" and mode == "before" and store.calls[at - 1][0] != "delete":
+            assert data_files(directory) == there, where
+        if outcome == "dead" and found == before:
+            ACTS[name](directory, FaultyStore(DiskStore(str(directory), fsync=False)))
+            assert seen(directory) == after, where
+        if len(store.calls) < at:
+            break
+        shutil.rmtree(directory)
+    else:
+        pytest.fail("the act never came to its end")
+    assert at > 3
+    assert any(key.startswith(("cold", "new")) for _, key in store.calls) or name == "add"

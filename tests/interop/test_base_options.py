@@ -1,0 +1,234 @@
+"""Storage options of single base paths, on two S3 servers that know nothing of each other.
+
+A bucket exists on one server only, so nothing but the right options reads or writes it.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import pickle
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import lance
+import pyarrow as pa
+import pytest
+from tests.conftest import SERVER
+
+import lancewood as lw
+from lancewood.engine.base_paths import base_options
+from lancewood.engine.cloning import write_clone
+from lancewood.engine.place import Place
+from lancewood.store.locate import open_store
+from lancewood.store.options import StorageOptions
+
+ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": [f"s{n % 5}" for n in range(40)]})
+SECRET = "planted-secret-of-the-cold-server"
+Options = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def cold_endpoint() -> Iterator[str]:
+    """The address of a second server."""
+    with subprocess.Popen(
+        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        endpoint = server.stdout.readline().strip()
+        try:
+            assert endpoint.startswith("http://127.0.0.1:"), "the server did not start"
+            yield endpoint
+        finally:
+            server.kill()
+
+
+@pytest.fixture
+def cold_options(cold_endpoint: str) -> Options:
+    return {
+        "aws_access_key_id": "AKIACOLD",
+        "aws_secret_access_key": SECRET,
+        "aws_region": "eu-west-1",
+        "aws_endpoint": cold_endpoint,
+        "allow_http": "true",
+        "client_max_retries": "0",
+    }
+
+
+@pytest.fixture
+def cold_root(cold_endpoint: str) -> str:
+    bucket = f"cold-{uuid4().hex}"
+    request = urllib.request.Request(f"{cold_endpoint}/{bucket}", method="PUT")
+    urllib.request.urlopen(request, timeout=30).close()
+    return f"s3://{bucket}/archive"
+
+
+@pytest.fixture(params=["name", "path", "spelled otherwise"])
+def by(request: pytest.FixtureRequest, cold_root: str, cold_options: Options) -> dict[str, Options]:
+    """The options of the base path, found by one way of calling it."""
+    keys = {"name": "cold", "path": cold_root, "spelled otherwise": f"{cold_root}/"}
+    return {keys[request.param]: cold_options}
+
+
+def create(s3_root: str, s3_options: Options, cold_root: str, by: Any) -> lw.Table:
+    cold = lw.BasePath(cold_root, name="cold", is_dataset_root=True)
+    return lw.create(
+        s3_root,
+        ROWS,
+        bases=[cold],
+        into="all",
+        max_rows_per_file=10,
+        storage_options=s3_options,
+        base_storage_options=by,
+    )
+
+
+def test_every_verb_reaches_a_base_path_with_its_own_options(
+    s3_root: str,
+    s3_options: Options,
+    cold_root: str,
+    cold_options: Options,
+    by: dict[str, Options],
+) -> None:
+    table = create(s3_root, s3_options, cold_root, by)
+    assert [each.files[0].base_id for each in table.fragments] == [None, 1, None, 1]
+    cold = open_store(cold_root, storage_options=cold_options)
+    assert len([*cold.list("data")]) == 2
+    again = pickle.loads(pickle.dumps(table))
+    assert again.to_arrow() == ROWS
+    assert again.take([15, 5])["a"].to_pylist() == [15, 5]
+    table = again.append(ROWS, bases="cold")
+    table = table.delete("a = 15").update({"s": "'w'"}, "a = 16").add_columns({"c": "a + 1"})
+    assert table.count_rows("s = 'w'") == 2
+    assert table.scan(bases="cold", columns=["a"]).count() == 20 + 40 - 2 - 2
+    assert table.verify(deep=True).ok
+    table = table.compact()
+    expected = sorted([*range(40), *range(40)])
+    expected.remove(15)
+    expected.remove(15)
+    assert sorted(table.to_arrow()["a"].to_pylist()) == expected
+    opened = lw.open(s3_root, storage_options=s3_options, base_storage_options=by)
+    assert opened.checkout(version=1).to_arrow() == ROWS
+    theirs = lance.dataset(
+        s3_root, storage_options=s3_options, base_store_params={cold_root: cold_options}
+    )
+    assert theirs.checkout_version(1).to_table() == ROWS
+
+
+def test_pylance_gets_the_options_too(
+    s3_root: str,
+    s3_options: Options,
+    cold_root: str,
+    by: dict[str, Options],
+) -> None:
+    table = create(s3_root, s3_options, cold_root, by)
+    dataset = table.lance()
+    assert dataset.to_table() == ROWS
+    dataset.create_scalar_index("a", "BTREE")
+    assert dataset.to_table(filter="a = 12")["a"].to_pylist() == [12]
+
+
+def test_options_with_the_number_of_a_base_path_are_taken_as_pylance_takes_them(
+    s3_root: str, s3_options: Options, cold_root: str, cold_options: Options
+) -> None:
+    scoped = {f"base_1.{key}": value for key, value in cold_options.items()}
+    both = {**s3_options, **scoped}
+    table = create(s3_root, both, cold_root, None)
+    assert [each.files[0].base_id for each in table.fragments] == [None, 1, None, 1]
+    assert lw.open(s3_root, storage_options=both).to_arrow() == ROWS
+    assert lance.dataset(s3_root, storage_options=both).to_table() == ROWS
+    assert table.lance().to_table() == ROWS
+    assert table.delete("a = 15").compact().count_rows() == 39
+    assert SECRET not in repr(table._snapshot.place)
+
+
+def test_without_the_right_options_nothing_of_the_base_path_is_reached(
+    s3_root: str, s3_options: Options, cold_root: str, cold_options: Options
+) -> None:
+    table = create(s3_root, s3_options, cold_root, {"cold": cold_options})
+    impatient = {**s3_options, "client_max_retries": "0"}
+    for wrong in (None, {"cold": impatient}, {"warm": cold_options}):
+        poor = lw.open(s3_root, storage_options=impatient, base_storage_options=wrong)
+        assert poor.scan(bases=[None]).count() == 20, "the own root needs none of them"
+        assert poor.scan(bases=[None]).to_arrow().num_rows == 20
+        with pytest.raises(lw.LancewoodError):
+            poor.to_arrow()
+        before = [each.key for each in table._snapshot.place.store.list()]
+        with pytest.raises(lw.LancewoodError):
+            poor.append(ROWS, bases="cold")
+        assert [each.key for each in table._snapshot.place.store.list()] == before
+
+
+def test_a_base_path_that_is_set_gets_the_options_of_its_name(
+    s3_root: str, s3_options: Options, cold_root: str, cold_options: Options, tmp_path: Path
+) -> None:
+    table = lw.create(
+        s3_root,
+        ROWS,
+        bases=[lw.BasePath(tmp_path / "cold", name="cold")],
+        into="cold",
+        storage_options=s3_options,
+        base_storage_options={"cold": cold_options},
+    )
+    cold = open_store(cold_root, storage_options=cold_options)
+    with pytest.raises(lw.InvalidInputError, match="is missing"):
+        table.set_base("cold", cold_root)
+    for each in (tmp_path / "cold").iterdir():
+        cold.put(each.name, each.read_bytes())
+    table = table.set_base("cold", cold_root)
+    assert table.to_arrow() == ROWS
+    table = table.append(ROWS, bases="cold").add_base(f"{cold_root}/more", name="more")
+    assert len([*cold.list()]) == 2
+    with pytest.raises(lw.StorageError, match="more"):
+        table.append(ROWS, bases="more")
+
+
+def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
+    s3_root: str, s3_options: Options, cold_root: str, cold_options: Options
+) -> None:
+    """A shallow clone refers to all files of its source, which is on the other server."""
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("a", pa.int64()), blob])
+    rows = pa.table({"a": [1, 2, 3], "b": [b"one", b"two", b"three"]}, schema=schema)
+    source = lw.create(cold_root, rows, file_version="2.1", storage_options=cold_options)
+    source = source.delete("a = 2")
+    own = StorageOptions(s3_options)
+    place = Place(
+        open_store(s3_root, storage_options=own), own, None, base_options({"cold": cold_options})
+    )
+    table = lw.Table(write_clone(source._snapshot, place, base_name="cold"))
+    assert table.scan(["a"]).to_arrow()["a"].to_pylist() == [1, 3]
+    assert [each and each.read() for each in table.take_blobs("b", [0, 1])] == [b"one", b"three"]
+    assert table.delete("a = 3").count_rows() == 1
+    with pytest.raises(lw.InvalidInputError, match="holds the table at"):
+        table.append(rows, bases="cold")
+
+
+def test_no_option_shows_in_a_manifest_a_text_or_a_log(
+    s3_root: str,
+    s3_options: Options,
+    cold_root: str,
+    cold_options: Options,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    table = create(s3_root, s3_options, cold_root, {"cold": cold_options})
+    table = table.append(ROWS, bases="cold").add_base(f"{cold_root}/two", name="two")
+    texts = io.StringIO()
+    print(table, table._snapshot.place, table.scan(bases="cold").explain(), file=texts)
+    print(table.base_paths, table._snapshot, file=texts)
+    cold = open_store(cold_root, storage_options=cold_options)
+    cold.delete([each.key for each in cold.list("data")])
+    for act in (table.to_arrow, lambda: table.take([15]), lambda: table.set_base(1, "s3://no/w")):
+        with pytest.raises(lw.LancewoodError) as caught:
+            act()
+        print(caught.value, caught.value.facts, repr(caught.value), file=texts)
+        print(repr(caught.value.__cause__), file=texts)
+    for each in table._snapshot.place.store.list():
+        assert SECRET.encode() not in table._snapshot.place.store.get(each.key)
+    assert SECRET not in texts.getvalue() + caplog.text

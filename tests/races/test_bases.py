@@ -1,0 +1,154 @@
+"""A base path that is set, or declared, while others write to it, stepped at every store call.
+
+Nobody's commit is swallowed, and what lands after a base path was set was written to where it leads
+now. Data files are only named, after the place that the writer saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.versions import list_versions, load_version
+from lancewood.errors import ConflictError
+from lancewood.format.layout import NamingScheme
+from lancewood.format.manifest import empty_manifest
+from lancewood.jobs.base_changes import add_base_path, set_base_path
+from lancewood.jobs.execute import Persistence, Terms
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import BaseId, FieldId, Version
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import Append, Overwrite
+from lancewood.model.transaction import Transaction
+from lancewood.proto import schema_pb2, table_pb2
+from lancewood.store.base import Store
+from lancewood.store.memory import MemoryStore
+from lancewood.testing.schedule import Outcome, Writer, explore
+
+FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
+OLD, NEW = "memory://old", "memory://new"
+COLD = BaseId(1)
+SHARED = {"names", "put_new"}
+MANY = 120
+
+
+def policy() -> CommitPolicy:
+    return CommitPolicy(sleep=lambda seconds: None)
+
+
+def terms() -> Terms:
+    return Terms(policy=policy(), persistence=Persistence(sleep=lambda seconds: None))
+
+
+def fragment(name: str) -> Fragment:
+    return Fragment.make([DataFile.make(name, [FieldId(0)], [0], (2, 2), 1, COLD)], 6)
+
+
+def fresh() -> Store:
+    """A table at version 1 that declares one base path, and has a fragment there."""
+    store = MemoryStore()
+    base = table_pb2.BasePath(id=COLD, path=OLD, name="cold")
+    first = Overwrite((fragment("first"),), FIELDS, initial_bases=(base,))
+    transaction = Transaction.new(Version(0), first)
+    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, transaction, policy())
+    return store
+
+
+def sets(store: Store) -> Manifest:
+    snapshot = load_snapshot(Place(store))
+    return set_base_path(snapshot, "cold", NEW, terms(), check=False).manifest
+
+
+def adds(path: str) -> Writer:
+    def act(store: Store) -> Manifest:
+        return add_base_path(load_snapshot(Place(store)), path, terms()).manifest
+
+    return act
+
+
+def writes(make: Callable[[Fragment], Append | Overwrite], name: str) -> Writer:
+    """Writes a file to where the base path leads in the version that it read, then commits."""
+
+    def act(store: Store) -> Manifest:
+        snapshot = load_snapshot(Place(store))
+        written = fragment(f"{name} at {snapshot.manifest.base_paths[0].path}")
+        transaction = Transaction.new(snapshot.manifest.version, make(written))
+        return snapshot.commit(transaction, policy()).manifest
+
+    return act
+
+
+def appends(name: str) -> Writer:
+    return writes(lambda new: Append((new,)), name)
+
+
+def overwrites(name: str) -> Writer:
+    return writes(lambda new: Overwrite((new,), FIELDS), name)
+
+
+def names(manifest: Manifest) -> list[str]:
+    return [each.files[0].path for each in manifest.fragments]
+
+
+def newest(outcome: Outcome) -> Manifest:
+    return load_version(outcome.store, None)[0]
+
+
+def check(outcome: Outcome) -> None:
+    where = outcome.calls
+    done, *others = outcome.results
+    assert isinstance(done, Manifest), where
+    assert done.base_paths[0].path == NEW, where
+    assert newest(outcome).base_paths[0].path == NEW, "nobody brings the old path back"
+    landed = [each for each in others if isinstance(each, Manifest)]
+    for each in others:
+        assert isinstance(each, Manifest | ConflictError), (each, where)
+    assert len(list_versions(outcome.store).versions) == 2 + len(landed), where
+    for each in landed:
+        mine = set(names(each)) - {"first"}
+        if each.version > done.version:
+            assert not any(name.endswith(OLD) for name in mine - set(names(done))), where
+        elif not any(name.startswith("over") for name in names(done)):
+            assert mine <= set(names(done)), "a commit that landed before is not swallowed"
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [appends("one")],
+        [overwrites("over")],
+        [appends("one"), appends("two")],
+        [appends("one"), overwrites("over")],
+    ],
+    ids=["append", "overwrite", "two appends", "append and overwrite"],
+)
+def test_who_writes_while_a_base_path_is_set_lands_where_it_leads_or_not_at_all(
+    others: list[Writer],
+) -> None:
+    limit = None if len(others) == 1 else MANY
+    seen = set()
+    for outcome in explore(fresh, [sets, *others], limit, verbs=SHARED):
+        check(outcome)
+        seen |= {type(each).__name__ for each in outcome.results[1:]}
+    assert len(seen) > 1, "some landed and some were told to run again"
+
+
+def test_two_who_set_the_same_base_path_agree() -> None:
+    for outcome in explore(fresh, [sets, sets], verbs=SHARED):
+        assert all(isinstance(each, Manifest) for each in outcome.results), outcome.calls
+        assert newest(outcome).base_paths[0].path == NEW
+        assert newest(outcome).version in (2, 3)
+
+
+def test_base_paths_declared_at_the_same_time_get_ids_of_their_own() -> None:
+    for outcome in explore(
+        fresh, [adds("memory://x"), adds("memory://y"), sets], MANY, verbs=SHARED
+    ):
+        assert all(isinstance(each, Manifest) for each in outcome.results), outcome.calls
+        bases = {each.path: each.id for each in newest(outcome).base_paths}
+        assert set(bases) == {NEW, "memory://x", "memory://y"}
+        assert sorted(bases.values()) == [1, 2, 3]
