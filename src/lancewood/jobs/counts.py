@@ -24,3 +24,12 @@ class CompactionCounts:
     fragments_added: int = 0
     files_removed: int = 0
     files_added: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounts:
+    """What was brought to another home. Files are data files; bytes of blobs count, too."""
+
+    fragments: int = 0
+    files: int = 0
+    bytes: int = 0

@@ -1,0 +1,1 @@
+"""Bringing fragments to another home of the table."""

@@ -1,0 +1,175 @@
+"""Data files that moved to another home: the same bytes under other names, in one commit. Pure.
+
+No operation of the format says so. It is recorded as an Update that rewrites columns in place and
+names none of them. Others then keep off the fragments, which is all that is asked of them: who
+changed one of them runs again, who appended or built an index goes on. For us no row is touched:
+ids, versions, deletion files and what indices answer for stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import replace
+from typing import TypeAlias, TypeGuard
+
+from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import BaseId
+from lancewood.model.manifest import Manifest, ManifestHead
+from lancewood.model.operations import (
+    Append,
+    Clone,
+    CreateIndex,
+    DataOverlay,
+    DataReplacement,
+    Delete,
+    Merge,
+    MissingTransaction,
+    Operation,
+    ReserveFragments,
+    Rewrite,
+    UnknownOperation,
+    Update,
+    UpdateMemWalState,
+)
+from lancewood.model.patch import ManifestPatch
+from lancewood.proto import table_pb2
+from lancewood.rules.detaching import head_after
+from lancewood.rules.meetings import fine, if_fragments_meet, incompatible, retry
+from lancewood.rules.patching import make_patch
+from lancewood.rules.verdicts import Outcome, Verdict
+
+_Place: TypeAlias = tuple[str, BaseId | None]
+_NOTHING_TO_DO_WITH_FILES = (Append, CreateIndex, ReserveFragments, UpdateMemWalState)
+_NAME_THEIR_FRAGMENTS = (Delete, Update, Rewrite, DataReplacement, DataOverlay)
+
+
+def moved_files(images: Iterable[Fragment]) -> Update:
+    """The operation after which fragments have the files of these images."""
+    return Update((), tuple(images), (), rewrites_columns=True, moves_files=True)
+
+
+def moves_files(operation: Operation) -> TypeGuard[Update]:
+    """Whether an operation only moves files."""
+    return isinstance(operation, Update) and operation.moves_files
+
+
+def judge_move(mine: Update, theirs: Operation) -> Verdict:
+    """A move goes with everything that is understood: what became of the files decides."""
+    if isinstance(theirs, Clone | UnknownOperation | MissingTransaction):
+        return incompatible(mine, theirs)
+    if isinstance(theirs, _NOTHING_TO_DO_WITH_FILES):
+        return fine(mine, theirs)
+    if isinstance(theirs, _NAME_THEIR_FRAGMENTS):
+        met = if_fragments_meet(mine, theirs)
+        return met if met.outcome is Outcome.COMPATIBLE else Verdict(Outcome.REBASE, met.reason)
+    return Verdict(Outcome.REBASE, "fragments may have other files now")
+
+
+def judge_after_move(mine: Operation, theirs: Update) -> Verdict:
+    """Only who writes lists of files, as they were, must look at them again."""
+    if isinstance(mine, Merge):
+        return retry(mine, theirs, "data files were moved")
+    if isinstance(mine, Clone | UnknownOperation | MissingTransaction | UpdateMemWalState):
+        return incompatible(mine, theirs)
+    if isinstance(mine, Update) and mine.rewrites_columns:
+        return if_fragments_meet(mine, theirs)
+    return fine(mine, theirs)
+
+
+def apply_move(manifest: Manifest, operation: Update) -> ManifestPatch:
+    """Fragments with the same columns in other files, and everything else as it is; a deletion
+    file may have another home, too.
+
+    Raises InvalidInputError for files that do not hold the same columns.
+    """
+    manifest.expect_lookups(len(operation.updated_fragments))
+    changed = {}
+    for image in operation.updated_fragments:
+        now = manifest.fragment(image.id)
+        if not _hold_the_same(now, image):
+            raise InvalidInputError(
+                f"fragment {image.id} has other columns than the files that it is to have",
+                fragment=image.id,
+            )
+        changed[image.id] = _with_deletions_of(now.with_files(image.files), image)
+    return make_patch(manifest, head_after(manifest, operation, changed), changed=changed)
+
+
+def rebased_move(base: Manifest, newest: Manifest, operation: Update) -> Update:
+    """A move that was built on ``base``, for ``newest``: what is still where it was goes on.
+
+    A file that was replaced meanwhile stays as it is, and a fragment that is gone is left out.
+    Raises RetryableConflictError if nothing is left to do, or a home of the new files is another
+    one now.
+    """
+    base.expect_lookups(len(operation.updated_fragments))
+    newest.expect_lookups(len(operation.updated_fragments))
+    images, homes = [], set[BaseId | None]()
+    for image in operation.updated_fragments:
+        if newest.position_of(image.id) is None:
+            continue
+        then, now = base.fragment(image.id), newest.fragment(image.id)
+        copies = _copies(then, image)
+        files = [
+            same_elsewhere(each, *copies.get(_place(each), _place(each))) for each in now.files
+        ]
+        moved = _with_deletions_of(now.with_files(files), image)
+        if moved != now:
+            images.append(moved)
+            homes.update(base_id for _, base_id in copies.values())
+    if not images:
+        raise RetryableConflictError("none of the files is where it was")
+    _check_homes(base, newest, homes)
+    return replace(operation, updated_fragments=tuple(images))
+
+
+def same_elsewhere(file: DataFile, path: str, base_id: BaseId | None) -> DataFile:
+    """The same columns in a copy of the file that has another name, in another home."""
+    message = table_pb2.DataFile()
+    message.CopyFrom(file.message)
+    message.path = path
+    message.ClearField("base_id")
+    if base_id is not None:
+        message.base_id = base_id
+    return DataFile(message)
+
+
+def _copies(then: Fragment, image: Fragment) -> dict[_Place, _Place]:
+    """Where the copies of files are, by where the files were."""
+    pairs = zip(then.files, image.files, strict=True)
+    return {_place(old): _place(new) for old, new in pairs if _place(old) != _place(new)}
+
+
+def _with_deletions_of(fragment: Fragment, image: Fragment) -> Fragment:
+    """The deletion file of the image, if it is the same one in another home."""
+    mine, other = fragment.deletion_file, image.deletion_file
+    if mine is None or other is None or mine == other:
+        return fragment
+    is_same = mine.under(None) == other.under(None)
+    return fragment.with_deletion_file(other) if is_same else fragment
+
+
+def _check_homes(base: ManifestHead, newest: ManifestHead, homes: Set[BaseId | None]) -> None:
+    known = {BaseId(each.id): each for each in newest.base_paths}
+    for each in base.base_paths:
+        if each.id in homes and known.get(BaseId(each.id)) != each:
+            raise RetryableConflictError(
+                f"base path {each.id} is no longer {each.path!r}", base_id=each.id
+            )
+
+
+def _place(file: DataFile) -> _Place:
+    return file.path, file.base_id
+
+
+def _hold_the_same(one: Fragment, other: Fragment) -> bool:
+    """Whether the files of both hold the same columns in the same places."""
+    mine, theirs = one.message.files, other.message.files
+    return len(mine) == len(theirs) and all(
+        a.fields == b.fields
+        and a.column_indices == b.column_indices
+        and a.file_major_version == b.file_major_version
+        and a.file_minor_version == b.file_minor_version
+        for a, b in zip(mine, theirs, strict=True)
+    )
