@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from lancewood.engine.pins import CLONE_PIN, CLONE_PROPERTY, Unpinned, read_record, remove_pins
+from lancewood.engine.place import Place
+from lancewood.engine.refs import read_refs
 from lancewood.engine.roots import branch_roots
-from lancewood.engine.versions import list_versions, newest_version
-from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.engine.versions import list_versions, load_version, newest_version
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.layout import (
     DATA_DIR,
     OWNED_DIRS,
@@ -16,23 +19,31 @@ from lancewood.format.layout import (
     manifest_key,
 )
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
+from lancewood.model.manifest import Manifest
+from lancewood.model.refs import Tag
 from lancewood.store.base import Store
 
-CLONE_PIN = "lw.clone."
-"""A tag whose name begins so says that a clone elsewhere reads this table's files."""
 _SHOWN = 5
 
 
-def drop_table(store: Store, *, force: bool) -> None:
+def drop_table(
+    store: Store, *, force: bool, storage_options: Mapping[str, str] | None = None
+) -> tuple[Unpinned, ...]:
     """Delete what the format owns below the root: manifests first, the newest of them last.
 
     So a reader, or whoever comes after a crash, finds the newest version or no table. Base paths
-    elsewhere are never touched. Raises NotFoundError if there is no table, InvalidInputError if
-    branches, tags or clones rest on its versions and ``force`` is not given, or if one of its
-    directories is a link.
+    elsewhere are never touched, but the pins go that a clone has left at its sources, if that can
+    be; ``storage_options`` are for those. Returns which pins stay, and why.
+
+    Raises NotFoundError if there is no table, InvalidInputError if branches, tags or clones rest on
+    its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
+    link.
     """
     if newest_version(store) is None:
         raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
+    place, head = Place(store, storage_options), _newest(store)
+    if head is not None:
+        _check_no_branch(place, head)
     if not force:
         _check_unused(store)
     for directory in OWNED_DIRS:
@@ -47,10 +58,30 @@ def drop_table(store: Store, *, force: bool) -> None:
         store.delete(each.key for each in store.list(directory) if _is_ours(each.key))
         store.prune(directory)
     store.prune("")
+    pins = None if head is None else read_record(head.config)
+    return () if pins is None else remove_pins(place, pins, store.uri)
+
+
+def _newest(store: Store) -> Manifest | None:
+    """The newest version; None if it is too damaged to tell anything."""
+    try:
+        return load_version(store)[0]
+    except (FormatError, UnsupportedError, NotFoundError):
+        return None
+
+
+def _check_no_branch(place: Place, head: Manifest) -> None:
+    main = place.main(head)
+    if main is not None and newest_version(main) is not None:
+        raise InvalidInputError(
+            f"{place.uri} is branch {head.branch} of {main.uri}, and others may need it; "
+            f"branches.delete({head.branch!r}) there removes it",
+            branch=head.branch,
+        )
 
 
 def _check_unused(store: Store) -> None:
-    named = sorted([*_refs(store, BRANCHES_DIR, "branch"), *_refs(store, TAGS_DIR, "tag")])
+    named = sorted([*_branches(store), *_tags(store)])
     if not named:
         nameless = islice(branch_roots(store), 1)
         named = [f"{each}, which has versions but no branch of that name" for each in nameless]
@@ -58,20 +89,26 @@ def _check_unused(store: Store) -> None:
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
         raise InvalidInputError(
             f"{store.uri} still has {', '.join(named[:_SHOWN])}{more}; "
-            "remove them first, or force it (force=True, lw table drop --force)",
+            "remove them first, or drop it all the same with force=True",
             holds=named,
         )
 
 
-def _refs(store: Store, directory: str, kind: str) -> Iterator[str]:
-    for file in store.names(directory):
+def _branches(store: Store) -> Iterator[str]:
+    for file in store.names(BRANCHES_DIR):
         name = ref_name(file)
-        if name is None:
+        if name is not None:
+            yield f"branch {name}"
+
+
+def _tags(store: Store) -> Iterator[str]:
+    for file, tag in read_refs(store, TAGS_DIR):
+        name = ref_name(file) or file
+        if not name.startswith(CLONE_PIN):
+            yield f"tag {name}"
             continue
-        if kind == "tag" and name.startswith(CLONE_PIN):
-            yield f"a clone (its pin is tag {name})"
-        else:
-            yield f"{kind} {name}"
+        clone = tag.metadata.get(CLONE_PROPERTY) if isinstance(tag, Tag) else None
+        yield f"a clone{f' at {clone}' if clone else ''} (its pin is tag {name})"
 
 
 def _is_ours(key: str) -> bool:

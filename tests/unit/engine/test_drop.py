@@ -40,6 +40,12 @@ def test_the_pin_of_a_clone_is_called_a_clone(uri: str) -> None:
         lw.drop(uri)
 
 
+def test_a_clone_is_named_by_its_place(uri: str, tmp_path: Path) -> None:
+    lw.open(uri).clone(tmp_path / "c")
+    with pytest.raises(lw.InvalidInputError, match=rf"a clone at {tmp_path}/c \(its pin is tag"):
+        lw.drop(uri)
+
+
 def test_many_names_are_counted(uri: str) -> None:
     tags = Path(uri) / "_refs" / "tags"
     tags.mkdir(parents=True)
@@ -91,3 +97,22 @@ def test_the_bytes_of_blobs_go_with_their_data_files(tmp_path: Path) -> None:
     (uri / "data" / "notes.txt").write_text("not the format's")
     lw.drop(uri)
     assert [each.name for each in uri.rglob("*") if each.is_file()] == ["notes.txt"]
+
+
+def test_a_branch_is_not_dropped_by_its_path(uri: str) -> None:
+    table = lw.open(uri)
+    branch = table.branches.create("team/exp").append(ROWS)
+    branch.branches.create("sub")
+    for force in (False, True):
+        with pytest.raises(lw.InvalidInputError, match=r"branches\.delete\('team/exp'\)"):
+            lw.drop(branch.uri, force=force)
+    assert table.checkout(branch="sub").to_arrow().num_rows == 6
+    lw.drop(uri, force=True)
+    assert not Path(uri).exists()
+
+
+def test_a_branch_that_was_brought_elsewhere_is_dropped(uri: str, tmp_path: Path) -> None:
+    branch = lw.open(uri).branches.create("exp")
+    Path(branch.uri).rename(tmp_path / "alone.lance")
+    lw.drop(tmp_path / "alone.lance")
+    assert not (tmp_path / "alone.lance").exists()

@@ -405,6 +405,7 @@ def test_candidates_are_listed_before_refs_and_manifests_are_read(uri: str) -> N
     assert max(asked) < max(removed)
     assert [key.split("/")[0] for _, key in (calls[n] for n in removed)] == [
         "_versions",
+        "_refs",
         "_transactions",
     ]
 
@@ -586,3 +587,13 @@ def test_a_table_in_memory_is_cleaned_up() -> None:
 @pytest.fixture(autouse=True)
 def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
+
+
+def test_a_handle_on_a_branch_that_is_gone_removes_nothing(uri: str) -> None:
+    table = lw.open(uri)
+    branch = table.branches.create("exp").append(ROWS)
+    table.branches.rename("exp", "new")
+    before = files(uri)
+    with pytest.raises(lw.NotFoundError, match="nothing was removed"):
+        branch.cleanup(keep_versions=1)
+    assert files(uri) == before

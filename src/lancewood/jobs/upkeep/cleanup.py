@@ -5,7 +5,8 @@ The order is the safety argument:
 1. list what may be removed: what is made after that is never touched;
 2. read the refs, then the manifests of every root that shares files: so whatever was committed,
    tagged or branched before the listing, and up to here, is seen;
-3. read the refs again, remove the manifests of expired versions;
+3. announce what goes, read the refs again, remove the manifests of expired versions: so whoever
+   clones one of them is seen, or sees it (``engine.doomed``);
 4. list the manifests again and read those that are new: a version that was restored or branched
    from an expired one meanwhile keeps its files;
 5. remove files that no manifest names, if a removed one named them, or if they are older than
@@ -14,19 +15,22 @@ The order is the safety argument:
 Versions of the last minutes stay: a commit that saw the one before would take a number that became
 free, and land in the past. Whatever cannot be read stops it before anything is removed, and a crash
 leaves at most files that nothing refers to. Touches one root only, there only names that the format
-makes, and never follows a base path.
+makes, and never follows a base path. Only the pins that a clone left at its sources go, once no
+version of it reads from there.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
 
+from lancewood.engine.doomed import announced
 from lancewood.engine.family import Family, find_family, manifest_names
+from lancewood.engine.pins import Pin, Unpinned
 from lancewood.engine.refs import Refs, load_refs
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
@@ -39,6 +43,7 @@ from lancewood.format.layout import (
     ManifestName,
     parse_manifest_name,
 )
+from lancewood.jobs.cloning.release import release_pins
 from lancewood.jobs.packing import TASKS_PER_SLOT
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifests
@@ -82,6 +87,10 @@ class CleanupReport:
     """Detached versions, all of which stay with their files."""
     in_flight: int
     """Files that no version names and that stay, since a writer may still be at work on them."""
+    unpinned: tuple[Pin, ...] = ()
+    """Pins of a clone at its sources that went, since no version reads from there any more."""
+    still_pinned: tuple[Unpinned, ...] = ()
+    """Sources of a clone that still have its pin, and why."""
 
 
 def clean_up(
@@ -98,7 +107,11 @@ def clean_up(
     the table or of any of its branches that cannot be read.
     """
     job = _Cleanup(snapshot, find_family(snapshot), retention, runner, now or datetime.now(UTC))
-    return job.run(dry_run=dry_run)
+    report = job.run(dry_run=dry_run)
+    if dry_run:
+        return report
+    released = release_pins(snapshot, runner)
+    return replace(report, unpinned=released.removed, still_pinned=released.kept)
 
 
 @dataclass
@@ -139,16 +152,19 @@ class _Cleanup:
         manifests, files = self._list()
         refs = load_refs(self.family.main)
         seen = self._manifests(refs)
-        own = seen[self.family.own_root]
+        own = seen.get(self.family.own_root, {})
         fate = self._fate(refs, own, manifests)
         expired = {name for name, found in own.items() if found.version in fate.gone}
         expired |= self._read(seen, fate, without=expired)
         if not dry_run:
-            refs = load_refs(self.family.main)
-            rescued = self._rescued(refs, own, expired)
-            expired -= rescued
-            oldest_first = sorted(expired, key=lambda name: own[name].version)
-            self._delete([f"{VERSIONS_DIR}/{name}" for name in oldest_first], "removing versions")
+            doomed_versions = {own[name].version for name in expired}
+            with announced(self.family.main, self.family.branch, doomed_versions):
+                refs = load_refs(self.family.main)
+                rescued = self._rescued(refs, own, expired)
+                expired -= rescued
+                oldest_first = sorted(expired, key=lambda name: own[name].version)
+                keys = [f"{VERSIONS_DIR}/{name}" for name in oldest_first]
+                self._delete(keys, "removing versions")
             self._read_late(seen, self._manifests(refs), rescued)
         doomed, young = self._sweep(files, [*seen])
         if not dry_run:

@@ -22,6 +22,7 @@ from lancewood.format.layout import (
     INDICES_DIR,
     TRANSACTIONS_DIR,
     VERSIONS_DIR,
+    blob_directory,
     check_file_name,
     is_data_key,
     parse_manifest_name,
@@ -36,7 +37,6 @@ from lancewood.rules.features import READABLE, WRITABLE, check_readable
 from lancewood.store.base import Store
 
 _LINEAGE: tuple[Lineage, ...] = ("row_ids", "created_at_versions", "last_updated_at_versions")
-_DATA_SUFFIX = ".lance"
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _DELETION = re.compile(rf"{DELETIONS_DIR}/\d+-\d+-\d+\.(?:arrow|bin)", re.ASCII)
 _TRANSACTION = re.compile(rf"{TRANSACTIONS_DIR}/\d+-{_UUID}\.txn", re.ASCII)
@@ -51,7 +51,7 @@ def owner_of(key: str) -> str | None:
     if key.startswith(f"{DATA_DIR}/"):
         if not is_data_key(key):
             return None
-        return key.rpartition("/")[0] if key.endswith(".blob") else key.removesuffix(_DATA_SUFFIX)
+        return key.rpartition("/")[0] if key.endswith(".blob") else blob_directory(key)
     if _DELETION.fullmatch(key) or _TRANSACTION.fullmatch(key):
         return key
     index = _INDEX.fullmatch(key)
@@ -146,7 +146,7 @@ def _fragment_names(fragment: Fragment) -> Iterator[str]:
     message = fragment.message
     for file in (*message.files, *(each.data_file for each in message.overlays)):
         name = check_file_name(file.path, "a data file")
-        yield f"{DATA_DIR}/{name.removesuffix(_DATA_SUFFIX)}"
+        yield f"{DATA_DIR}/{blob_directory(name)}"
     deletion = fragment.deletion_file
     if deletion is not None:
         yield deletion_key(fragment.id, deletion)

@@ -1,0 +1,288 @@
+"""Pins: what a shallow clone leaves at the tables whose files it reads, so that they stay.
+
+A pin is a tag ``lw.clone.<uuid>`` on the version that was cloned: the only form that the cleanup of
+either implementation honours. Its metadata says where the clone is. The clone keeps a record of its
+pins in its configuration, to remove them when it goes. Such a record travels with configurations,
+as into another clone of it; so a pin is removed only for the clone that the pin itself names, or
+for one that was moved from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lancewood.engine.base_homes import find_trace, real_path
+from lancewood.engine.base_paths import is_table_root
+from lancewood.engine.doomed import check_not_doomed
+from lancewood.engine.place import Place
+from lancewood.engine.refs import load_tag
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.transactions import load_transaction_of
+from lancewood.engine.versions import list_versions, load_version, newest_version
+from lancewood.errors import LancewoodError, StorageError
+from lancewood.format.layout import TREE_DIR
+from lancewood.format.refs import encode_tag, tag_key
+from lancewood.model.ids import BaseId, Version
+from lancewood.model.operations import Clone
+from lancewood.model.refs import BranchName, Tag, TagName
+from lancewood.proto import table_pb2
+from lancewood.store.base import Store
+
+CLONE_PIN = "lw.clone."
+"""A tag whose name begins so says that a clone elsewhere reads this table's files."""
+CLONE_PROPERTY = "lancewood.clone"
+"""The key in the tag's metadata under which the clone's uri stands."""
+PINS_CONFIG = "lancewood.pins"
+"""The key of a clone's configuration under which its record stands."""
+
+
+class Pin(NamedTuple):
+    """One tag at a source."""
+
+    root: str
+    """The main root of the table that has the tag."""
+    tag: str
+
+
+class Unpinned(NamedTuple):
+    """A table that does not know that a clone needs its files."""
+
+    root: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinRecord:
+    """What a clone knows of its pins."""
+
+    clone: str
+    """The clone's own uri, when it was made."""
+    pins: tuple[Pin, ...]
+
+    def encode(self) -> str:
+        pins = [each._asdict() for each in self.pins]
+        return json.dumps({"clone": self.clone, "pins": pins}, separators=(",", ":"))
+
+    def with_moved(self, old: str, new: str) -> PinRecord:
+        """The record when a root is read from another place: pins are looked for at both, since
+        who was copied and not moved has the pin at both."""
+        pins = []
+        for pin in self.pins:
+            pins.append(pin)
+            below = old.removeprefix(pin.root)
+            if _is_covered(old, {pin.root}) and new.endswith(below):
+                pins.append(pin._replace(root=new.removesuffix(below)))
+        return PinRecord(self.clone, tuple(dict.fromkeys(pins)))
+
+
+def read_record(config: Mapping[str, str]) -> PinRecord | None:
+    """The record in a configuration; None where there is none that makes sense."""
+    try:
+        found = json.loads(config[PINS_CONFIG])
+        pins = tuple(Pin(str(each["root"]), str(each["tag"])) for each in found["pins"])
+        return PinRecord(str(found["clone"]), pins)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def without_record(config: Mapping[str, str]) -> dict[str, str]:
+    """A configuration for a table that is not the clone that the record is about."""
+    return {key: value for key, value in config.items() if key != PINS_CONFIG}
+
+
+def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned, ...]]:
+    """Pin everything that a clone of the source needs, and say what cannot be.
+
+    Where one may not write no pin is left. Any other failure is raised, RetryableConflictError for
+    a version that a cleanup is removing, and the pins that were left before it are removed.
+    """
+    wanted = _Wanted(source)
+    name = TagName(f"{CLONE_PIN}{uuid.uuid4().hex}")
+    done: list[Pin] = []
+    unpinned = []
+    try:
+        for main, held in wanted.found():
+            try:
+                main.put(tag_key(name), encode_tag(_pin(name, held, clone)))
+            except StorageError as error:
+                if not error.facts.get("final"):
+                    done.append(Pin(main.uri, name))  # it may have landed
+                    raise
+                unpinned.append(Unpinned(main.uri, error.message))
+            else:
+                done.append(Pin(main.uri, name))
+                check_not_doomed(main, held.branch, held.version)
+    except (Exception, KeyboardInterrupt):
+        remove_pins(source.place, PinRecord(clone, tuple(done)), clone)
+        raise
+    return PinRecord(clone, tuple(done)), (*wanted.unknown, *unpinned)
+
+
+def find_pins(
+    place: Place, record: PinRecord, clone: str
+) -> tuple[list[tuple[Store, Pin]], tuple[Unpinned, ...]]:
+    """The pins that are still there and this clone's; and tables whose pin may be another's, or
+    cannot be looked at, and why."""
+    found, stay = [], []
+    for pin in record.pins:
+        if not pin.tag.startswith(CLONE_PIN):
+            continue
+        try:
+            main = place.base_store(_root_path(pin.root))
+            tag = load_tag(main, TagName.found(pin.tag))
+            if tag is None or tag.metadata.get(CLONE_PROPERTY) != record.clone:
+                continue
+            doubt = _doubt(place, record.clone, clone, pin)
+        except LancewoodError as error:
+            doubt = error.message
+        if doubt is None:
+            found.append((main, pin))
+        else:
+            stay.append(Unpinned(pin.root, f"tag {pin.tag} stays: {doubt}"))
+    return found, tuple(stay)
+
+
+def remove_pins(place: Place, record: PinRecord, clone: str) -> tuple[Unpinned, ...]:
+    """Remove the pins of a clone that no longer needs them; which stay, and why.
+
+    Best effort: a pin too many keeps files, one too few loses them.
+    """
+    found, doubtful = find_pins(place, record, clone)
+    stay = [*doubtful]
+    for main, pin in found:
+        try:
+            main.delete([tag_key(TagName.found(pin.tag))])
+        except LancewoodError as error:
+            stay.append(Unpinned(pin.root, f"tag {pin.tag} stays: {error.message}"))
+    return tuple(stay)
+
+
+def _doubt(place: Place, recorded: str, clone: str, pin: Pin) -> str | None:
+    """Why a pin that names the recorded uri may not be this clone's; None if it is.
+
+    A clone that was moved is known by there being no table any more where it was. On a disk that
+    is not seen from everywhere: the source must be on one, too, and the directory above be there.
+    """
+    if recorded == clone or real_path(recorded) == real_path(clone):
+        return None
+    names = f"it names the clone at {recorded}"
+    is_seen = "://" not in pin.root and os.path.isdir(os.path.dirname(recorded))
+    if "://" not in recorded and not is_seen:
+        return f"{names}, and whether that was moved to {clone} cannot be seen from here"
+    try:
+        is_gone = newest_version(place.store_at(recorded)) is None
+    except LancewoodError as error:
+        return f"{names}, and whether that is still there is not known: {error.message}"
+    return None if is_gone else f"{names}, where there still is a table"
+
+
+def _pin(name: TagName, held: Tag, clone: str) -> Tag:
+    now = time.time_ns()
+    return Tag(
+        name=name,
+        branch=held.branch,
+        version=held.version,
+        manifest_size=held.manifest_size,
+        created_at_ns=now,
+        updated_at_ns=now,
+        metadata={CLONE_PROPERTY: clone},
+    )
+
+
+class _Wanted:
+    """Which versions of which tables must stay for a clone of the source.
+
+    The source itself; and where that is a clone, too, the tables that it reads from: its own pins
+    go when it is dropped or detached, those of its clone must not.
+    """
+
+    def __init__(self, source: Snapshot) -> None:
+        self._source = source
+        self.unknown: list[Unpinned] = []
+
+    def found(self) -> Iterator[tuple[Store, Tag]]:
+        """The main root of each table, and the version as a tag that names it."""
+        source, head = self._source, self._source.manifest
+        main = source.place.store if head.branch is None else source.place.main(head)
+        pinned = set()
+        if main is None:
+            self.unknown.append(Unpinned(source.place.uri, f"the main root of {head.branch}"))
+        else:
+            pinned.add(main.uri)
+            branch = None if head.branch is None else BranchName.found(head.branch)
+            yield main, _named(branch, head.version, head.size)
+        roots = [each for each in self._roots() if not _is_covered(each.uri, pinned)]
+        if not roots:
+            return
+        for root, tag in (*self._recorded(), *self._origin(main or source.place.store)):
+            if root.uri not in pinned and any(_is_covered(each.uri, {root.uri}) for each in roots):
+                pinned.add(root.uri)
+                yield root, tag
+        for each in roots:
+            if not _is_covered(each.uri, pinned):
+                why = "which of its versions is needed is not known"
+                self.unknown.append(Unpinned(each.uri, why))
+
+    def _roots(self) -> Iterator[Store]:
+        """Tables elsewhere whose files the source reads."""
+        place, manifest = self._source.place, self._source.manifest
+        place.settle(manifest)
+        for base in manifest.base_paths:
+            if base.is_dataset_root and find_trace(manifest, BaseId(base.id)) is not None:
+                root = place.base_store(base)
+                if is_table_root(root):
+                    yield root
+
+    def _recorded(self) -> Iterator[tuple[Store, Tag]]:
+        """What the source's own pins hold."""
+        place = self._source.place
+        record = read_record(self._source.manifest.config)
+        for pin in record.pins if record is not None else ():
+            try:
+                main = place.base_store(_root_path(pin.root))
+                tag = load_tag(main, TagName.found(pin.tag))
+            except LancewoodError:
+                continue
+            if tag is not None:
+                yield main, tag
+
+    def _origin(self, main: Store) -> Iterator[tuple[Store, Tag]]:
+        """What the source was cloned from, by a writer that leaves no pins."""
+        place = self._source.place
+        listed = list_versions(main)
+        first = load_transaction_of(main, listed.versions[-1], listed.scheme).operations[0]
+        if not isinstance(first, Clone):
+            return
+        base = _root_path(first.ref_path)
+        try:
+            root = place.base_store(base)
+            head, _ = load_version(root, first.ref_version)
+        except LancewoodError:
+            return
+        if head.branch is None:
+            yield root, _named(None, head.version, head.size)
+            return
+        above = Place(root, place.options_of(base)).main(head)
+        if above is not None:
+            yield above, _named(BranchName.found(head.branch), head.version, head.size)
+
+
+def _named(branch: BranchName | None, version: Version, size: int | None) -> Tag:
+    return Tag(
+        name=TagName(f"{CLONE_PIN}0"), branch=branch, version=version, manifest_size=size or 0
+    )
+
+
+def _root_path(path: str) -> table_pb2.BasePath:
+    return table_pb2.BasePath(path=path, is_dataset_root=True)
+
+
+def _is_covered(uri: str, pinned: set[str]) -> bool:
+    """Whether a root belongs to a table that has a pin."""
+    return any(uri == each or uri.startswith(f"{each}/{TREE_DIR}/") for each in pinned)

@@ -1,0 +1,60 @@
+"""The first manifest of a deep clone: the source's, with every file in the clone's own root.
+
+Base paths are left out, unless something that is no file of the table may refer to them: a blob
+that was left where it was. Knows no files and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lancewood.format.clone import set_config
+from lancewood.format.manifest import Stamp, encode_indices, seal
+from lancewood.model.manifest import FLAG_BASE_PATHS, Manifest
+from lancewood.proto import table_pb2
+
+
+def deep_clone_manifest(
+    source: Manifest,
+    renamed: Mapping[str, str],
+    config: Mapping[str, str],
+    stamp: Stamp,
+    *,
+    keeps_bases: bool,
+) -> tuple[Manifest, bytes]:
+    """The first version of a deep clone, and the bytes of its file.
+
+    ``renamed`` are new names of data files, by ``copied_name``.
+    """
+    message = table_pb2.Manifest()
+    message.CopyFrom(source.bare().message)
+    if source.base_paths:
+        message.fragments.extend(_at_home(source, renamed))
+    else:
+        message.fragments.extend(source.message.fragments)
+    message.ClearField("branch")
+    if not keeps_bases:
+        message.ClearField("base_paths")
+        message.reader_feature_flags &= ~FLAG_BASE_PATHS
+        message.writer_feature_flags &= ~FLAG_BASE_PATHS
+    set_config(message, config)
+    indices = encode_indices(tuple(each.under(None) for each in source.indices))
+    return seal(message, indices, stamp)
+
+
+def copied_name(file: table_pb2.DataFile) -> str:
+    """What tells a data file from one of the same name in another home."""
+    return f"{file.base_id if file.HasField('base_id') else ''}:{file.path}"
+
+
+def _at_home(source: Manifest, renamed: Mapping[str, str]) -> Iterator[bytes]:
+    for fragment in source.fragments:
+        message = table_pb2.DataFragment()
+        message.CopyFrom(fragment.message)
+        for file in (*message.files, *(each.data_file for each in message.overlays)):
+            if renamed:
+                file.path = renamed.get(copied_name(file), file.path)
+            file.ClearField("base_id")
+        if message.HasField("deletion_file"):
+            message.deletion_file.ClearField("base_id")
+        yield message.SerializeToString()

@@ -1,0 +1,192 @@
+"""Making a clone or a branch independent: everything that lies elsewhere is copied in, then one
+commit switches.
+
+Rows, their ids and versions, deleted rows and indices stay as they are, and other writers go on
+meanwhile: see ``rules.moves``. Data files get fresh names. Deletion files and indices keep theirs,
+so copies of them that did not land are left alone: they may be another's by now. Older versions
+still read from the sources, and the sources stay pinned until those are cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from lancewood.data.home import DataHome
+from lancewood.engine.base_paths import is_table_root
+from lancewood.engine.fanout import in_order
+from lancewood.engine.homes import NewFile, own_home
+from lancewood.engine.pins import Pin, Unpinned
+from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.switching import CopiedFragment, Residents, copy_fragments
+from lancewood.engine.vectors import deletion_key
+from lancewood.format.layout import INDICES_DIR
+from lancewood.jobs.cloning.deep import copy_directory
+from lancewood.jobs.cloning.release import release_pins
+from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.jobs.gathering import gather
+from lancewood.jobs.packing import AT_ONCE, pack_fragments
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId
+from lancewood.model.index import Index
+from lancewood.rules.features import check_writable
+from lancewood.rules.moves import moved_files
+from lancewood.store.transfer import copy_object
+
+_ROUNDS = 3
+"""So often others may put files elsewhere while it runs."""
+_Task: TypeAlias = tuple[Fragment, ...] | Index
+
+
+@dataclass(frozen=True, slots=True)
+class DetachCounts:
+    """What was copied in, and what became of the pins at the sources."""
+
+    fragments: int = 0
+    files: int = 0
+    """Data files, deletion files, files of indices and of blobs."""
+    bytes: int = 0
+    unpinned: tuple[Pin, ...] = ()
+    """Pins that were removed."""
+    still_pinned: tuple[Unpinned, ...] = ()
+    """Tables that still have a pin, and why: mostly an older version that reads from them."""
+
+    def __add__(self, other: DetachCounts) -> DetachCounts:
+        return DetachCounts(
+            self.fragments + other.fragments, self.files + other.files, self.bytes + other.bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _BroughtIn:
+    """What one task has to tell."""
+
+    images: tuple[Fragment, ...] = ()
+    files: tuple[NewFile, ...] = ()
+    """Copies that have names of their own."""
+    counts: DetachCounts = DetachCounts()
+
+
+def detach(snapshot: Snapshot, runner: Runner, terms: Terms) -> tuple[Snapshot, DetachCounts]:
+    """The version after it, the same one if nothing lies elsewhere; and what was done."""
+    check_writable(snapshot.manifest)
+    total = DetachCounts()
+    for _ in range(_ROUNDS):
+        snapshot, counts = execute(snapshot, partial(_prepare, runner), terms)
+        total += counts
+        if not counts.files:
+            break
+    released = release_pins(snapshot, runner)
+    return snapshot, replace(total, unpinned=released.removed, still_pinned=released.kept)
+
+
+def _prepare(runner: Runner, snapshot: Snapshot) -> Change[DetachCounts]:
+    manifest = snapshot.manifest
+    snapshot.place.settle(manifest)
+    elsewhere = _Elsewhere(snapshot)
+    tasks: list[_Task] = [*pack_fragments(elsewhere.fragments(), runner.slots)]
+    indices = elsewhere.indices()
+    tasks += indices
+    left = elsewhere.bases()
+    if not tasks and not left:
+        return Change(None, DetachCounts())
+    PutIfAbsent().check_trust(snapshot.place.store)
+    work = partial(_bring_in, snapshot.bare(), elsewhere.home)
+    done = gather(runner, work, tasks, what="copying files", snapshot=snapshot)
+    operation = replace(
+        moved_files(image for part in done for image in part.images),
+        indices_at_home=frozenset(each.message.uuid.uuid for each in indices),
+        bases_left=left,
+    )
+    counts = sum((part.counts for part in done), DetachCounts())
+    return Change(operation, counts, tuple(file for part in done for file in part.files))
+
+
+class _Elsewhere:
+    """What of a version does not lie in the table's own root."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.home = own_home(snapshot.place)
+        self._residents = Residents(snapshot, self.home)
+
+    def fragments(self) -> Iterator[Fragment]:
+        """Those that have a file elsewhere."""
+        if not self._snapshot.manifest.base_paths:
+            return
+        for each in self._snapshot.manifest.fragments:
+            if self._residents.outside(each) or _has_foreign_deletions(self._snapshot, each):
+                yield each
+
+    def indices(self) -> list[Index]:
+        place, manifest = self._snapshot.place, self._snapshot.manifest
+        return [
+            each
+            for each in manifest.indices
+            if each.base_id is not None
+            and place.index_directory(manifest, each)[0].uri != place.uri
+        ]
+
+    def bases(self) -> frozenset[BaseId]:
+        """Base paths that need not be declared afterwards: other tables, and the main root of a
+        branch. Homes that hold no table stay declared, since others may be writing there; and all
+        of them where a blob may refer to them."""
+        place, manifest = self._snapshot.place, self._snapshot.manifest
+        if any(each.is_blob_v2 for each in self._snapshot.schema.walk()):
+            return frozenset()
+        return frozenset(
+            BaseId(each.id)
+            for each in manifest.base_paths
+            if each.is_dataset_root
+            and (root := place.base_store(each)).uri != place.uri
+            and is_table_root(root)
+        )
+
+
+def _has_foreign_deletions(snapshot: Snapshot, fragment: Fragment) -> bool:
+    deletion = fragment.deletion_file
+    if deletion is None or deletion.base_id is None:
+        return False
+    found = snapshot.place.deletion_file(snapshot.manifest, fragment)
+    return found is not None and found[0].uri != snapshot.place.uri
+
+
+def _bring_in(snapshot: Snapshot, home: DataHome, task: _Task) -> _BroughtIn:
+    """The task: copy the files of some fragments, or of an index, into the own root."""
+    if isinstance(task, Index):
+        store, directory = snapshot.place.index_directory(snapshot.manifest, task)
+        goal = f"{INDICES_DIR}/{task.uuid}"
+        sizes = [*copy_directory(store, directory, snapshot.place.store, goal)]
+        return _BroughtIn(counts=DetachCounts(0, len(sizes), sum(sizes)))
+    copied = copy_fragments(snapshot, task, home)
+    files = tuple(file for each in copied for file in each.files)
+    try:
+        work = (partial(_with_deletions, snapshot, each) for each in copied)
+        done = [*in_order(work, workers=AT_ONCE)]
+    except BaseException:
+        snapshot.discard(files)
+        raise
+    counts = sum((counts for _, counts in done), DetachCounts())
+    return _BroughtIn(tuple(image for image, _ in done), files, counts)
+
+
+def _with_deletions(
+    snapshot: Snapshot, copied: CopiedFragment
+) -> Iterator[tuple[Fragment, DetachCounts]]:
+    """A fragment whose deletion file is in the own root, too, and what was copied for it."""
+    image, sizes = copied.image, [each.bytes for each in copied.copies]
+    files = len(copied.files)
+    if _has_foreign_deletions(snapshot, image):
+        deletion = image.deletion_file
+        found = snapshot.place.deletion_file(snapshot.manifest, image)
+        assert deletion is not None
+        assert found is not None
+        key = deletion_key(image.id, deletion)
+        sizes.append(copy_object(*found, snapshot.place.store, key))
+        files += 1
+        image = image.with_deletion_file(deletion.under(None))
+    yield image, DetachCounts(1, files, sum(sizes))

@@ -1,0 +1,192 @@
+"""A failure, a lost answer or a death at every store call of cloning, detaching and dropping.
+
+Afterwards there is no clone or a whole one, both implementations read what is there, the source is
+as it was but for a pin, and what did not land can be done again. A clone that is there is pinned.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.engine.drop import drop_table
+from lancewood.engine.pins import CLONE_PROPERTY
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.jobs.cloning.deep import clone_deep
+from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.jobs.runner import LocalRunner
+from lancewood.store.disk import DiskStore
+from lancewood.testing.faults import FaultyStore, Killed, Mode
+
+MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
+MOST_CALLS = 150
+ONE = LocalRunner(1)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two fragments, one with a deletion file; an index."""
+    place = tmp_path_factory.mktemp("clones") / "source"
+    table = lw.create(place, pa.table({"k": range(8)}), max_rows_per_file=4, fsync=False)
+    table.delete("k = 2")
+    lance.dataset(str(place)).create_scalar_index("k", "BTREE")
+    return place
+
+
+def seen(uri: str | Path) -> list[dict[str, Any]]:
+    """The rows with their ids, as both implementations find them."""
+    table, dataset = lw.open(uri), lance.dataset(str(uri))
+    dataset.validate()
+    names = ["k", "_rowid", "_row_last_updated_at_version"]
+    ours: list[dict[str, Any]] = table.scan(names).to_arrow().to_pylist()
+    assert ours == dataset.to_table(columns=names).to_pylist()
+    assert dataset.to_table(filter="k = 6").num_rows == 1
+    return ours
+
+
+def through(uri: str | Path, store: FaultyStore) -> Snapshot:
+    opened = lw.open(uri)._snapshot
+    return Snapshot(Place(store), opened.manifest, opened.scheme)
+
+
+def outcome(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except Killed:
+        return "dead"
+    except lw.CommitUnknownError:
+        return "unknown"
+    except (lw.StorageError, lw.NotFoundError):
+        return "failed"
+    return "done"
+
+
+def pinned(source: Path) -> list[str]:
+    """Whose pins the source has; pylance must be able to list them."""
+    listed = lance.dataset(str(source)).tags.list()
+    tags = source / "_refs" / "tags"
+    found = [json.loads(each.read_text())["metadata"][CLONE_PROPERTY] for each in tags.glob("*")]
+    assert len(found) == len(listed)
+    return found
+
+
+def every_call(
+    tmp_path: Path, run: Callable[[Path, FaultyStore, FaultyStore], object], side: str, mode: Mode
+) -> Any:
+    """Run it again and again in fresh copies, hurt at the first call of one side, the second, …"""
+    for at in range(1, MOST_CALLS):
+        work = tmp_path / str(at)
+        stores = {
+            each: FaultyStore(DiskStore(work / each, fsync=False)) for each in ("source", "clone")
+        }
+        hurt = FaultyStore(DiskStore(work / side, fsync=False), at, mode)
+        stores[side] = hurt
+        yield work, partial(run, work, stores["source"], stores["clone"]), hurt
+        shutil.rmtree(work)
+        if len(hurt.calls) < at:
+            return
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("side", ["source", "clone"])
+@pytest.mark.parametrize("deep", [False, True])
+def test_there_is_no_clone_or_a_whole_one(
+    tmp_path: Path, template: Path, deep: bool, side: str, mode: Mode
+) -> None:
+    def run(work: Path, source: FaultyStore, clone: FaultyStore) -> None:
+        if not (work / "source").exists():
+            shutil.copytree(template, work / "source")
+        snapshot = through(work / "source", source)
+        if deep:
+            clone_deep(snapshot, Place(clone), ONE)
+        else:
+            clone_shallow(snapshot, Place(clone))
+
+    outcomes = set()
+    for work, act, hurt in every_call(tmp_path, run, side, mode):
+        found = outcome(act)
+        outcomes.add(found)
+        source, clone = work / "source", work / "clone"
+        expected = seen(source)
+        there = lw.exists(clone)
+        assert there or found != "done", hurt.calls
+        assert not there or found != "failed", hurt.calls
+        pins = pinned(source)
+        assert set(pins) <= {str(clone)}
+        if there:
+            assert seen(clone) == expected
+            assert deep or pins == [str(clone)]
+        else:
+            assert deep or found != "failed" or pins == [], hurt.calls
+            lw.open(source).clone(clone, deep=deep)
+            assert seen(clone) == expected
+        lance.dataset(str(source)).cleanup_old_versions(
+            timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+        )
+        assert seen(clone) == expected
+    assert "done" in outcomes
+    assert outcomes & {"failed", "dead"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_clone_is_independent_or_not(tmp_path: Path, template: Path, mode: Mode) -> None:
+    def run(work: Path, source: FaultyStore, clone: FaultyStore) -> None:
+        if not (work / "source").exists():
+            shutil.copytree(template, work / "source")
+            lw.open(work / "source").clone(work / "clone").delete("k = 5")
+        lw.Table(through(work / "clone", clone)).detach(runner=ONE)
+
+    outcomes = set()
+    for work, act, hurt in every_call(tmp_path, run, "clone", mode):
+        found = outcome(act)
+        outcomes.add(found)
+        source, clone = work / "source", work / "clone"
+        expected = [each for each in seen(source) if each["k"] != 5]
+        table = lw.open(clone)
+        assert seen(clone) == expected, hurt.calls
+        assert len(pinned(source)) == 1
+        if found == "done":
+            assert table.base_paths == ()
+        if found == "failed" and table.base_paths:
+            left = clone / "data"
+            assert not left.exists() or [*left.iterdir()] == [], hurt.calls
+        table.detach()
+        shutil.rmtree(source)
+        assert seen(clone) == expected
+    assert "done" in outcomes
+    assert outcomes & {"failed", "dead"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_dropping_a_clone_never_unpins_one_that_is_there(
+    tmp_path: Path, template: Path, mode: Mode
+) -> None:
+    def run(work: Path, source: FaultyStore, clone: FaultyStore) -> None:
+        if not (work / "source").exists():
+            shutil.copytree(template, work / "source")
+            lw.open(work / "source").clone(work / "clone")
+        drop_table(clone, force=False)
+
+    for work, act, hurt in every_call(tmp_path, run, "clone", mode):
+        found = outcome(act)
+        source, clone = work / "source", work / "clone"
+        if lw.exists(clone):
+            assert found != "done"
+            assert pinned(source) == [str(clone)], hurt.calls
+            assert seen(clone) == seen(source)
+            lw.drop(clone)
+            assert pinned(source) == []
+        elif found == "done":
+            assert pinned(source) == []

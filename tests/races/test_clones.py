@@ -1,0 +1,111 @@
+"""Clones beside cleanup and drop, stepped at every store call: a clone that was made has its files.
+
+Data files are names with a byte in them here: neither looks into files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.doomed import CLEANUPS_DIR
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions import load_version, newest_version
+from lancewood.errors import CommitUnknownError, NotFoundError, RetryableConflictError
+from lancewood.format.layout import NamingScheme
+from lancewood.format.manifest import empty_manifest
+from lancewood.format.refs import TAGS_DIR
+from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.upkeep.cleanup import clean_up
+from lancewood.jobs.upkeep.reachable import names_in
+from lancewood.jobs.upkeep.retention import Retention
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import FieldId, Version
+from lancewood.model.operations import Overwrite
+from lancewood.model.transaction import Transaction
+from lancewood.proto import schema_pb2
+from lancewood.store.base import Store
+from lancewood.store.locate import open_store
+from lancewood.store.memory import MemoryStore
+from lancewood.testing.schedule import explore
+
+pytestmark = pytest.mark.usefixtures("no_commit_under_way")
+
+FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
+ORDERS = 250
+
+
+def overwrite(store: Store, name: str) -> Overwrite:
+    store.put(f"data/{name}.lance", b"x")
+    file = DataFile.make(f"{name}.lance", [FieldId(0)], [0], (2, 2), 1)
+    return Overwrite((Fragment.make([file], 10),), FIELDS)
+
+
+def fresh() -> Store:
+    """Versions 1 to 3, which share nothing."""
+    store = MemoryStore()
+    manifest, scheme = empty_manifest("2.2", flags=2), NamingScheme.V2
+    for name in ("one", "two", "three"):
+        transaction = Transaction.new(manifest.version, overwrite(store, name))
+        manifest = commit(Place(store), manifest, scheme, transaction, CommitPolicy())
+    return store
+
+
+def clean(store: Store) -> object:
+    snapshot = load_snapshot(Place(store), version=3)
+    wish = Retention.checked(None, 1, (), timedelta(days=7))
+    return clean_up(snapshot, wish, LocalRunner(workers=1), now=datetime.now(UTC)).versions
+
+
+def cloner(version: int) -> Callable[[Store], object]:
+    def clone(store: Store) -> object:
+        try:
+            manifest, scheme = load_version(store, version)
+        except NotFoundError:
+            return "gone before"
+        target = Place(MemoryStore())
+        try:
+            clone_shallow(Snapshot(Place(store), manifest, scheme), target)
+        except NotFoundError:
+            result = "gone meanwhile"
+        except RetryableConflictError:
+            result = "told"
+        except CommitUnknownError:
+            return "in doubt"
+        else:
+            return target.uri
+        assert newest_version(target.store) is None
+        return result
+
+    return clone
+
+
+def test_a_clone_that_was_made_has_its_files_whatever_a_cleanup_does() -> None:
+    seen = set()
+    for outcome in explore(fresh, [clean, cloner(1)], limit=ORDERS, seed=3):
+        cleaned, made = outcome.results
+        assert isinstance(cleaned, tuple), outcome
+        there = {each.key for each in outcome.store.list()}
+        assert not [each for each in there if each.startswith(CLEANUPS_DIR)]
+        if str(made).startswith("memory://"):
+            clone, _ = load_version(open_store(str(made)))
+            assert names_in(clone) >= {"data/one"}
+            assert "data/one.lance" in there, outcome.calls
+            assert Version(1) not in cleaned
+            made = "made"
+        else:
+            assert made in ("gone before", "gone meanwhile", "told"), outcome
+            assert not [each for each in there if each.startswith(TAGS_DIR)], outcome
+        seen.add(made)
+    assert {"made", "told"} <= seen
+
+
+def test_two_clones_of_one_version_have_a_pin_each() -> None:
+    for outcome in explore(fresh, [cloner(3), cloner(3)], limit=60, seed=4):
+        assert all(str(each).startswith("memory://") for each in outcome.results), outcome
+        assert len([*outcome.store.names(TAGS_DIR)]) == 2
