@@ -10,16 +10,18 @@ a version in the past, and the commit would be lost.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from lancewood.engine.composer import Composer
+from lancewood.engine.conflicts import conflict_of, names_of
+from lancewood.engine.hints import leave_hint
 from lancewood.engine.place import Place
 from lancewood.engine.publish import Publisher, PutIfAbsent
 from lancewood.engine.rebase import rebase_index, rebase_rows
+from lancewood.engine.refs import load_branch
 from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest, take_sighting
 from lancewood.engine.transactions import (
     load_transaction,
@@ -38,7 +40,6 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.format.layout import (
-    HINT_KEY,
     VERSIONS_DIR,
     NamingScheme,
     manifest_key,
@@ -49,15 +50,18 @@ from lancewood.format.manifest import Stamp, splice
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import CreateIndex, operation_name
+from lancewood.model.operations import CreateIndex
+from lancewood.model.patch import ManifestPatch
+from lancewood.model.refs import BranchName
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import apply, needed_version
+from lancewood.rules.closed import check_open
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_writable
 from lancewood.rules.lists import check_list
-from lancewood.rules.verdicts import Outcome, Verdict, severest
-from lancewood.store.base import PutOutcome, Store
+from lancewood.rules.verdicts import Outcome, severest
+from lancewood.store.base import PutOutcome
 from lancewood.version import LIBRARY, RELEASE
 
 
@@ -68,6 +72,8 @@ class CommitPolicy:
     max_attempts: int = 64
     serializable: bool = False
     """Refuse if the table moved at all since the transaction's read version."""
+    may_be_closed: bool = False
+    """Write to a published branch, too: for those who publish and open it."""
     publisher: Publisher = field(default_factory=PutIfAbsent)
     clock: Callable[[], int] = time.time_ns
     sleep: Callable[[float], None] = time.sleep
@@ -88,11 +94,14 @@ def commit(
     scheme: NamingScheme,
     transaction: Transaction,
     policy: CommitPolicy | None = None,
+    composer: Composer | None = None,
 ) -> Manifest:
     """The manifest after a transaction that was built on ``base``.
 
     A list of operations becomes consecutive versions: all are judged and built before the first
-    is published. Committing a transaction that has landed already changes nothing.
+    is published. Committing a transaction that has landed already changes nothing. With a
+    ``composer`` it becomes one version, which that builds; of the transaction only the identity,
+    the properties and the names of the operations count.
 
     Raises RetryableConflictError or IncompatibleConflictError if what landed meanwhile does not go
     together with it, CommitUnknownError if the store never said whether it landed. Nothing is
@@ -101,17 +110,18 @@ def commit(
     """
     policy = policy or CommitPolicy()
     check_writable(base)
-    check_list(transaction.operations)
+    if composer is None:
+        check_list(transaction.operations)
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(
             f"version {base.version} is detached: it is beside the history of {place.uri}, and "
             "nothing can follow it there; write to latest()"
         )
     policy.publisher.check_trust(place.store)
-    attempt = _Attempt(place, scheme, transaction, policy, base)
+    attempt = _Attempt(place, scheme, transaction, policy, base, composer)
     done = attempt.run()
-    if policy.publisher.follows_newest and _reads_hints(place.store):
-        _leave_hint(place.store, done.version)
+    if policy.publisher.follows_newest:
+        leave_hint(place.store, done.version)
     return done
 
 
@@ -125,6 +135,7 @@ class _Attempt:
         transaction: Transaction,
         policy: CommitPolicy,
         base: Manifest,
+        composer: Composer | None,
     ) -> None:
         self._place = place
         self._store = place.store
@@ -132,7 +143,8 @@ class _Attempt:
         self._policy = policy
         self._whole = transaction
         self._encoded: tuple[Transaction, bytes] | None = None
-        self._steps = list(transaction.steps())
+        self._composer = composer
+        self._steps = [transaction] if composer else list(transaction.steps())
         self._base = self._newest = base
         self._columns = ColumnWatch(base.fields, transaction.operations)
         self._landed: list[Version] = []
@@ -148,7 +160,8 @@ class _Attempt:
     def run(self) -> Manifest:
         """Publish every step; the lost race for one of them is run again."""
         started = self._policy.clock()
-        self._write_transaction(self._steps[0])
+        if self._composer is None:
+            self._write_transaction(self._steps[0])
         # The queue keeps our own writers on this machine out of each other's way. It is held while
         # we step back, so the pauses below are for pylance, and for who could not queue.
         with self._store.turn(VERSIONS_DIR):
@@ -159,7 +172,7 @@ class _Attempt:
                 self._policy.sleep(_pause(attempt))
         seconds = (self._policy.clock() - started) / 1e9
         raise RetryableConflictError(
-            f"{_what(self._steps)} lost the race for the next version of {self._store.uri} "
+            f"{names_of(self._steps)} lost the race for the next version of {self._store.uri} "
             f"{self._policy.max_attempts} times in {seconds:.1f} s; run it again when fewer "
             "writers are active",
             attempts=self._policy.max_attempts,
@@ -175,8 +188,10 @@ class _Attempt:
             outcome = self._policy.publisher.publish(self._store, version, self._scheme, draft.data)
             if outcome is PutOutcome.EXISTS:
                 return False
+            before = self._newest.version
             self._has_landed(draft.manifest)
             self._check_source(draft)
+            self._check_branch(draft.manifest, before)
         if drafts and self._is_long and self._policy.publisher.follows_newest:
             self._newest.sighting = take_sighting(self._store, self._newest.version)
         return True
@@ -188,7 +203,7 @@ class _Attempt:
         A cleanup that began before may have taken its files for those of a version that nobody
         needs. As long as its manifest is there, it has not.
         """
-        source = needed_version(draft.step)
+        source = None if self._composer else needed_version(draft.step)
         if source is None and not self._policy.publisher.follows_newest:
             source = self._base.version
         if not source or is_detached(source):
@@ -206,6 +221,29 @@ class _Attempt:
         except StorageError:
             return  # it landed, and nothing speaks against it
 
+    def _check_branch(self, manifest: Manifest, before: Version) -> None:
+        """Raises CommitUnknownError if the version landed in a root that its branch has left.
+
+        Renaming and deleting a branch free the numbers of its versions. As long as the version
+        before is there, or a record names the branch, nobody has done so.
+        """
+        main = self._place.main(manifest)
+        if main is None or manifest.branch is None or not self._policy.publisher.follows_newest:
+            return
+        try:
+            self._store.head(manifest_key(before, self._scheme))
+        except NotFoundError:
+            if load_branch(main, BranchName.found(manifest.branch)) is None:
+                raise CommitUnknownError(
+                    f"version {manifest.version} of branch {manifest.branch} landed at "
+                    f"{self._store.uri} while the branch was renamed or deleted; look at "
+                    "branches.list(), and do it again on the branch as it is now called",
+                    version=manifest.version,
+                    branch=manifest.branch,
+                ) from None
+        except StorageError:
+            return  # it landed, and nothing speaks against it
+
     def _has_landed(self, manifest: Manifest) -> None:
         self._newest = manifest
         self._landed.append(manifest.version)
@@ -214,6 +252,10 @@ class _Attempt:
     def _drafts(self) -> list[_Draft]:
         """The versions to be published, each built on the one before."""
         newest, drafts = self._newest, []
+        if self._steps and not self._policy.may_be_closed:
+            check_open(newest)
+        if self._composer is not None:
+            return [self._composed(self._composer, step) for step in self._steps]
         for step in self._steps:
             if step.uuid != self._whole.uuid:
                 step = step.rebased(newest.version)
@@ -223,6 +265,12 @@ class _Attempt:
             drafts.append(_Draft(newest, data, step))
         return drafts
 
+    def _composed(self, composer: Composer, whole: Transaction) -> _Draft:
+        composition = composer.compose(self._newest)
+        step = replace(whole.rebased(self._newest.version), operations=(composition.operation,))
+        manifest, data = self._spliced(self._newest, self._newest, composition.patch, step)
+        return _Draft(manifest, data, step)
+
     def _rebased(self, newest: Manifest, step: Transaction) -> Transaction:
         if isinstance(step.operation, CreateIndex):
             return rebase_index(self._base, newest, step)
@@ -230,9 +278,9 @@ class _Attempt:
             return rebase_rows(self._place, self._base, newest, step)
         except RetryableConflictError as conflict:
             raise RetryableConflictError(
-                f"{_what([step])} built on version {step.read_version} of {self._store.uri} meets "
-                f"what landed up to version {newest.version}: {conflict.message}; run it again on "
-                f"version {newest.version}",
+                f"{names_of([step])} built on version {step.read_version} of {self._store.uri} "
+                f"meets what landed up to version {newest.version}: {conflict.message}; run it "
+                f"again on version {newest.version}",
                 **{**conflict.facts, "version": newest.version, "landed": self._landed},
             ) from conflict
 
@@ -243,6 +291,11 @@ class _Attempt:
             source = load_manifest(self._store, needed, self._scheme)
             check_writable(source)
         patch = apply(newest, step, None if needed is None else source)
+        return self._spliced(newest, source, patch, step)
+
+    def _spliced(
+        self, newest: Manifest, source: Manifest, patch: ManifestPatch, step: Transaction
+    ) -> tuple[Manifest, bytes]:
         stamp = Stamp(
             version=self._policy.publisher.next_version(newest.version),
             timestamp_ns=self._policy.clock(),
@@ -338,6 +391,9 @@ class _Attempt:
         self, theirs: Transaction, version: Version, newest: Version | None = None
     ) -> ConflictError | None:
         """A conflict that running the operation again may settle; raises any other."""
+        if self._composer is not None:
+            self._composer.judge(theirs, version)
+            return None
         mine = Transaction(
             self._whole.read_version,
             self._whole.uuid,
@@ -346,8 +402,9 @@ class _Attempt:
         )
         if self._policy.serializable:
             raise RetryableConflictError(
-                f"{_what(self._steps)} is serializable and built on version {mine.read_version}, "
-                f"but version {version} has landed; run it again on the newest version",
+                f"{names_of(self._steps)} is serializable and built on version "
+                f"{mine.read_version}, but version {version} has landed; run it again on the "
+                "newest version",
                 version=version,
                 landed=self._landed,
             )
@@ -356,7 +413,7 @@ class _Attempt:
         if verdict.outcome is Outcome.REBASE and len(self._steps) == 1:
             self._must_rebase = True
             return None
-        conflict = _conflict(self._store, mine, theirs, verdict, version, newest or version)
+        conflict = conflict_of(self._store, mine, theirs, verdict, version, newest or version)
         if conflict is not None:
             conflict.facts["landed"] = self._landed
         if isinstance(conflict, IncompatibleConflictError):
@@ -364,48 +421,6 @@ class _Attempt:
         return conflict
 
 
-def _conflict(
-    store: Store,
-    mine: Transaction,
-    theirs: Transaction,
-    verdict: Verdict,
-    version: Version,
-    look_at: Version,
-) -> ConflictError | None:
-    if verdict.outcome is Outcome.COMPATIBLE:
-        return None
-    met = operation_name(theirs.operations[0])
-    text = (
-        f"{', '.join(map(operation_name, mine.operations))} built on version {mine.read_version} "
-        f"of {store.uri} meets {met} in version {version}: {verdict.reason}"
-    )
-    if verdict.outcome is not Outcome.INCOMPATIBLE:
-        return RetryableConflictError(
-            f"{text}; run it again on version {look_at}", version=version, operation=met
-        )
-    return IncompatibleConflictError(
-        f"{text}; look at version {look_at} and decide whether to run it again on that",
-        version=version,
-        operation=met,
-    )
-
-
-def _what(steps: Sequence[Transaction]) -> str:
-    return ", ".join(operation_name(each.operation) for each in steps)
-
-
 def _pause(attempt: int) -> float:
     """How long to step back: a random moment in a window that grows to a quarter of a second."""
     return random.uniform(0, min(0.002 * 1.6**attempt, 0.25))
-
-
-def _reads_hints(store: Store) -> bool:
-    """Whether a listing is so costly that a hint can help: pylance looks at none on a disk, nor
-    where the first page of an ordered listing is enough."""
-    return "://" in store.uri and not store.lists_in_order
-
-
-def _leave_hint(store: Store, version: Version) -> None:
-    """Tell readers where to start looking. Best effort: nothing rests on it."""
-    with contextlib.suppress(StorageError):
-        store.put(HINT_KEY, json.dumps({"version": version}, separators=(",", ":")).encode())

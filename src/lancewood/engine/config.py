@@ -12,6 +12,7 @@ from dataclasses import replace as replaced
 
 from lancewood.data.encodings import check_encoding_keys, check_hints
 from lancewood.errors import InvalidInputError
+from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.ids import FieldId
 from lancewood.model.operations import MapUpdate
 from lancewood.model.schema import Field, Schema
@@ -39,6 +40,11 @@ def config_update(values: Mapping[str, str | None], *, replace: bool = False) ->
             raise InvalidInputError(
                 f"configuration key {key!r} is not known: the prefix {RESERVED_PREFIX!r} is "
                 f"reserved for {', '.join(sorted(KNOWN_KEYS))}"
+            )
+        if key == PUBLISHED_KEY:
+            raise InvalidInputError(
+                f"configuration key {key!r} says that a branch was published, and is set and "
+                "removed with that; branches.publish and branches.reset do"
             )
     return update
 

@@ -130,6 +130,8 @@ def _restore(
             "restoring it would turn them off"
         )
     changes = HeadChanges(
+        base_paths=operation.base_paths,
+        config=operation.config,
         max_fragment_id=manifest.max_fragment_id,
         next_row_id=manifest.next_row_id,
         max_allocated_field_id=field_mark(manifest, manifest.fields),

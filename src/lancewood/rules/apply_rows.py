@@ -22,6 +22,7 @@ from lancewood.rules.indices import (
     with_relatives,
     with_rewritten_fragments,
 )
+from lancewood.rules.moves import apply_move
 from lancewood.rules.numbering import check_fragment_id, hand_out_ids, next_fragment_id
 from lancewood.rules.patching import make_patch
 
@@ -39,6 +40,8 @@ def apply_delete(manifest: Manifest, operation: Delete) -> ManifestPatch:
 
 def apply_update(manifest: Manifest, operation: Update) -> ManifestPatch:
     """Rows are deleted where they were and stand in new fragments, or columns have new files."""
+    if operation.moves_files:
+        return apply_move(manifest, operation)
     manifest.expect_lookups(len(operation.updated_fragments))
     if operation.rewrites_columns:
         changed = {

@@ -19,7 +19,11 @@ from lancewood.model.operations import (
     Merge,
     Operation,
     Project,
+    ReserveFragments,
+    Rewrite,
     Update,
+    UpdateBases,
+    UpdateConfig,
 )
 from lancewood.proto import schema_pb2
 from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict
@@ -65,6 +69,38 @@ class ColumnWatch:
         return COMPATIBLE
 
 
+class IdReuse:
+    """What a list of operations did with the ids of columns that it dropped: one that was handed
+    out again means another column in all that others wrote meanwhile."""
+
+    def __init__(self, fields: Iterable[schema_pb2.Field], mine: Iterable[Operation]) -> None:
+        old = {each.id: each.name for each in fields}
+        dropped: set[int] = set()
+        self._given: tuple[str, str] | None = None
+        for operation in mine:
+            if isinstance(operation, Merge | Project):
+                now = {each.id: each.name for each in operation.fields}
+                again = dropped & now.keys()
+                if again and self._given is None:
+                    self._given = old[min(again)], now[min(again)]
+                dropped |= old.keys() - now.keys()
+
+    @property
+    def is_any(self) -> bool:
+        """Whether an id means another column now."""
+        return self._given is not None
+
+    def see(self, theirs: Operation) -> Verdict:
+        """What it means for an operation that did not know of it."""
+        if self._given is None or isinstance(theirs, _NAME_NO_COLUMNS):
+            return COMPATIBLE
+        old, new = self._given
+        return _retry(f"the id of the dropped column {old!r} was given to {new!r}")
+
+
+_NAME_NO_COLUMNS = (ReserveFragments, UpdateBases, UpdateConfig)
+
+
 def _indexed_fields(mine: Iterable[Operation]) -> Iterator[FieldId]:
     for operation in mine:
         if isinstance(operation, CreateIndex):
@@ -94,6 +130,8 @@ def _new_fragments(mine: Iterable[Operation]) -> Iterator[Fragment]:
             yield from operation.fragments
         elif isinstance(operation, Update):
             yield from operation.new_fragments
+        elif isinstance(operation, Rewrite):
+            yield from (each for group in operation.groups for each in group.new_fragments)
 
 
 def _columns(files: Iterable[DataFile]) -> Iterator[FieldId]:

@@ -1,7 +1,8 @@
 """Which commits can follow which: (mine, theirs) → verdict, as one table of pairs.
 
 ``theirs`` landed after the version that mine was built on. Pure; be conservative: a transaction
-that is missing or whose operation is unknown conflicts with everything.
+that is missing or whose operation is unknown conflicts with everything, and so does a clone: it is
+the first version of a branch that was made anew, or reset.
 
     COMPATIBLE     mine can be applied after theirs as it is
     REBASE         mine can be applied once it is built on theirs; the engine tries
@@ -37,6 +38,7 @@ from lancewood.model.operations import (
 )
 from lancewood.model.transaction import Transaction
 from lancewood.rules import meetings
+from lancewood.rules.moves import judge_after_move, judge_move, moves_files
 from lancewood.rules.verdicts import Verdict, severest
 
 
@@ -51,6 +53,12 @@ def judge(mine: Transaction, theirs: Transaction) -> Verdict:
 
 def judge_operations(mine: Operation, theirs: Operation) -> Verdict:
     """What an operation that landed first means for mine. An unknown pair is incompatible."""
+    if isinstance(mine, Restore) and mine.base_paths is not None:
+        return meetings.retry(mine, theirs, "base paths are set on the newest version only")
+    if moves_files(mine):
+        return judge_move(mine, theirs)
+    if moves_files(theirs):
+        return judge_after_move(mine, theirs)
     rule = RULES.get((type(mine), type(theirs)), meetings.incompatible)
     return rule(mine, theirs)
 
@@ -68,6 +76,7 @@ _CODES: Mapping[str, Rule] = {
     "K": meetings.update_after_update,
     "w": meetings.if_wal_meets,
     "o": meetings.overwrite_after_overwrite,
+    "r": meetings.overwrite_after_restore,
     "c": meetings.if_overwrite_sets_same_config,
     "h": meetings.update_after_replacement,
     "u": meetings.index_after_update,
@@ -112,22 +121,22 @@ COLUMNS: tuple[type, ...] = (
 
 TABLE = """
     mine \\ theirs      App Del Upd Ovw Idx Rew Mrg Prj Rst Rsv Cfg Rpl Ovl Wal Cln Bas Unk Mis
-    Append              .   .   .   I   .   .   n   n   I   .   .   .   .   I   .   .   I   I
-    Delete              .   B   B   I   .   f   R   .   I   .   .   f   .   I   .   .   I   I
-    Update              k   B   K   I   .   f   R   n   I   .   .   h   f   w   .   .   I   I
-    Overwrite           .   .   .   o   .   .   .   .   .   .   c   .   .   I   .   .   I   I
-    CreateIndex         .   .   u   I   x   v   M   .   I   .   .   p   .   I   .   .   I   I
-    Rewrite             .   f   f   I   v   f   R   .   I   .   .   f   f   .   .   .   I   I
-    Merge               R   R   R   I   .   R   R   I   I   .   m   R   R   I   .   .   I   I
-    Project             n   .   n   I   .   .   R   R   I   .   q   n   n   I   .   .   I   I
-    Restore             .   .   .   .   .   .   .   .   .   .   s   .   .   I   .   .   I   I
-    ReserveFragments    .   .   .   I   .   .   .   .   I   .   .   .   .   .   .   .   I   I
-    UpdateConfig        .   .   .   c   .   .   m   Q   s   .   g   .   .   .   .   .   I   I
-    DataReplacement     .   D   U   I   t   f   R   P   I   .   .   X   .   I   .   .   I   I
-    DataOverlay         .   f   f   I   .   f   R   n   I   .   .   .   .   I   .   .   I   I
+    Append              .   .   .   I   .   .   n   n   I   .   .   .   .   I   I   .   I   I
+    Delete              .   B   B   I   .   f   R   .   I   .   .   f   .   I   I   .   I   I
+    Update              k   B   K   I   .   f   R   n   I   .   .   h   f   w   I   .   I   I
+    Overwrite           .   .   .   o   .   .   .   .   r   .   c   .   .   I   I   .   I   I
+    CreateIndex         .   .   u   I   x   v   M   .   I   .   .   p   .   I   I   .   I   I
+    Rewrite             .   f   f   I   v   f   R   .   I   .   .   f   f   .   I   .   I   I
+    Merge               R   R   R   I   .   R   R   I   I   .   m   R   R   I   I   .   I   I
+    Project             n   .   n   I   .   .   R   R   I   .   q   n   n   I   I   .   I   I
+    Restore             .   .   .   .   .   .   .   .   .   .   s   .   .   I   I   .   I   I
+    ReserveFragments    .   .   .   I   .   .   .   .   I   .   .   .   .   .   I   .   I   I
+    UpdateConfig        .   .   .   c   .   .   m   Q   s   .   g   .   .   .   I   .   I   I
+    DataReplacement     .   D   U   I   t   f   R   P   I   .   .   X   .   I   I   .   I   I
+    DataOverlay         .   f   f   I   .   f   R   n   I   .   .   .   .   I   I   .   I   I
     UpdateMemWalState   I   I   .   I   .   .   I   I   I   .   .   I   I   I   I   .   I   I
     Clone               I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I
-    UpdateBases         .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   b   I   I
+    UpdateBases         .   .   .   .   .   .   .   .   .   .   .   .   .   .   I   b   I   I
 """
 
 

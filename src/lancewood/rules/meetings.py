@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.operations import (
     Append,
+    Clone,
     CreateIndex,
     DataOverlay,
     DataReplacement,
@@ -23,6 +24,7 @@ from lancewood.model.operations import (
     Operation,
     Overwrite,
     Project,
+    Restore,
     Rewrite,
     UnknownOperation,
     Update,
@@ -52,6 +54,8 @@ def _default_reason(theirs: Operation) -> str:
         return f"its transaction is not to be found ({theirs.why})"
     if isinstance(theirs, UnknownOperation):
         return f"its operation (number {theirs.number}) is not known to this Lancewood"
+    if isinstance(theirs, Clone):
+        return "the branch was made anew or reset there, and the same numbers are other rows now"
     return f"the two exclude each other ({operation_name(theirs)} landed first)"
 
 
@@ -152,6 +156,13 @@ def overwrite_after_overwrite(mine: Overwrite, theirs: Overwrite) -> Verdict:
     if common:
         return incompatible(mine, theirs, f"both set the configuration {', '.join(common)}")
     return retry(mine, theirs, "both replace the whole table")
+
+
+def overwrite_after_restore(mine: Overwrite, theirs: Restore) -> Verdict:
+    """It may have brought back other base paths than those that files were written to."""
+    if any(file.base_id is not None for each in mine.fragments for file in each.files):
+        return retry(mine, theirs, "base paths that files were written to may be other ones now")
+    return COMPATIBLE
 
 
 def if_overwrite_sets_same_config(mine: Operation, theirs: Operation) -> Verdict:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import ManifestHead
@@ -23,6 +24,7 @@ def make_patch(
 ) -> ManifestPatch:
     """The patch with the feature flags that its content needs."""
     changed = changed or {}
+    _check_homes(source, changes, (*add, *changed.values()))
     flags = next_flags(source, changes, (*add, *changed.values()), keep=keep)
     return ManifestPatch(
         head=changes,
@@ -33,3 +35,17 @@ def make_patch(
         remove=remove,
         live_fields=live_fields,
     )
+
+
+def _check_homes(source: ManifestHead, changes: HeadChanges, fragments: Iterable[Fragment]) -> None:
+    """A base path may go while somebody writes to it: then their files lie where nobody looks."""
+    bases = source.base_paths if changes.base_paths is None else changes.base_paths
+    known = {each.id for each in bases}
+    for fragment in fragments:
+        for file in fragment.message.files:
+            if file.HasField("base_id") and file.base_id not in known:
+                raise RetryableConflictError(
+                    f"a data file lies at base path {file.base_id}, which version "
+                    f"{source.version} does not declare; run it again on the newest version",
+                    base_id=file.base_id,
+                )

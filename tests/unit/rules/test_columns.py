@@ -12,9 +12,12 @@ from lancewood.model.operations import (
     Operation,
     Project,
     Replacement,
+    Rewrite,
+    RewriteGroup,
     Update,
+    UpdateConfig,
 )
-from lancewood.rules.columns import ColumnWatch
+from lancewood.rules.columns import ColumnWatch, IdReuse
 from lancewood.rules.verdicts import Outcome
 
 A, B = FIELDS
@@ -51,6 +54,27 @@ def test_a_dropped_column_is_a_conflict_when_its_id_is_given_away() -> None:
     given_away = Merge((), (A, field(1, "c")))
     for name in ("append", "update", "replacement"):
         assert outcomes(MINE[name], DROP_B, given_away) == [Outcome.COMPATIBLE, Outcome.RETRY]
+
+
+def test_compacted_rows_of_a_dropped_column_are_not_those_of_another() -> None:
+    compacted = Rewrite((RewriteGroup((), (fragment("f", 1),)),))
+    given_away = Project((A, field(1, "c")))
+    assert outcomes(compacted, DROP_B, given_away) == [Outcome.COMPATIBLE, Outcome.RETRY]
+
+
+def test_an_id_that_is_given_away_meets_all_that_names_columns() -> None:
+    given_away = IdReuse(FIELDS, [DROP_B, Project((A, field(1, "c")))])
+    assert given_away.is_any
+    for each in (*MINE.values(), Delete((), (FragmentId(0),))):
+        assert given_away.see(each).outcome is Outcome.RETRY
+    assert given_away.see(UpdateConfig()).outcome is Outcome.COMPATIBLE
+
+
+def test_an_id_that_is_not_given_away_meets_nothing() -> None:
+    for mine in ([DROP_B], [Project((A, field(1, "z")))], [DROP_B, Project((A, field(2, "c")))]):
+        reuse = IdReuse(FIELDS, mine)
+        assert not reuse.is_any
+        assert all(reuse.see(each).outcome is Outcome.COMPATIBLE for each in MINE.values())
 
 
 def test_an_index_on_a_dropped_column_is_a_conflict_at_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyroaring import BitMap
 
 from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index, RewrittenIndex
 from lancewood.model.operations import (
     Append,
@@ -137,6 +137,10 @@ def test_what_is_unknown_or_missing_conflicts_with_everything(
     assert verdict.reason
 
 
+def in_a_base() -> Fragment:
+    return Fragment.make([DataFile.make("f", [FieldId(0)], [0], (2, 2), 1, BaseId(0))], 1)
+
+
 CASES: list[tuple[Operation, Operation, Outcome]] = [
     (SAMPLES[Append], SAMPLES[Append], C),
     (SAMPLES[Append], SAMPLES[Overwrite], I),
@@ -182,7 +186,11 @@ CASES: list[tuple[Operation, Operation, Outcome]] = [
         UpdateConfig(field_metadata={FieldId(2): MapUpdate({"k": "v"})}),
         C,
     ),
+    (SAMPLES[Overwrite], SAMPLES[Restore], C),
+    (Overwrite((in_a_base(),), ()), SAMPLES[Restore], R),
     (SAMPLES[Restore], SAMPLES[Append], C),
+    (Restore(Version(1), base_paths=()), SAMPLES[Append], R),
+    (Restore(Version(1), base_paths=()), SAMPLES[UpdateBases], R),
     (SAMPLES[Restore], UpdateConfig(schema_metadata=MapUpdate({"k": "v"})), I),
     (SAMPLES[Merge], SAMPLES[Append], R),
     (SAMPLES[Merge], SAMPLES[Project], I),

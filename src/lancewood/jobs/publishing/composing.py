@@ -1,0 +1,256 @@
+"""The version that the work of a branch becomes, built anew on whatever is newest.
+
+The engine's commit asks for it: first to judge each version that landed, then for the next one. The
+same can be asked without a commit, to find out beforehand what would be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lancewood.engine.composer import Composition
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import ConflictError, RetryableConflictError
+from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.fragments import Translation
+from lancewood.jobs.publishing.indices import IndexMerge, Indices
+from lancewood.jobs.publishing.judging import Judge
+from lancewood.jobs.publishing.net import Net, open_config
+from lancewood.jobs.publishing.numbering import Numbering, number_work
+from lancewood.jobs.publishing.placing import Spots, TargetBases
+from lancewood.jobs.publishing.recording import Effect, recorded_as
+from lancewood.jobs.publishing.work import Work
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import FieldMessages, Overwrite
+from lancewood.model.patch import HeadChanges
+from lancewood.model.transaction import Transaction
+from lancewood.rules.features import check_writable
+from lancewood.rules.indices import check_no_fragment_reuse
+from lancewood.rules.numbering import field_mark, next_fragment_id
+from lancewood.rules.patching import make_patch
+from lancewood.rules.three_way import merged_fields, merged_map
+
+_ROOM = 1_000
+"""Fragment ids that are left free after a lost race, so that the next one need not rename files."""
+
+
+@dataclass
+class Publication:
+    """The work of a branch on its way to the target; a composer for the engine's commit."""
+
+    work: Work
+    target: Snapshot
+    """The target at the fork."""
+    net: Net
+    copies: Copies
+    runner: Runner
+    by_reference: bool = False
+    is_refused: bool = False
+    """Whether a conflict was found: it stays one, whatever lands later."""
+    is_referring: bool = False
+    """Whether the last version that was composed refers to files below the branch."""
+    left_out: tuple[str, ...] = ()
+    """Indices that the last version that was composed does without."""
+    is_fast_forward: bool = True
+    brought: int = 0
+    _judge: Judge = field(init=False)
+    _spots: Spots = field(init=False)
+    _shift: int = 0
+    _planned: tuple[Version, Composition] | None = None
+    """The last plan, and for which version it is: one is asked for more than once."""
+
+    def __post_init__(self) -> None:
+        self._judge = Judge(self.work)
+        self._spots = Spots(self.work.head, self.target.place)
+        check_writable(self.work.head.manifest)
+        check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
+
+    def judge(self, theirs: Transaction, version: Version) -> None:
+        """Raises ConflictError if a version that landed does not go together with the work."""
+        try:
+            self._judge.see(theirs, version)
+        except ConflictError:
+            self.is_refused = True
+            raise
+
+    def compose(self, newest: Manifest) -> Composition:
+        """The version after ``newest``; the files that it needs are there."""
+        composition = self.plan(newest)
+        self.brought += self.copies.bring(self.runner)
+        return composition
+
+    def plan(self, newest: Manifest) -> Composition:
+        """The same, before anything is written for it."""
+        if self._planned is not None and self._planned[0] == newest.version:
+            return self._planned[1]
+        try:
+            self._planned = newest.version, self._plan(newest)
+            return self._planned[1]
+        except ConflictError as conflict:
+            self.is_refused = True
+            raise self._judge.conflict(newest.version, conflict) from conflict
+
+    def _plan(self, newest: Manifest) -> Composition:
+        check_writable(newest)
+        check_no_fragment_reuse(newest.indices, "publishing")
+        numbering = self._number(newest)
+        bases = TargetBases(self.target.place, newest)
+        bases.declare(map(self._spots.of, self._new_bases()))
+        head = self._head(newest)
+        fields = newest.fields if head.fields is None else head.fields
+        live = frozenset(FieldId(each.id) for each in fields)
+        translation = Translation(
+            self.work,
+            self.target.place,
+            self.target.manifest,
+            newest,
+            self._judge,
+            numbering,
+            self._spots,
+            bases,
+            self.copies,
+            self.by_reference,
+            live,
+        )
+        added, changed, removed = self._fragments(translation)
+        indices = self._indices(newest, numbering, fields)
+        changes = HeadChanges(
+            fields=head.fields,
+            schema_metadata=head.schema_metadata,
+            config=head.config,
+            table_metadata=head.table_metadata,
+            file_version=head.file_version,
+            base_paths=bases.changed,
+            indices=None if indices.indices == newest.indices else indices.indices,
+            max_fragment_id=numbering.max_fragment_id,
+            next_row_id=numbering.next_row_id,
+            max_allocated_field_id=field_mark(newest, fields),
+        )
+        effect = Effect(
+            newest,
+            changes,
+            added,
+            changed,
+            removed,
+            self._judge.reuse.is_any or self._is_overwritten,
+            indices.added,
+            indices.removed,
+            bases.added,
+        )
+        gone = {each.id for each in newest.fields} - live
+        if gone and self._judge.has_seen:
+            _check_files_are_left(newest, removed, live)
+        patch = make_patch(
+            newest,
+            changes,
+            add=added,
+            changed=changed,
+            remove=removed,
+            live_fields=live if gone else None,
+        )
+        self.left_out = indices.left_out
+        self.is_referring = bases.is_referring
+        self.is_fast_forward = not self._judge.has_seen
+        return Composition(recorded_as(effect), patch)
+
+    @property
+    def _is_overwritten(self) -> bool:
+        return any(isinstance(each.operation, Overwrite) for each in self.work.steps)
+
+    def _number(self, newest: Manifest) -> Numbering:
+        work = self.work
+        first, head = work.first.manifest, work.head.manifest
+        numbering = number_work(first, head, self.net.added, newest, work.fork, self._shift)
+        if numbering.fragment_shift and any(each.deletion_file for each in self.net.added):
+            is_second = self._shift and numbering.fragment_shift > self._shift
+            self._shift = numbering.fragment_shift + (_ROOM if is_second else 0)
+            if is_second:
+                return number_work(first, head, self.net.added, newest, work.fork, self._shift)
+        return numbering
+
+    def _new_bases(self) -> Iterator[BaseId]:
+        known = {each.id for each in self.work.first.manifest.base_paths}
+        for each in self.work.head.manifest.base_paths:
+            if each.id not in known:
+                yield BaseId(each.id)
+
+    def _head(self, newest: Manifest) -> HeadChanges:
+        first, head = self.work.first.manifest, self.work.head.manifest
+        is_other = head.file_version != first.file_version
+        return HeadChanges(
+            fields=merged_fields(first.fields, head.fields, newest.fields),
+            schema_metadata=merged_map(
+                "schema's metadata",
+                first.schema_metadata,
+                head.schema_metadata,
+                newest.schema_metadata,
+            ),
+            config=merged_map(
+                "configuration", open_config(first), open_config(head), newest.config
+            ),
+            table_metadata=merged_map(
+                "table's metadata",
+                first.table_metadata,
+                head.table_metadata,
+                newest.table_metadata,
+            ),
+            file_version=head.file_version if is_other else None,
+        )
+
+    def _fragments(
+        self, translation: Translation
+    ) -> tuple[tuple[Fragment, ...], dict[FragmentId, Fragment], frozenset[FragmentId]]:
+        lookups = len(self.net.changed) + len(self.net.removed)
+        translation.base.expect_lookups(lookups)
+        translation.newest.expect_lookups(lookups)
+        for each in self.net.removed:
+            translation.check_removed(each)
+        removed = {each.id for each in self.net.removed}
+        changed = {}
+        for pair in self.net.changed:
+            image = translation.changed(pair)
+            if image is None:
+                removed.add(pair.now.id)
+            else:
+                changed[pair.now.id] = image
+        added = tuple(translation.added(each) for each in self.net.added)
+        return added, changed, frozenset(removed)
+
+    def _indices(self, newest: Manifest, numbering: Numbering, fields: FieldMessages) -> IndexMerge:
+        return Indices(
+            self.work,
+            newest,
+            fields,
+            numbering,
+            [(each.then, each.now) for each in self.net.changed],
+            lambda: self._changed_there(newest),
+            self.copies.index,
+        ).merged()
+
+    def _changed_there(self, newest: Manifest) -> Iterator[tuple[Fragment, Fragment]]:
+        """Fragments of which the target may read columns from other files than at the fork."""
+        base = self.target.manifest
+        if self._judge.has_merged:
+            numbers = [each.id for each in base.fragments]
+        else:
+            known = next_fragment_id(base)
+            numbers = [each for each in sorted(self._judge.rewritten) if each < known]
+        for number in numbers:
+            if base.position_of(number) is not None and newest.position_of(number) is not None:
+                yield base.fragment(number), newest.fragment(number)
+
+
+def _check_files_are_left(
+    newest: Manifest, removed: frozenset[FragmentId], live: frozenset[FieldId]
+) -> None:
+    """A fragment of the target without a file could not be read."""
+    for each in newest.fragments:
+        if each.id not in removed and all(live.isdisjoint(f.fields) for f in each.message.files):
+            raise RetryableConflictError(
+                f"fragment {each.id} of the target has none of the columns that stay",
+                fragment=each.id,
+            )

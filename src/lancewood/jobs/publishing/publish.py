@@ -1,0 +1,356 @@
+"""Publishing a branch: its work onto its parent, as one commit, exactly once.
+
+    1  judge and plan, and refuse what would be refused
+    2  close the branch: a mark names the commit that is going to be
+    3  bring the files that the target takes over
+    4  commit on the target, under the identity that the mark names
+    5  note on the branch which version that became, if it can be done
+
+Whoever finds a closed branch looks whether that commit landed, and goes on from 3 if it did not. A
+conflict in 4 is final, so the branch is opened again; after any other failure it stays closed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lancewood.engine.commit import CommitPolicy, commit
+from lancewood.engine.homes import data_home
+from lancewood.engine.place import Place
+from lancewood.engine.revisions import branch_place, main_place, open_revision
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.transactions import load_transaction_of, missing_transaction
+from lancewood.engine.versions import load_manifest, versions_since
+from lancewood.errors import (
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancewood.jobs.execute import Terms
+from lancewood.jobs.publishing.closing import (
+    check_nothing_is_late,
+    close,
+    find_closing,
+    find_landed,
+    note_landed,
+    reopen,
+)
+from lancewood.jobs.publishing.composing import Publication
+from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.guard import place_guard, remove_guard
+from lancewood.jobs.publishing.marks import exact_marks, has_exact_marks, needs_exact_marks
+from lancewood.jobs.publishing.net import find_net, is_head_same
+from lancewood.jobs.publishing.record import mend_record
+from lancewood.jobs.publishing.work import Work, check_restored, load_work
+from lancewood.jobs.runner import Runner
+from lancewood.model.closing import Closing
+from lancewood.model.ids import Version
+from lancewood.model.refs import BranchName, called
+from lancewood.model.revision import branch_name
+from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.rules.closed import check_open, is_closed
+from lancewood.rules.three_way import same_fields
+
+BRANCH_PROPERTY = "lancewood.branch"
+BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
+"""Which work a version of the target is, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What publishing did."""
+
+    branch: str
+    branch_version: int
+    """The version of the branch that was published."""
+    is_fast_forward: bool
+    """The target had not moved since the fork: all ids are the branch's."""
+    adopted_files: int
+    """Files that were linked or copied into the target."""
+    left_out_indices: tuple[str, ...] = ()
+    """Indices of the branch that name rows by ids which are others' on the target. Build or
+    optimise them there."""
+    is_new: bool = True
+    """False: there was nothing to publish, or it was published before."""
+    is_dry_run: bool = False
+    """True: this is what would have been done."""
+
+
+def publish(
+    snapshot: Snapshot,
+    name: str,
+    onto: str | None,
+    *,
+    adopt: bool,
+    terms: Terms,
+    runner: Runner,
+    dry_run: bool = False,
+) -> tuple[Snapshot, Published]:
+    """The target's version after the work of a branch, and what was done for it.
+
+    Raises ConflictError where the work does not go together with what happened on the target; then
+    nothing has changed. A dry run ends after the first step, with the target as it is.
+    """
+    branch = branch_name(name)
+    if branch is None:
+        raise InvalidInputError("main has no parent that it could be published onto")
+    asked = None if onto is None else (branch_name(onto),)
+    main = main_place(snapshot)
+    last: ConflictError | None = None
+    for _ in range(terms.persistence.executions):
+        head = open_revision(main, branch=branch)
+        task = _Publishing(main, branch, adopt, terms, runner, dry_run)
+        try:
+            found, told = task.run(head, asked)
+            return found, replace(told, is_dry_run=dry_run)
+        except _HeadMovedError as moved:
+            last = moved.conflict
+    assert last is not None
+    raise RetryableConflictError(
+        f"{called(branch)} moved {terms.persistence.executions} times while it was to be closed; "
+        f"publish it when nobody writes to it. The last conflict: {last.message}",
+        branch=str(branch),
+    ) from last
+
+
+class _HeadMovedError(Exception):
+    """Somebody wrote to the branch before it was closed."""
+
+    def __init__(self, conflict: ConflictError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+@dataclass
+class _Publishing:
+    """One branch on its way."""
+
+    main: Place
+    branch: BranchName
+    adopt: bool
+    terms: Terms
+    runner: Runner
+    dry_run: bool
+
+    def run(
+        self, head: Snapshot, asked: tuple[BranchName | None] | None
+    ) -> tuple[Snapshot, Published]:
+        closing = find_closing(head)
+        if closing is not None:
+            return self._go_on(head, closing, asked)
+        work = load_work(head)
+        self._check_target(work.parent, asked)
+        try:
+            publication, newest = self._prepare(work)
+            if publication is not None:
+                publication.plan(newest.manifest)
+        except ConflictError as conflict:
+            # Somebody else may have published it meanwhile, and that was what it met.
+            if load_snapshot(head.place).manifest.version != head.manifest.version:
+                raise _HeadMovedError(conflict) from conflict
+            raise
+        if publication is None:
+            return newest, Published(self.branch, head.manifest.version, True, 0, is_new=False)
+        if self.dry_run:
+            return newest, self._planned(publication, newest)
+        closing = Closing(
+            onto=work.parent,
+            uuid=str(uuid.uuid4()),
+            head=head.manifest.version,
+            fork=work.fork,
+            after=newest.manifest.version,
+        )
+        try:
+            close(head, closing, self.terms.policy)
+        except RetryableConflictError as conflict:
+            raise _HeadMovedError(conflict) from conflict
+        return self._finish(publication, newest, closing)
+
+    def _go_on(
+        self, head: Snapshot, closing: Closing, asked: tuple[BranchName | None] | None
+    ) -> tuple[Snapshot, Published]:
+        """Finish what somebody began, or find that it is done."""
+        parent = None if closing.onto is None else BranchName.found(closing.onto)
+        self._check_target(parent, asked)
+        target = branch_place(self.main, parent)
+        landed = find_landed(target.store, closing)
+        if landed is not None:
+            check_nothing_is_late(head, closing)
+            return self._done(target, landed, closing)
+        work = load_work(load_snapshot(head.place, version=closing.head))
+        try:
+            publication, newest = self._prepare(work, closing)
+        except ConflictError:
+            if not self.dry_run and not is_closed(load_snapshot(target).manifest):
+                reopen(head, closing, self.terms.policy)
+            raise
+        except _LandedError as found:
+            return self._done(target, found.version, closing)
+        if publication is None:
+            if not self.dry_run:
+                reopen(head, closing, self.terms.policy)
+            return newest, Published(self.branch, closing.head, True, 0, is_new=False)
+        if self.dry_run:
+            return newest, self._planned(publication, newest)
+        return self._finish(publication, newest, closing)
+
+    def _done(
+        self, target: Place, version: Version, closing: Closing
+    ) -> tuple[Snapshot, Published]:
+        try:
+            found = load_snapshot(target, version=version)
+        except NotFoundError:  # cleaned up since; what came after it holds the work
+            found = load_snapshot(target)
+        is_forward = version == closing.fork + 1
+        return found, Published(self.branch, closing.head, is_forward, 0, is_new=False)
+
+    def _planned(self, publication: Publication, newest: Snapshot) -> Published:
+        """What publishing would do on top of the target's newest version."""
+        publication.plan(newest.manifest)
+        return self._told(publication, publication.copies.planned)
+
+    def _told(self, publication: Publication, adopted: int) -> Published:
+        return Published(
+            self.branch,
+            publication.work.head.manifest.version,
+            publication.is_fast_forward,
+            adopted,
+            publication.left_out,
+        )
+
+    def _check_target(
+        self, parent: BranchName | None, asked: tuple[BranchName | None] | None
+    ) -> None:
+        if asked is not None and asked[0] != parent:
+            raise InvalidInputError(
+                f"{called(self.branch)} was made from {called(parent)}, and can be published onto "
+                f"that only, not onto {called(asked[0])}; publish it there first, then "
+                f"{called(parent)} further on",
+                branch=str(self.branch),
+            )
+
+    def _prepare(
+        self, work: Work, closing: Closing | None = None
+    ) -> tuple[Publication | None, Snapshot]:
+        """The publication, that has judged all up to the target's newest version; None where the
+        work comes to nothing."""
+        check_restored(work)
+        if not self.dry_run:
+            mend_record(self.main.store, self.branch, work.fork)
+        place = branch_place(self.main, work.parent)
+        newest = load_snapshot(place)
+        net = find_net(work.first.manifest, work.head.manifest)
+        if needs_exact_marks(work):
+            net = net.with_marks(exact_marks(work, net))
+        is_same = is_head_same(work.first.manifest, work.head.manifest)
+        if is_same and not (net.added or net.changed or net.removed):
+            return None, newest
+        check_open(newest.manifest)
+        copies = Copies(self.main.store, work.head, place.store, data_home(place, newest.manifest))
+        target = self._at_fork(newest, work)
+        publication = Publication(
+            work, target, net, copies, self.runner, by_reference=not self.adopt
+        )
+        _judge_all(publication, newest, work.fork, closing)
+        return publication, newest
+
+    def _at_fork(self, newest: Snapshot, work: Work) -> Snapshot:
+        """The target's version that the branch began as."""
+        try:
+            manifest = load_manifest(newest.place.store, work.fork, newest.scheme)
+        except NotFoundError as cause:
+            raise NotFoundError(
+                f"{called(self.branch)} began at version {work.fork} of {called(work.parent)}, "
+                "which is gone: what changed there since cannot be told. Bring the rows over with "
+                "append or merge",
+                version=work.fork,
+            ) from cause
+        one, other = manifest.message, work.first.manifest.message
+        same = (
+            same_fields(manifest.fields, work.first.manifest.fields)
+            and one.next_row_id == other.next_row_id
+            and one.max_fragment_id == other.max_fragment_id
+            and len(one.fragments) == len(other.fragments)
+        )
+        if not same:
+            raise FormatError(
+                f"version {work.fork} of {called(work.parent)} is not the one that "
+                f"{called(self.branch)} began as: the parent was made anew since",
+                version=work.fork,
+            )
+        return Snapshot(newest.place, manifest, newest.scheme)
+
+    def _finish(
+        self, publication: Publication, newest: Snapshot, closing: Closing
+    ) -> tuple[Snapshot, Published]:
+        work, policy = publication.work, self.terms.policy
+        try:
+            publication.compose(newest.manifest)
+            if publication.is_referring:
+                place_guard(self.main.store, work.head, closing.uuid)
+            done = commit(
+                newest.place,
+                newest.manifest,
+                newest.scheme,
+                self._transaction(work, closing),
+                CommitPolicy(clock=policy.clock, sleep=policy.sleep),
+                publication,
+            )
+        except CommitUnknownError as unknown:
+            unknown.add_note(self._what_now())
+            raise
+        except LancewoodError as error:
+            publication.copies.discard()
+            if publication.is_refused:
+                if not self.adopt:
+                    remove_guard(self.main.store, closing.uuid)
+                reopen(work.head, closing, policy)
+            else:
+                error.add_note(self._what_now())
+            raise
+        note_landed(work.head, closing, done.version, policy)
+        landed = Snapshot(newest.place, done, newest.scheme)
+        return landed, self._told(publication, publication.brought)
+
+    def _transaction(self, work: Work, closing: Closing) -> Transaction:
+        properties: Mapping[str, str] = {
+            BRANCH_PROPERTY: self.branch,
+            BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
+            **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
+            **self.terms.properties,
+        }
+        operations = tuple(each.operation for each in work.steps)
+        return Transaction(work.fork, closing.uuid, operations, properties)
+
+    def _what_now(self) -> str:
+        return f"{called(self.branch)} stays closed; publish it again to go on"
+
+
+class _LandedError(Exception):
+    """The commit that the mark names was found while the target was judged."""
+
+    def __init__(self, version: Version) -> None:
+        super().__init__(str(version))
+        self.version = version
+
+
+def _judge_all(
+    publication: Publication, newest: Snapshot, fork: Version, closing: Closing | None
+) -> None:
+    """Judge every version of the target since the fork, up to the newest."""
+    store, scheme = newest.place.store, newest.scheme
+    found = {*versions_since(store, fork, scheme).versions}
+    for version in map(Version, range(fork + 1, newest.manifest.version + 1)):
+        if version in found:
+            theirs = load_transaction_of(store, version, scheme)
+        else:
+            theirs = missing_transaction(version, f"version {version} was cleaned up")
+        if closing is not None and theirs.uuid == closing.uuid:
+            raise _LandedError(version)
+        publication.judge(theirs, version)

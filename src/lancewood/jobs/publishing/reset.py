@@ -1,0 +1,119 @@
+"""Beginning a branch anew from its parent, after its work was published or is not wanted any more.
+
+A new version of the branch is a clone of the parent's, as the first one was. Versions from before
+stay, and so do tags on them.
+"""
+
+from __future__ import annotations
+
+from lancewood.engine.cloning import write_clone_after
+from lancewood.engine.place import Place
+from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.refs import load_branch
+from lancewood.engine.revisions import At, branch_place, main_place, open_revision, resolve
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions import list_versions
+from lancewood.errors import (
+    AlreadyExistsError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancewood.jobs.publishing.closing import find_closing, find_landed, written_late
+from lancewood.jobs.publishing.record import mend_record
+from lancewood.jobs.publishing.work import load_work
+from lancewood.model.refs import BranchName, called
+from lancewood.model.revision import branch_name
+
+_ATTEMPTS = 10
+
+
+def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
+    """The branch at its new beginning: the parent's newest version, or the one that is asked for.
+
+    Raises IncompatibleConflictError for a branch with work that was not published, unless
+    ``force`` gives that up.
+    """
+    branch = branch_name(name)
+    if branch is None:
+        raise InvalidInputError("main has no parent that it could begin anew from")
+    main = main_place(snapshot)
+    for _ in range(_ATTEMPTS):
+        head = open_revision(main, branch=branch)
+        source = _source(main, branch, at)
+        if not force:
+            _check_published(main, head)
+        PutIfAbsent().check_trust(head.place.store)
+        try:
+            done = write_clone_after(source, head, branch=branch)
+        except AlreadyExistsError:
+            continue
+        mend_record(main.store, branch, source.manifest.version, source.manifest.size)
+        _check_alone(head, done)
+        return done
+    raise RetryableConflictError(
+        f"{called(branch)} moved {_ATTEMPTS} times while it was to begin anew; reset it when "
+        "nobody writes to it",
+        branch=str(branch),
+    )
+
+
+def _source(main: Place, branch: BranchName, at: At) -> Snapshot:
+    record = load_branch(main.store, branch)
+    if record is None:
+        raise NotFoundError(f"branch {str(branch)!r} of {main.uri} not found", branch=str(branch))
+    newest = load_snapshot(branch_place(main, record.parent_branch))
+    source = resolve(newest, at)
+    if source.manifest.branch != record.parent_branch:
+        raise InvalidInputError(
+            f"{called(branch)} was made from {called(record.parent_branch)}, and cannot begin anew "
+            f"from {called(source.manifest.branch)}; make another branch",
+            branch=str(branch),
+        )
+    return source
+
+
+def _check_published(main: Place, head: Snapshot) -> None:
+    """Raises IncompatibleConflictError if a reset would leave work behind."""
+    closing = find_closing(head)
+    name = called(head.manifest.branch)
+    if closing is None:
+        steps = load_work(head).steps
+        if steps:
+            raise _unpublished(
+                f"{name} has work that was not published (since version "
+                f"{steps[0].version}); publish it first",
+                head,
+            )
+        return
+    late = written_late(head, closing)
+    if late is not None:
+        raise _unpublished(
+            f"{name} has versions from after it was published (since version {late}); bring them "
+            "over with append or merge",
+            head,
+        )
+    parent = None if closing.onto is None else BranchName.found(closing.onto)
+    if find_landed(branch_place(main, parent).store, closing) is None:
+        raise _unpublished(f"the publishing of {name} was cut off; publish it again", head)
+
+
+def _unpublished(text: str, head: Snapshot) -> IncompatibleConflictError:
+    return IncompatibleConflictError(
+        f"{text}, or give the work up with force=True",
+        branch=head.manifest.branch,
+        version=head.manifest.version,
+    )
+
+
+def _check_alone(head: Snapshot, done: Snapshot) -> None:
+    """Raises IncompatibleConflictError if somebody wrote a version while the branch was reset."""
+    before, after = head.manifest.version, done.manifest.version
+    between = [each for each in list_versions(head.place.store).versions if before < each < after]
+    if between:
+        raise IncompatibleConflictError(
+            f"{called(head.manifest.branch)} begins anew at version {after}, but somebody wrote "
+            f"version {between[0]} meanwhile, which is not in it; look at that version",
+            version=between[0],
+        )

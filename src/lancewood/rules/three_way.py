@@ -1,0 +1,125 @@
+"""What two writers made of the same thing, put together: fork, mine and theirs become one.
+
+What only one of them changed is as that one left it. What both changed in different ways cannot be
+put together. Pure; knows maps and the fields of a schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from lancewood.errors import IncompatibleConflictError
+from lancewood.model.operations import FieldMessages
+from lancewood.proto import schema_pb2
+
+V = TypeVar("V")
+_UNREAD = ("type", "encoding")
+"""What every writer fills in as it likes."""
+_METADATA = (
+    "metadata",
+    "unenforced_primary_key",
+    "unenforced_primary_key_position",
+    "unenforced_clustering_key",
+    "unenforced_clustering_key_position",
+)
+"""What a field says in its metadata, and what mirrors that."""
+
+
+def merged_map(
+    what: str, fork: Mapping[str, V], mine: Mapping[str, V], theirs: Mapping[str, V]
+) -> dict[str, V] | None:
+    """The map with my changes in it; None where I changed nothing that is not there yet.
+
+    Raises IncompatibleConflictError, which names ``what``, for a key that both changed.
+    """
+    merged = dict(theirs)
+    for key in fork.keys() | mine.keys():
+        old, new, now = fork.get(key), mine.get(key), theirs.get(key)
+        if new in (old, now):
+            continue
+        if now != old:
+            raise IncompatibleConflictError(f"both change the {what} {key!r}", key=key)
+        if new is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = new
+    return None if merged == theirs else merged
+
+
+def merged_fields(
+    fork: FieldMessages, mine: FieldMessages, theirs: FieldMessages
+) -> FieldMessages | None:
+    """The fields of a schema with my changes in them; None where I changed nothing.
+
+    Where both changed the schema, mine must have left the list of fields as it was. Raises
+    IncompatibleConflictError.
+    """
+    if same_fields(mine, fork) or same_fields(mine, theirs):
+        return None
+    if same_fields(theirs, fork):
+        return mine
+    if [each.id for each in mine] != [each.id for each in fork]:
+        raise IncompatibleConflictError("both change the columns of the schema")
+    before = {each.id: each for each in fork}
+    changed = {each.id: each for each in mine if not _same_field(each, before[each.id])}
+    gone = changed.keys() - {each.id for each in theirs}
+    if gone:
+        name = changed[min(gone)].name
+        raise IncompatibleConflictError(f"column {name!r}, which is changed, was dropped")
+    return tuple(
+        _merged_field(before[each.id], changed[each.id], each) if each.id in changed else each
+        for each in theirs
+    )
+
+
+def same_fields(one: FieldMessages, other: FieldMessages) -> bool:
+    """Whether two schemas are the same, as far as anybody reads them."""
+    return len(one) == len(other) and all(map(_same_field, one, other))
+
+
+def same_structure(one: FieldMessages, other: FieldMessages) -> bool:
+    """Whether two schemas differ in the metadata of their fields at most."""
+    return [_bare(each, _METADATA) for each in one] == [_bare(each, _METADATA) for each in other]
+
+
+def _same_field(one: schema_pb2.Field, other: schema_pb2.Field) -> bool:
+    return _bare(one) == _bare(other)
+
+
+def _merged_field(
+    fork: schema_pb2.Field, mine: schema_pb2.Field, theirs: schema_pb2.Field
+) -> schema_pb2.Field:
+    merged = schema_pb2.Field()
+    merged.CopyFrom(theirs)
+    for each in fork.DESCRIPTOR.fields:
+        if each.name in _UNREAD:
+            continue
+        old, new, now = (_value(side, each.name) for side in (fork, mine, theirs))
+        if new in (old, now):
+            continue
+        if now != old:
+            raise IncompatibleConflictError(
+                f"both change the {each.name.replace('_', ' ')} of column {fork.name!r}"
+            )
+        merged.ClearField(each.name)
+        donor = schema_pb2.Field()
+        donor.CopyFrom(mine)
+        for other in fork.DESCRIPTOR.fields:
+            if other.name != each.name:
+                donor.ClearField(other.name)
+        merged.MergeFrom(donor)
+    return merged
+
+
+def _value(field: schema_pb2.Field, name: str) -> Any:
+    value = getattr(field, name)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _bare(field: schema_pb2.Field, without: Iterable[str] = ()) -> schema_pb2.Field:
+    copy = schema_pb2.Field()
+    copy.CopyFrom(field)
+    for each in (*_UNREAD, *without):
+        copy.ClearField(each)
+    return copy
