@@ -2,8 +2,9 @@
 
 Data files of main and of a clone go to the table's own root. Those of a branch go to the main
 root, if a base path of the branch names it: so a published branch leaves nothing behind. Where none
-does, as after the table was moved, they stay below the branch. Deletion files are always below the
-own root.
+does, as after the table was moved, they stay below the branch; those with blobs of the first layout
+too, because pylance 14 looks for such bytes in the own root only. Deletion files are always below
+the own root.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lancewood.format.layout import DATA_DIR, key_in_base
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import ManifestHead
+from lancewood.model.schema import BLOB, BLOB_V1_TYPES
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 
@@ -32,12 +34,16 @@ def own_home(place: Place) -> DataHome:
 def data_home(place: Place, head: ManifestHead) -> DataHome:
     """Where new data files go unless somebody says otherwise."""
     main = place.main(head)
-    if main is None:
+    if main is None or _has_old_blobs(head):
         return own_home(place)
     for base in head.base_paths:
         if base.is_dataset_root and place.is_at(base, main):
             return base_home(place, base)
     return own_home(place)
+
+
+def _has_old_blobs(head: ManifestHead) -> bool:
+    return any(BLOB in each.metadata and each.logical_type in BLOB_V1_TYPES for each in head.fields)
 
 
 def base_home(place: Place, base: table_pb2.BasePath) -> DataHome:

@@ -24,6 +24,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction
+from lancewood.rules.closed import check_open, is_closed
 
 _SCHEMA_CACHES = ("schema", "arrow_schema")
 
@@ -47,6 +48,7 @@ class Snapshot:
     def bare(self) -> Snapshot:
         """The same version without its fragments: small enough to be sent to every task, whose
         own fragments travel with it."""
+        self.place.settle(self.manifest)
         return Snapshot(self.place, self.manifest.bare(), self.scheme)
 
     @cached_property
@@ -73,6 +75,12 @@ class Snapshot:
     def deletions(self, fragment: Fragment) -> BitMap | None:
         """The deleted offsets of a fragment; None where nothing is deleted."""
         return load_deletions(self.place, self.manifest, fragment)
+
+    def check_open(self) -> None:
+        """Raise IncompatibleConflictError, before any work is done, where nothing may follow this
+        version; a branch that began anew since is open."""
+        if is_closed(self.manifest):
+            check_open(load_snapshot(self.place).manifest)
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""

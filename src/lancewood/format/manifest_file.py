@@ -6,6 +6,7 @@ Pure. Every offset and length is checked against the file before it is used.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from google.protobuf.message import DecodeError
 
@@ -68,6 +69,19 @@ def encode_manifest_file(
     _add(parts, message.SerializeToString())
     parts.append(_FOOTER.pack(position, _MAJOR, _MINOR, MAGIC))
     return b"".join(parts)
+
+
+def change_manifest_section(data: bytes, change: Callable[[bytes], bytes], *, name: str) -> bytes:
+    """A manifest file after a change to the bytes of its manifest; all before them is the same.
+
+    Raises what ``decode_manifest_file`` raises.
+    """
+    decode_manifest_file(data, name=name)
+    offset = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)[0]
+    start, end = _section(data, offset, name, "manifest")
+    parts = [data[:offset]]
+    _add(parts, change(data[start:end]))
+    return b"".join((*parts, data[end:]))
 
 
 def section_length(head: bytes) -> int | None:

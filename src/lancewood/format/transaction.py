@@ -7,7 +7,8 @@ the rules then say that it conflicts with everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeGuard
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -42,7 +43,7 @@ from lancewood.model.operations import (
     UpdateMemWalState,
     operation_name,
 )
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import MOVED_PROPERTY, Transaction
 from lancewood.proto import table_pb2, transaction_pb2
 
 _Pb: TypeAlias = transaction_pb2.Transaction
@@ -62,6 +63,8 @@ def encode_transaction(transaction: Transaction) -> bytes:
         raise InvalidInputError(f"{operation_name(operation)} is read by Lancewood, never written")
     name, body = encode(operation)
     getattr(message, name).CopyFrom(body)
+    if isinstance(operation, Update) and operation.moves_files:
+        message.transaction_properties[MOVED_PROPERTY] = "true"
     return message.SerializeToString()
 
 
@@ -77,11 +80,25 @@ def decode_transaction(data: bytes, *, name: str) -> Transaction:
         operation = UnknownOperation(_unknown_number(message))
     else:
         operation = _DECODE[kind](getattr(message, kind))
+    if MOVED_PROPERTY in message.transaction_properties and _may_move_files(operation):
+        operation = replace(operation, moves_files=True)
     return Transaction(
         read_version=Version(message.read_version),
         uuid=message.uuid,
         operations=(operation,),
         properties=dict(message.transaction_properties),
+    )
+
+
+def _may_move_files(operation: Operation) -> TypeGuard[Update]:
+    """Whether it is an Update that names no change but of files; a property alone is no proof."""
+    return (
+        isinstance(operation, Update)
+        and operation.rewrites_columns
+        and not operation.fields_modified
+        and not operation.new_fragments
+        and not operation.removed_fragment_ids
+        and not operation.updated_offsets
     )
 
 

@@ -1,0 +1,1 @@
+"""Writing down where a table is, after it was moved."""
