@@ -23,6 +23,13 @@ HEAD = """\
 `lw table COMMAND URI …` works on one table, `lw doctor URI` examines a place. `URI` is a path or a
 URI of an object store; `lw --install-completion` teaches your shell to complete names and options.
 
+**Which version.** Without more words it is the newest of main, or of the branch whose root `URI`
+is. Commands that read take `--branch`, `--version`, `--tag`, `--as-of` and `--at`; those that write
+take `--branch`. The URI may say it too: `photos.lance@exp` is a branch or a tag, `@exp:` the newest
+of branch exp, `@exp:12` and `@:12` versions of exp and of main, `@tag:v1` a tag. A path that is
+itself a table wins. Where a command writes from an older version, its change is put on top of the
+newest one or refused, as with any other writer who was slower.
+
 **Output.** On a terminal there are tables, and long values are cut. In a pipe there is plain
 text: two spaces between columns, bare figures, whole values. `NO_COLOR` is honoured. A progress bar
 goes to stderr, and only where a person looks.
@@ -32,10 +39,10 @@ there may be many. Keys are only ever added. An error is one line on stderr:
 `{"error": {"type": "NotFoundError", "message": "…", "exit_code": 3}}`. Secrets among the storage
 options are not repeated in messages.
 
-**Before something changes.** Commands that change rows, columns or files take `--dry-run`: it does
-all the checking and counting, prints the same keys, and leaves version and files as they are.
-`drop`, and `delete` without `--where`, ask first; `--yes` answers. `repair` only proposes until
-`--apply` is said. What `cleanup` removes cannot be had back by `restore`.
+**Before something changes.** Most commands that change rows, columns or files take `--dry-run`: it
+does all the checking and counting, prints the same keys, and leaves version and files as they are.
+`drop`, `branch --delete`, and `delete` without `--where`, ask first; `--yes` answers. `repair` only
+proposes until `--apply` is said. What `cleanup` removes cannot be had back by `restore`.
 
 **Values in CSV and JSON.** Bytes are base64. Dates, times, moments and decimals are text, a
 duration is a number of its unit, a map is a list of objects with `key` and `value`, a number that

@@ -22,6 +22,7 @@ from lancewood.cli.near_tables import near_table
 from lancewood.cli.output import json_line
 from lancewood.cli.secrets import hide_secrets, without_extra_arguments
 from lancewood.cli.table import TableGroup
+from lancewood.cli.wording import as_typed
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.version import RELEASE
 
@@ -121,7 +122,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, NotFoundError) and "table" in error.facts:
         near = near_table(error.facts["table"])
         return str(error) if near is None else f"{error}; did you mean {near}?"
-    if isinstance(error, LancewoodError | OSError):
+    if isinstance(error, LancewoodError):
+        return as_typed("; ".join([str(error), *getattr(error, "__notes__", ())]))
+    if isinstance(error, OSError):
         return str(error)
     return (
         f"internal error: {type(error).__name__}: {error}. This is a bug of lw; "

@@ -1,7 +1,7 @@
 """Keeping what storage options hold out of messages.
 
-Knows which options carry secrets by their names, also where ``--storage-option`` was forgotten
-before them. Does not encrypt and does not log.
+Knows which options carry secrets by their names, also where ``--storage-option`` or its like was
+forgotten before them. Does not encrypt and does not log.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _TELLING = (
 )
 _HIDDEN = "***"
 _OPTION = "--storage-option"
+_OPTIONS = (_OPTION, "--target-storage-option")
 _PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
 _EXTRA = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
 _SURELY_ONE = 8
@@ -45,10 +46,11 @@ def without_extra_arguments(message: str) -> str:
 def _secrets(args: Sequence[str]) -> Iterator[str]:
     for position, each in enumerate(args):
         following = list(args[position + 1 : position + 3])
-        if each == _OPTION and following:
+        option, is_joined, joined = each.partition("=")
+        if each in _OPTIONS and following:
             pair = following.pop(0)
-        elif each.startswith(f"{_OPTION}="):
-            pair = each.removeprefix(f"{_OPTION}=")
+        elif is_joined and option in _OPTIONS:
+            pair = joined
         else:
             continue
         name, equals, value = pair.partition("=")

@@ -39,12 +39,28 @@ class TableGroup(LazyGroup):
         ),
         "files": Entry(f"{_HOME}.files", "List fragments with their files."),
         "restore": Entry(f"{_HOME}.restore", "Make an older version the newest again."),
+        "branch": Entry(f"{_HOME}.branch", "List, make, delete, rename or reset branches."),
+        "tag": Entry(f"{_HOME}.tag", "List, make, move or delete tags."),
+        "publish": Entry(
+            f"{_HOME}.publish", "Bring the work on a branch to the branch it was made from."
+        ),
         "config": Entry(f"{_HOME}.config", "Show, set or unset the table's settings."),
         "compact": Entry(f"{_HOME}.compact", "Join small fragments and leave out deleted rows."),
         "cleanup": Entry(f"{_HOME}.cleanup", "Remove old versions, and files that nothing needs."),
         "verify": Entry(f"{_HOME}.verify", "Check that a version is whole."),
         "repair": Entry(f"{_HOME}.repair", "Propose how to mend a table, and do it if told so."),
         "index-mask": Entry(f"{_HOME}.index_mask", "Show which rows an index may answer for."),
+        "clone": Entry(
+            f"{_HOME}.clone", "Make another table that begins with a version of this one."
+        ),
+        "detach": Entry(
+            f"{_HOME}.detach", "Copy in what a clone or a branch reads from elsewhere."
+        ),
+        "base": Entry(f"{_HOME}.base", "List, add or set the other homes of a table's files."),
+        "move": Entry(f"{_HOME}.move", "Bring fragments to another home of the table."),
+        "relocate": Entry(
+            f"{_HOME}.relocate", "Write the present place of a moved table into its manifests."
+        ),
         "migrate-names": Entry(
             f"{_HOME}.migrate_names", "Rename manifests from scheme V1 to V2, or finish doing so."
         ),
@@ -70,6 +86,22 @@ class TableGroup(LazyGroup):
         "check": "verify",
         "rollback": "restore",
         "revert": "restore",
+        "branches": "branch",
+        "checkout": "branch",
+        "switch": "branch",
+        "reset": "branch",
+        "tags": "tag",
+        "label": "tag",
+        "merge-branch": "publish",
+        "fast-forward": "publish",
+        "fork": "clone",
+        "copy": "clone",
+        "unshare": "detach",
+        "bases": "base",
+        "base-paths": "base",
+        "tier": "move",
+        "archive": "move",
+        "relink": "relocate",
     }
 
 

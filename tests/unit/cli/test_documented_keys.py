@@ -35,6 +35,9 @@ ARGUMENTS = {
     "versions": ["t.lance", "-n", "1"],
     "changes": ["t.lance", "--since", "1"],
     "index-mask": ["t.lance", "id_idx"],
+    "publish": ["t.lance", "exp"],
+    "clone": ["t.lance", "c.lance"],
+    "move": ["t.lance", "--to", "cold", "--all"],
 }
 OF_THE_ROWS = {"head": ["id", "name"], "cat": ["id", "name"], "changes": ["id", "name"]}
 PROMISE = re.compile(r"JSON (?:lines|keys)(?:(?: with keys)?: ([a-z_, ]+)|, with a key for each)")
@@ -47,7 +50,13 @@ def test_help_tells_the_keys_of_the_json(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = pa.table({"id": [1], "name": ["x"]})
-    lw.create("t.lance", rows.schema).append(rows)
+    table = lw.create("t.lance", rows.schema).append(rows)
+    if name in ("branch", "publish"):
+        table.branches.create("exp").append(rows)
+    if name == "tag":
+        table.tags.create("v1")
+    if name in ("base", "move"):
+        table.add_base("cold", name="cold")
     if name == "index-mask":
         lance.dataset("t.lance").create_scalar_index("id", "BTREE")
     Path("rows.csv").write_text("a\n1\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,16 +23,19 @@ Lw = Callable[..., Any]
 ENTRIES = {**TableGroup.entries, **RootGroup.entries}
 READING = [
     *("export", "info", "schema", "head", "cat", "count", "files", "config"),
-    *("verify", "index-mask"),
+    *("verify", "index-mask", "branch", "tag", "clone"),
 ]
 CHANGING = [
     *("delete", "update", "merge", "add-columns", "drop-columns", "rename-column"),
-    *("cast-column", "replace-columns", "compact", "cleanup"),
+    *("cast-column", "replace-columns", "compact", "cleanup", "move", "relocate"),
+    "publish",
 ]
+WHOLE = ("create", "repair", "migrate-names", "drop", "publish", "relocate")
 COMMITTING = [
-    *("create", "import", "restore", "config"),
-    *(each for each in CHANGING if each != "cleanup"),
+    *("create", "import", "restore", "config", "clone", "detach", "base"),
+    *(each for each in CHANGING if each not in ("cleanup", "relocate")),
 ]
+UNSAFE = [*COMMITTING, "migrate-names", "repair", "branch", "tag"]
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -56,9 +61,13 @@ def test_every_command_on_a_table_speaks_json_and_takes_storage_options(
     assert "--storage-option" in text
     commits = name in COMMITTING
     assert ("--message" in text) == ("--property" in text) == commits
-    assert ("--unsafe" in text) == (commits or name in ("migrate-names", "repair"))
+    assert ("--unsafe" in text) == (name in UNSAFE)
     reads = name in READING
-    assert ("--as-of" in text) == ("--version" in text) == reads
+    for option in ("--as-of", "--version", "--tag", "--at"):
+        comes_back = name == "restore" and option in ("--tag", "--at")
+        assert (f" {option} " in text) == (reads or comes_back), option
+    is_whole = name in WHOLE
+    assert ("--branch" in text) == (not is_whole)
     assert ("--dry-run" in text) == (name in CHANGING)
 
 
@@ -82,6 +91,11 @@ def test_nothing_asked_is_answered_with_help(lw_run: Lw, args: list[str]) -> Non
         (["table", "vaccum", "x"], "Did you mean 'cleanup'?"),
         (["import", "x"], "Did you mean 'table import'?"),
         (["fsck", "x"], "Did you mean 'table verify'?"),
+        (["table", "branches", "x"], "Did you mean 'branch'?"),
+        (["table", "tags", "x"], "Did you mean 'tag'?"),
+        (["table", "fork", "x"], "Did you mean 'clone'?"),
+        (["table", "merge-branch", "x"], "Did you mean 'publish'?"),
+        (["tier", "x"], "Did you mean 'table move'?"),
         (["zzzz"], "No such command 'zzzz'"),
         (["table", "head"], "Missing argument 'URI'"),
         (["table", "head", "x", "--nope"], "--nope"),
@@ -251,7 +265,8 @@ def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyP
     assert completions(lw_run, monkeypatch, "lw ") == ["table", "doctor"]
     assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
     assert completions(lw_run, monkeypatch, "lw table c") == [
-        *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup")
+        *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup"),
+        "clone",
     ]
     found = completions(lw_run, monkeypatch, "lw table import x y --m")
     assert found == ["--mode", "--max-rows-per-file", "--message"]
@@ -261,3 +276,10 @@ def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyP
 def test_the_script_for_the_shell_is_shown(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_LW_COMPLETE", "source_bash")
     assert "_LW_COMPLETE=complete_bash" in lw_run().out
+
+
+def test_the_package_runs_as_the_command() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "lancewood", "--version"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.startswith("lw ")

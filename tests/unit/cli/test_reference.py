@@ -13,7 +13,7 @@ def test_the_reference_is_what_the_commands_say_today() -> None:
 
 def test_the_reference_has_every_command_and_every_exit_code() -> None:
     text = runpy.run_path(str(SCRIPT))["page"]()
-    assert text.count("\n## `lw table ") == 28
+    assert text.count("\n## `lw table ") == 36
     assert "\n## `lw doctor`\n" in text
     assert "| 12 | lw doctor, verify or repair found something wrong |" in text
     assert "`--mode` `create|append|overwrite`" in text.replace("\\|", "|")

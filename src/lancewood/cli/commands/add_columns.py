@@ -13,7 +13,8 @@ from lancewood.cli.arrow_types import parse_column
 from lancewood.cli.new_columns import check_rows, plan_nulls, plan_sql
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_to_write
 from lancewood.jobs.runner import LocalRunner
 
 
@@ -59,6 +60,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -77,7 +79,7 @@ def command(
     expressions = options.expressions(set, "--set")
     fields = pa.schema([parse_column(each) for each in null or ()])
     csv = file_options.csv_options(delimiter, header, names, null_value)
-    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
     table = lw.Table(snapshot)
     key = options.names(on)
     with task_bars(wanted=not json) as tell:

@@ -14,7 +14,8 @@ from lancewood.cli import options
 from lancewood.cli.arrow_types import parse_type
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.progress import task_runner
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_to_write
 from lancewood.engine.evolve import cast_column, next_field_id
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.columns.cast import CastValues
@@ -34,6 +35,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -49,7 +51,7 @@ def command(
     """
     facts = options.commit_facts(message, properties)
     kind = parse_type(type)
-    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
     table = lw.Table(snapshot)
     told = f"column {name} of {table.uri} is {kind} already, version {table.version}"
     with task_runner(wanted=not json) as runner:

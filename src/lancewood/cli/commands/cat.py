@@ -8,9 +8,11 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.rows import print_rows
 
 
+@with_revision
 def command(
     uri: options.Uri,
     where: options.Where = None,
@@ -20,8 +22,7 @@ def command(
     with_row_id: Annotated[
         bool, typer.Option("--with-row-id", help="Show the id of each row as _rowid.")
     ] = False,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -29,7 +30,7 @@ def command(
 
     JSON lines, with a key for each column.
     """
-    table = options.opened(uri, storage_option, version, as_of)
+    table = options.opened(uri, storage_option, revision)
     scan = table.scan(
         options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
     )

@@ -11,6 +11,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.file_formats import FileFormat
 from lancewood.cli.output import Output, counted, note
+from lancewood.cli.revision_options import Branch, Revision
 from lancewood.cli.rows import print_rows
 from lancewood.cli.sinks import STDOUT, writing
 from lancewood.table.changing import CHANGE, Changes
@@ -29,6 +30,7 @@ def command(
         FileFormat | None,
         typer.Option("--format", help="Write a file of this format to stdout."),
     ] = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -42,7 +44,7 @@ def command(
     """
     if format is not None and (json or count):
         raise typer.BadParameter("--format stands alone, without --json and --count")
-    table = options.opened(uri, storage_option)
+    table = options.opened(uri, storage_option, Revision(branch=branch))
     changes = table.changes(since, until, columns=options.names(columns))
     output = Output(as_json=json)
     if count:

@@ -9,6 +9,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
+from lancewood.cli.revision_options import Branch, Revision
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 
@@ -40,6 +41,7 @@ def command(
         ),
     ] = None,
     dry_run: options.DryRun = False,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -50,13 +52,15 @@ def command(
     branches start from always stay.
 
     JSON keys: uri, dry_run, versions, manifests, data_files, deletion_files, transactions,
-    index_files, bytes, kept, detached, in_flight.
+    index_files, bytes, kept, detached, in_flight, unpinned, still_pinned. What is unpinned has
+    root and tag: a source of this clone that none of its versions reads from any more. What is
+    still pinned has root and why.
     """
     age, window = (
         options.span(older_than, "--older-than"),
         options.span(in_flight, "--in-flight"),
     )
-    table = options.opened(uri, storage_option)
+    table = options.opened(uri, storage_option, Revision(branch=branch))
     with task_runner(wanted=not json) as runner:
         report = table.cleanup(
             older_than=age,
@@ -79,6 +83,8 @@ def command(
         "kept": [{"version": each.version, "why": each.why} for each in report.kept],
         "detached": report.detached,
         "in_flight": report.in_flight,
+        "unpinned": [{"root": each.root, "tag": each.tag} for each in report.unpinned],
+        "still_pinned": [{"root": each.root, "why": each.why} for each in report.still_pinned],
     }
     Output(as_json=json).document(document, "\n".join(_lines(table.uri, report)))
 
@@ -97,6 +103,8 @@ def _lines(uri: str, report: CleanupReport) -> list[str]:
     if files:
         lines.append(f"files: {files} ({human_size(report.bytes)})")
     lines += [f"version {each.version} stays: {each.why}" for each in report.kept]
+    lines += [f"{each.root} is read no more: its tag {each.tag} went" for each in report.unpinned]
+    lines += [f"{each.root} keeps its pin: {each.why}" for each in report.still_pinned]
     if report.in_flight:
         lines.append(
             f"{counted(report.in_flight, 'file')} without a version may belong to a writer at work;"

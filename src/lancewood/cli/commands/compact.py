@@ -10,7 +10,8 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_to_write
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.compaction.compact import check_compactable
@@ -41,6 +42,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -54,7 +56,7 @@ def command(
     files_added.
     """
     facts = options.commit_facts(message, properties)
-    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
     table = lw.Table(snapshot)
     if dry_run:
         goal = CompactionGoal.checked(target_rows, max_deleted, _LIMITS.max_bytes)

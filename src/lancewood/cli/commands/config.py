@@ -8,8 +8,11 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
+from lancewood.cli.snapshots import table_to_write
 
 
+@with_revision
 def command(
     uri: options.Uri,
     settings: Annotated[
@@ -20,8 +23,7 @@ def command(
         list[str] | None,
         typer.Option("--unset", metavar="KEY", help="Remove a setting. May be repeated."),
     ] = None,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     message: options.Message = None,
     properties: options.Properties = None,
     storage_option: options.StorageOptions = None,
@@ -38,11 +40,15 @@ def command(
             raise typer.BadParameter(f"{key!r} is to be set and unset at once")
         changes[key] = None
     facts = options.commit_facts(message, properties)
-    if changes and (version is not None or as_of is not None):
-        raise typer.BadParameter("--version and --as-of are for reading; only the newest changes")
-    table = options.opened(uri, storage_option, version, as_of, unsafe=unsafe)
+    if changes and revision.is_past:
+        raise typer.BadParameter(
+            "--version, --tag, --as-of and --at are for reading; only the newest changes"
+        )
     if changes:
+        table = table_to_write(uri, storage_option, revision.branch, unsafe=unsafe)
         table = table.set_config(changes, **facts)
+    else:
+        table = options.opened(uri, storage_option, revision, unsafe=unsafe)
     config = dict(sorted(table.config.items()))
     document = {"uri": table.uri, "version": table.version, "config": config}
     output = Output(as_json=json)

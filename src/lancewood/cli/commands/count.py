@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 
 
+@with_revision
 def command(
     uri: options.Uri,
     where: options.Where = None,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -18,7 +19,7 @@ def command(
 
     JSON keys: uri, version, rows.
     """
-    table = options.opened(uri, storage_option, version, as_of)
+    table = options.opened(uri, storage_option, revision)
     rows = table.count_rows(where)
     document = {"uri": table.uri, "version": table.version, "rows": rows}
     Output(as_json=json).document(document, str(rows))

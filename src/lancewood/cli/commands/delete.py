@@ -7,6 +7,8 @@ from lancewood.cli.matched import matched
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
 from lancewood.cli.questions import confirm
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import table_to_write
 
 _ALL = "true"
 
@@ -18,6 +20,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -30,7 +33,7 @@ def command(
     JSON keys: uri, version, dry_run, deleted. A dry run adds fragments, in which the rows are.
     """
     facts = options.commit_facts(message, properties)
-    table = options.opened(uri, storage_option, unsafe=unsafe)
+    table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     output = Output(as_json=json)
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
     if dry_run:

@@ -11,12 +11,14 @@ from lancewood.cli import options
 from lancewood.cli.file_formats import FileFormat, require_format
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.sinks import STDOUT, check_target, writing
 from lancewood.cli.snapshots import opened_snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.model.schema import Schema
 
 
+@with_revision
 def command(
     uri: options.Uri,
     file: Annotated[
@@ -30,8 +32,7 @@ def command(
     columns: options.Columns = None,
     limit: options.Limit = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -45,7 +46,7 @@ def command(
     """
     chosen = require_format(file, format)
     check_target(file, force=force)
-    snapshot = opened_snapshot(uri, storage_option, version, as_of)
+    snapshot = opened_snapshot(uri, storage_option, revision)
     table = lw.Table(snapshot)
     scan = table.scan(options.names(columns), where, limit=limit)
     _check_no_blobs(scan.schema.names, snapshot.schema)

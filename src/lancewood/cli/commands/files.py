@@ -10,6 +10,7 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, size
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.snapshots import opened_snapshot
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
@@ -21,14 +22,14 @@ _COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
 _KEYS = ("fragment", "kind", "rows", "bytes", "base", "path", "version", "fields")
 
 
+@with_revision
 def command(
     uri: options.Uri,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N fragments.")
     ] = 20,
     all_fragments: Annotated[bool, typer.Option("--all", help="All fragments.")] = False,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -38,7 +39,7 @@ def command(
 
     JSON lines with keys: fragment, kind, rows, bytes, base, path, version, fields.
     """
-    snapshot = opened_snapshot(uri, storage_option, version, as_of)
+    snapshot = opened_snapshot(uri, storage_option, revision)
     shown = _files(snapshot, None if all_fragments else limit)
     output = Output(as_json=json)
     if json:

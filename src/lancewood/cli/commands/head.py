@@ -8,17 +8,18 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.rows import print_rows
 
 
+@with_revision
 def command(
     uri: options.Uri,
     rows: Annotated[
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")
     ] = 10,
     columns: options.Columns = None,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -26,5 +27,5 @@ def command(
 
     JSON lines, with a key for each column.
     """
-    table = options.opened(uri, storage_option, version, as_of)
+    table = options.opened(uri, storage_option, revision)
     print_rows(table.scan(options.names(columns), limit=rows), Output(as_json=json))

@@ -11,6 +11,8 @@ import lancewood as lw
 from lancewood.cli import file_options, options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import table_to_write
 from lancewood.errors import AlreadyExistsError
 
 
@@ -39,6 +41,7 @@ def command(
     no_stable_row_ids: options.NoStableRowIds = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -50,14 +53,16 @@ def command(
 
     JSON keys: uri, version, mode, files, rows, bytes.
     """
-    _check_mode(mode, file_version, no_stable_row_ids)
+    _check_mode(mode, branch, file_version, no_stable_row_ids)
     facts = options.commit_facts(message, properties)
     stored = options.storage(storage_option)
     if mode is Mode.CREATE and lw.exists(uri, storage_options=stored):
         raise AlreadyExistsError(
             f"there is a table at {uri} already: use --mode append or --mode overwrite"
         )
-    table = None if mode is Mode.CREATE else lw.open(uri, storage_options=stored, unsafe=unsafe)
+    table = None
+    if mode is not Mode.CREATE:
+        table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     csv = file_options.csv_options(delimiter, header, names, null_value)
     appended = table.schema if table is not None and mode is Mode.APPEND else None
     sources = file_options.sources(files, format, cast, appended, csv)
@@ -100,8 +105,12 @@ def command(
     )
 
 
-def _check_mode(mode: Mode, file_version: str | None, no_stable_row_ids: bool) -> None:
+def _check_mode(
+    mode: Mode, branch: str | None, file_version: str | None, no_stable_row_ids: bool
+) -> None:
     if mode is not Mode.CREATE and no_stable_row_ids:
         raise typer.BadParameter("--no-stable-row-ids is decided when a table is made")
+    if mode is Mode.CREATE and branch is not None:
+        raise typer.BadParameter("--branch is for --mode append and --mode overwrite")
     if mode is Mode.APPEND and file_version is not None:
         raise typer.BadParameter("--file-version is the table's own when rows are appended")

@@ -8,13 +8,14 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, count
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 
 
+@with_revision
 def command(
     uri: options.Uri,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The index, as info shows it.")],
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -25,7 +26,7 @@ def command(
 
     JSON keys: uri, version, index, rows, fragments, uncovered.
     """
-    table = options.opened(uri, storage_option, version, as_of)
+    table = options.opened(uri, storage_option, revision)
     mask = table.index_mask(name)
     covered, uncovered = [list(each) for each in (mask.fragments, mask.uncovered)]
     document = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, moment, size
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.snapshots import opened_snapshot
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.stats import table_stats
@@ -17,10 +18,10 @@ from lancewood.model.ids import Version
 _FIRST = Version(1)
 
 
+@with_revision
 def command(
     uri: options.Uri,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -31,7 +32,7 @@ def command(
     updated, file_version, stable_row_ids, reader_flags, writer_flags, naming_scheme, writer,
     indices, config, metadata, base_paths.
     """
-    snapshot = opened_snapshot(uri, storage_option, version, as_of)
+    snapshot = opened_snapshot(uri, storage_option, revision)
     document = _document(snapshot)
     Output(as_json=json).facts(document, _facts(document, snapshot))
 

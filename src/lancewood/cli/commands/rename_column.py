@@ -9,7 +9,8 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_to_write
 from lancewood.engine.evolve import rename_column
 
 
@@ -22,6 +23,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -33,7 +35,7 @@ def command(
     JSON keys: uri, version, dry_run, old, new.
     """
     facts = options.commit_facts(message, properties)
-    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
     table = lw.Table(snapshot)
     if dry_run:
         rename_column(snapshot.schema, old, new)

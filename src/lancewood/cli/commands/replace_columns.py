@@ -10,7 +10,8 @@ import lancewood as lw
 from lancewood.cli import file_options, options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_to_write
 from lancewood.jobs.columns.replace import ReplaceColumns
 from lancewood.jobs.runner import LocalRunner
 
@@ -36,6 +37,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -49,7 +51,7 @@ def command(
     """
     facts = options.commit_facts(message, properties)
     csv = file_options.csv_options(delimiter, header, names, null_value)
-    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
     table = lw.Table(snapshot)
     sources = file_options.sources(files, format, cast, table.schema, csv)
     with task_bars(wanted=not json) as tell:

@@ -6,30 +6,64 @@ from typing import Annotated
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_maybe_past
 
 
 def command(
     uri: options.Uri,
     target: Annotated[
-        int, typer.Argument(metavar="VERSION", min=1, help="The version to come back to.")
-    ],
+        str | None,
+        typer.Argument(metavar="VERSION", help="What to come back to: a number or a tag."),
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", metavar="NAME", help="Come back to this tag.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="REVISION", help="Come back to this revision; as in URI@REVISION."
+        ),
+    ] = None,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
 ) -> None:
     """Make an older version the newest again.
 
-    It becomes a new version; those in between stay where they are.
+    It becomes a new version; those in between stay where they are. It is a version of the branch,
+    said as a number or a tag, or by the uri: URI@TAG.
 
     JSON keys: uri, version, restored.
     """
     facts = options.commit_facts(message, properties)
-    table = options.opened(uri, storage_option, target, unsafe=unsafe).restore(**facts)
-    document = {"uri": table.uri, "version": table.version, "restored": target}
+    said = {"VERSION": target, "--tag": tag, "--at": at}
+    given = [name for name, value in said.items() if value is not None]
+    if len(given) > 1:
+        raise typer.BadParameter(f"give {' or '.join(given)}, not both")
+    snapshot, single = opened_maybe_past(uri, storage_option, branch, unsafe=unsafe)
+    if single is not None and given:
+        raise typer.BadParameter(f"the uri says {single!r} already; leave {given[0]} out")
+    if single is None and not given:
+        raise typer.BadParameter("say which version to come back to: a number or a tag")
+    table = old = lw.Table(snapshot)
+    if target is not None and target.isdecimal():
+        old = table.checkout(version=int(target))
+    elif given:
+        at = at if target is None else target
+        old = table.checkout(tag=tag, at=at)
+    restored = old.version
+    if old.branch == table.branch:
+        table = old.restore(**facts)
+    else:
+        table = table.restore(tag=tag, at=at, **facts)  # which refuses it
+    document = {"uri": table.uri, "version": table.version, "restored": restored}
     Output(as_json=json).document(
-        document, f"restored version {target} of {table.uri} as version {table.version}"
+        document, f"restored version {restored} of {table.uri} as version {table.version}"
     )

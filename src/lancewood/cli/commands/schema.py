@@ -7,14 +7,15 @@ from typing import Any
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, note
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.snapshots import opened_snapshot
 from lancewood.model.schema import Field
 
 
+@with_revision
 def command(
     uri: options.Uri,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -23,7 +24,7 @@ def command(
     JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
     children.
     """
-    snapshot = opened_snapshot(uri, storage_option, version, as_of)
+    snapshot = opened_snapshot(uri, storage_option, revision)
     schema = snapshot.schema
     output = Output(as_json=json)
     if json:

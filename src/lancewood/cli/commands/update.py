@@ -11,7 +11,8 @@ from lancewood.cli import options
 from lancewood.cli.matched import matched
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_to_write
 from lancewood.jobs.rows.assignments import Assignments
 
 
@@ -31,6 +32,7 @@ def command(
     dry_run: options.DryRun = False,
     message: options.Message = None,
     properties: options.Properties = None,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
@@ -43,7 +45,7 @@ def command(
     """
     facts = options.commit_facts(message, properties)
     values = options.expressions(set, "--set")
-    snapshot = opened_snapshot(uri, storage_option, unsafe=unsafe)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
     table = lw.Table(snapshot)
     output = Output(as_json=json)
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}

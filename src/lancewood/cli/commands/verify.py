@@ -10,17 +10,18 @@ from lancewood.cli import options
 from lancewood.cli.exit_codes import ExitCode
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import task_runner
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.jobs.upkeep.problems import Problem
 from lancewood.jobs.upkeep.verify import VerifyReport
 
 
+@with_revision
 def command(
     uri: options.Uri,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also decode every value of every data file.")
     ] = False,
-    version: options.AtVersion = None,
-    as_of: options.AsOf = None,
+    revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -33,7 +34,7 @@ def command(
     JSON keys: uri, version, deep, ok, problems, fragments, data_files, deletion_files, indices,
     refs. A problem has kind, where, text, fragment and advice.
     """
-    table = options.opened(uri, storage_option, version, as_of)
+    table = options.opened(uri, storage_option, revision)
     with task_runner(wanted=not json) as runner:
         report = table.verify(deep=deep, runner=runner)
     document = {

@@ -9,7 +9,8 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, moment
-from lancewood.cli.snapshots import opened_store
+from lancewood.cli.revision_options import Branch
+from lancewood.cli.snapshots import opened_history
 from lancewood.engine.history import VersionInfo, iterate_versions
 from lancewood.engine.versions import require_newest
 
@@ -22,6 +23,7 @@ def command(
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N versions.")
     ] = 20,
     all_versions: Annotated[bool, typer.Option("--all", help="All versions.")] = False,
+    branch: Branch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -32,7 +34,7 @@ def command(
     JSON lines with keys: version, timestamp, operation, rows, message, properties, damage.
     """
     output = Output(as_json=json)
-    found = _versions(uri, storage_option, None if all_versions else limit)
+    found = _versions(uri, storage_option, branch, None if all_versions else limit)
     if json:
         output.rows(_KEYS, map(_facts, found))
     else:
@@ -40,9 +42,9 @@ def command(
 
 
 def _versions(
-    uri: str, storage_option: list[str] | None, limit: int | None
+    uri: str, storage_option: list[str] | None, branch: str | None, limit: int | None
 ) -> Iterator[VersionInfo]:
-    store = opened_store(uri, storage_option)
+    store = opened_history(uri, storage_option, branch)
     require_newest(store)
     return iterate_versions(store, limit)
 

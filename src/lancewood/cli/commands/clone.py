@@ -1,0 +1,76 @@
+"""``lw table clone``: another table that begins with a version of this one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import Output, counted, human_size, note
+from lancewood.cli.progress import task_runner
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision_to
+
+
+@with_revision_to("Clone")
+def command(
+    uri: options.Uri,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Where the new table goes.")],
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Copy every file: nothing of the source is needed then."),
+    ] = False,
+    revision: Revision = NEWEST,
+    message: options.Message = None,
+    properties: options.Properties = None,
+    storage_option: options.StorageOptions = None,
+    target_storage_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target-storage-option",
+            metavar="KEY=VALUE",
+            help="A setting of the target's object store; by default as for the source. May be "
+            "repeated.",
+        ),
+    ] = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Make another table that begins with a version of this one.
+
+    A shallow clone costs one small file: it reads the files of the source, where it leaves a tag so
+    that no cleanup takes them away. detach makes it independent later.
+
+    JSON keys: uri, version, source, deep, files, bytes, pins, unpinned. What is unpinned has root
+    and why.
+    """
+    facts = options.commit_facts(message, properties)
+    theirs = options.pairs(target_storage_option, "--target-storage-option") or None
+    table = options.opened(uri, storage_option, revision)
+    with task_runner(wanted=not json) as runner, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is unpinned is told below
+        made = table.clone(
+            target, deep=deep, storage_options=theirs, unsafe=unsafe, runner=runner, **facts
+        )
+    counts = made.counts
+    pins, unpinned = ((), ()) if deep else (counts.pins, counts.unpinned)
+    document: dict[str, Any] = {
+        "uri": made.uri,
+        "version": made.version,
+        "source": table.uri,
+        "deep": deep,
+        "files": counts.files if deep else 0,
+        "bytes": counts.bytes if deep else 0,
+        "pins": [{"root": each.root, "tag": each.tag} for each in pins],
+        "unpinned": [{"root": each.root, "why": each.why} for each in unpinned],
+    }
+    told = f"cloned version {table.version} of {table.uri} to {made.uri}"
+    if deep:
+        told += f": {counted(counts.files, 'file')}, {human_size(counts.bytes)}"
+    Output(as_json=json).document(document, told)
+    for each in () if json else unpinned:
+        note(
+            f"{each.root} cannot know of the clone, and a cleanup there may take its files away: "
+            f"{each.why}; tag the version there, or detach the clone"
+        )

@@ -1,0 +1,81 @@
+"""``lw table publish``: the work on a branch, brought to its parent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import UNCHANGED, Output, note
+from lancewood.cli.progress import task_runner
+from lancewood.cli.snapshots import table_to_write
+from lancewood.model.refs import MAIN
+
+
+def command(
+    uri: options.Uri,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="BRANCH", help="The branch to publish; as in URI@BRANCH."),
+    ] = None,
+    onto: Annotated[
+        str | None,
+        typer.Option("--onto", metavar="NAME", help="Make sure that this is the branch's parent."),
+    ] = None,
+    by_reference: Annotated[
+        bool,
+        typer.Option(
+            "--by-reference",
+            help="Leave files below the branch where they are; a tag then keeps the branch.",
+        ),
+    ] = False,
+    dry_run: options.DryRun = False,
+    message: options.Message = None,
+    properties: options.Properties = None,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Bring the work on a branch to the branch it was made from.
+
+    It becomes one version there, beside whatever others did meanwhile; where the two do not go
+    together it is refused, and nothing has changed. The branch is closed afterwards: branch --reset
+    opens it again, and branch --delete removes it. If it is cut off, run it again. --dry-run tells
+    whether it would be refused.
+
+    JSON keys: uri, version, dry_run, branch, branch_version, onto, published, fast_forward,
+    adopted_files, left_out_indices.
+    """
+    facts = options.commit_facts(message, properties)
+    table = table_to_write(uri, storage_option, None, unsafe=unsafe)
+    name = table.branch if name is None else name
+    if name is None:
+        raise typer.BadParameter("say which branch: BRANCH, or URI@BRANCH")
+    with task_runner(wanted=not json) as runner:
+        after = table.branches.publish(
+            name, onto, adopt=not by_reference, dry_run=dry_run, runner=runner, **facts
+        )
+    counts, target = after.counts, after.branch or MAIN
+    document = {
+        "uri": after.uri,
+        "version": after.version,
+        "dry_run": dry_run,
+        "branch": counts.branch,
+        "branch_version": counts.branch_version,
+        "onto": target,
+        "published": counts.is_new,
+        "fast_forward": counts.is_fast_forward,
+        "adopted_files": counts.adopted_files,
+        "left_out_indices": list(counts.left_out_indices),
+    }
+    told = f"{target} has all of {name} already: {after.uri}, version {after.version}"
+    if counts.is_new:
+        how = "as it is" if counts.is_fast_forward else "beside what others did"
+        told = f"version {counts.branch_version} of {name} onto {target}, {how}: "
+        told += f"{after.uri}, version {after.version}"
+        told = f"would publish {told}; {UNCHANGED}" if dry_run else f"published {told}"
+    Output(as_json=json).document(document, told)
+    left = counts.left_out_indices
+    if left and not json:
+        note(f"indices that {target} has to build for itself: {', '.join(left)}")

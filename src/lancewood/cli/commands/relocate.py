@@ -1,0 +1,69 @@
+"""``lw table relocate``: the present place of a moved table, written into its manifests."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.output import Output, counted
+from lancewood.cli.progress import task_runner
+from lancewood.cli.snapshots import opened_store
+from lancewood.jobs.upkeep.retention import COMMITTING
+
+
+def command(
+    uri: options.Uri,
+    in_flight: Annotated[
+        str | None,
+        typer.Option(
+            "--in-flight",
+            metavar="TIME",
+            help="A version that is younger may mean that somebody writes, and stops it. 0s where "
+            f"nobody does. Default: {COMMITTING.seconds // 60}m.",
+        ),
+    ] = None,
+    dry_run: options.DryRun = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Write the present place of a moved table into its manifests.
+
+    Lancewood finds the files of a table that was copied or moved by itself. Readers such as pylance
+    look for those of its branches where the table was; after this they find them here. Only base
+    paths change. Nobody may write meanwhile; if it is cut off, run it again.
+
+    JSON keys: uri, dry_run, manifests, roots, bases, left. A base has path and now, a manifest that
+    was left has file and why.
+    """
+    window = options.span(in_flight, "--in-flight")
+    with task_runner(wanted=not json) as runner:
+        report = lw.relocate(
+            uri,
+            dry_run=dry_run,
+            in_flight=COMMITTING if window is None else window,
+            storage_options=options.storage(storage_option),
+            runner=runner,
+        )
+    place = opened_store(uri, storage_option).uri
+    document = {
+        "uri": place,
+        "dry_run": report.dry_run,
+        "manifests": report.manifests,
+        "roots": list(report.roots),
+        "bases": [{"path": each.path, "now": each.now} for each in report.bases],
+        "left": [{"file": each.file, "why": each.why} for each in report.left],
+    }
+    Output(as_json=json).document(document, "\n".join(_lines(place, report)))
+
+
+def _lines(uri: str, report: lw.RelocationReport) -> list[str]:
+    told = f"all base paths of {uri} are up to date"
+    if report.manifests:
+        verb = "would rewrite" if report.dry_run else "rewrote"
+        roots = counted(len(report.roots), "root")
+        told = f"{verb} {counted(report.manifests, 'manifest')} in {roots} of {uri}"
+    lines = [told, *(f"{each.path} is {each.now} now" for each in report.bases)]
+    return lines + [f"left {each.file}: {each.why}" for each in report.left]

@@ -1,0 +1,137 @@
+"""``lw table tag``: names for versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options, ref_options
+from lancewood.cli.output import Output, moment
+from lancewood.cli.ref_options import LIST, NEW, check_fits, chosen_verb, iso, one
+from lancewood.cli.revision_options import NEWEST, Revision, with_revision_to
+from lancewood.cli.snapshots import opened_snapshot
+from lancewood.engine.revisions import main_place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.model.refs import MAIN, Tag
+
+_DELETE, _UPDATE = "--delete", "--update"
+_KEYS = ("name", "branch", "version", "created", "updated", "metadata")
+
+
+@with_revision_to("Name")
+def command(
+    uri: options.Uri,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="The tag to make; without one, list them."),
+    ] = None,
+    update: Annotated[
+        bool, typer.Option(_UPDATE, "-u", help="Move a tag to another version.")
+    ] = False,
+    delete: Annotated[bool, typer.Option(_DELETE, "-d", help="Delete tags.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", "-f", help="Also a tag that keeps files for a clone or another branch."
+        ),
+    ] = False,
+    pattern: ref_options.Pattern = None,
+    pins: Annotated[
+        bool, typer.Option("--pins", help="List also the tags that clones and publishing left.")
+    ] = False,
+    revision: Revision = NEWEST,
+    metadata: ref_options.Metadata = None,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """List, make, move or delete tags.
+
+    A tag names one version, by default the newest of main, and keeps it from being cleaned up. Read
+    that with --tag NAME or URI@NAME.
+
+    JSON lines with keys: name, branch, version, created, updated, metadata. A change is told with
+    action, uri, tag, branch and version.
+    """
+    given = names or []
+    verb = chosen_verb({_UPDATE: update, _DELETE: delete}, given)
+    says = revision.is_past or revision.branch is not None
+    check_fits(
+        verb,
+        {
+            "--list": (pattern is not None, [LIST]),
+            "--pins": (pins, [LIST]),
+            "--metadata": (metadata is not None, [NEW]),
+            "a revision": (says, [NEW, _UPDATE]),
+            "--force": (force, [NEW, _UPDATE, _DELETE]),
+        },
+    )
+    facts = options.pairs(metadata, "--metadata")
+    snapshot = opened_snapshot(uri, storage_option, revision, unsafe=unsafe)
+    tags = _Tags(snapshot, Output(as_json=json), force=force)
+    if verb == LIST:
+        tags.show(pattern, pins=pins)
+    elif verb == NEW:
+        tags.make(one(given, NEW), facts)
+    elif verb == _UPDATE:
+        tags.update(one(given, verb))
+    else:
+        tags.delete(given)
+
+
+class _Tags:
+    """The tags of one table, and where is told what becomes of them."""
+
+    def __init__(self, snapshot: Snapshot, output: Output, *, force: bool) -> None:
+        self._tags = lw.Table(snapshot).tags
+        self._uri = main_place(snapshot).uri
+        self._output = output
+        self._force = force
+
+    def show(self, pattern: str | None, *, pins: bool) -> None:
+        found = ref_options.matching(self._tags.list(pins=pins), pattern)
+        if self._output.as_json:
+            self._output.rows(_KEYS, map(_facts, found))
+        else:
+            columns = ("tag", "branch", "version", "created", "metadata")
+            self._output.rows(columns, map(_line, found))
+
+    def make(self, name: str, metadata: Mapping[str, str]) -> None:
+        made = self._tags.create(name, metadata=metadata, force=self._force)
+        self._tell("created", name, made)
+
+    def update(self, name: str) -> None:
+        self._tell("updated", name, self._tags.update(name, force=self._force))
+
+    def delete(self, names: Sequence[str]) -> None:
+        for each in names:
+            self._tags.delete(each, force=self._force)
+            self._tell("deleted", each, None)
+
+    def _tell(self, action: str, name: str, tag: Tag | None) -> None:
+        branch = None if tag is None else tag.branch or MAIN
+        version = None if tag is None else tag.version
+        document = {
+            "action": action,
+            "uri": self._uri,
+            "tag": name,
+            "branch": branch,
+            "version": version,
+        }
+        told = f"tag {name} is version {version} of {branch} in {self._uri}"
+        if tag is None:
+            told = f"deleted tag {name} of {self._uri}"
+        self._output.document(document, told)
+
+
+def _facts(each: Tag) -> tuple[Any, ...]:
+    created, updated = iso(each.created_at), iso(each.updated_at)
+    return each.name, each.branch or MAIN, each.version, created, updated, dict(each.metadata)
+
+
+def _line(each: Tag) -> tuple[Any, ...]:
+    created, facts = moment(each.created_at), ref_options.told_facts(each.metadata)
+    return each.name, each.branch or MAIN, each.version, created, facts

@@ -1,0 +1,31 @@
+"""Errors in the words of the command line: where the API would say ``force=True``, ``--force``.
+
+Knows the few arguments that errors advise. Does not know which command raised them.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
+_SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
+_TYPED = {
+    "force=True": "--force",
+    "check=False": "--no-check",
+    "in_flight=timedelta(0)": "--in-flight 0s",
+    "lw.drop": "lw table drop",
+    "set_base": "lw table base URI --set",
+    ". A pathlib.Path is never taken for a revision": "",
+}
+
+
+def as_typed(message: str) -> str:
+    """The message with options in the place of arguments.
+
+    >>> as_typed("it is needed; force=True does it all the same")
+    'it is needed; --force does it all the same'
+    """
+    message = _SET_BASE.sub(r"lw table base URI --set ID \1", message)
+    for argument, option in _TYPED.items():
+        message = message.replace(argument, option)
+    return _ON_BRANCH.sub(r"lw table branch URI --\1 \2", message)
