@@ -1,4 +1,5 @@
-"""What many tests ask for: an S3 server, and cleanups that need not wait for other writers.
+"""What many tests ask for: an S3 server, cleanups that need not wait for other writers, and
+properties that may take their time.
 
 The server is moto's, in a process of its own, one for each worker of pytest.
 """
@@ -14,10 +15,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 from lancewood.jobs.upkeep import retention
 
 SERVER = Path(__file__).resolve().parents[1] / "scripts" / "s3_server.py"
+
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

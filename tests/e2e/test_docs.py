@@ -126,6 +126,15 @@ def test_every_tick_of_the_compatibility_page_names_a_test_that_exists() -> None
             assert name in _tests_of(ROOT / file), f"{file} has no {name}"
 
 
+def test_every_line_of_the_conformance_checklist_has_a_test_of_its_number() -> None:
+    page = (ROOT / "docs" / "conformance.md").read_text()
+    lines = set(map(int, re.findall(r"^\| (\d+) \|", page, re.MULTILINE)))
+    assert lines >= set(range(1, 66))
+    names = [name for file in (ROOT / "tests").rglob("test_*.py") for name in _tests_of(file)]
+    found = {int(each) for name in names for each in re.findall(r"^test_line_(\d+)_", name)}
+    assert lines - found == {48}, "line 48 is a whole file"
+
+
 @cache
 def _tests_of(path: Path) -> frozenset[str]:
     tree = ast.parse(path.read_text())

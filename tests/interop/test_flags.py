@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -184,6 +185,10 @@ def test_base_paths_keep_their_flag(uri: str, tmp_path: Path) -> None:
     for allowed in ([str(tmp_path / "elsewhere")], [], [str(inside)]):
         with pytest.raises(lw.InvalidInputError, match="not among the allowed bases"):
             lw.open(clone, allowed_bases=allowed).to_arrow()
+    wrong: Any
+    for wrong in (uri, 7, [7]):
+        with pytest.raises(lw.InvalidInputError, match="allowed_bases takes a list"):
+            lw.open(clone, allowed_bases=wrong)
 
 
 @pytest.mark.parametrize("change", ["unknown", "twice"])

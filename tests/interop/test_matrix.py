@@ -98,7 +98,7 @@ same bases             .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  
 overlay elsewhere      .  .  .  .  .  .  .  .  .  .  .  .  R  .  R  .  .  .  .  .  .  .  .
 overlay                .  .  .  R  R  R  R  .  .  .  .  R  R  .  R  .  .  .  .  .  .  .  .
 wal                    I  I  I  .  .  .  .  I  I  I  I  .  I  I  I  I  .  .  .  .  .  I  .
-clone                  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .
+clone                  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I
 unknown                I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I
 missing                I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I  I
 """
@@ -114,6 +114,7 @@ Where pylance, as facts 7.4 records it, would land instead:
     metadata of b    a schema change would take their metadata away
     drop c           there is no field any more whose metadata could be set
     drop a, c, d     an update of a column that is gone would be told as done, and do nothing
+    clone            the branch was made anew or reset, and has other rows under the same numbers
 """
 
 

@@ -132,3 +132,35 @@ def test_every_truncation_is_refused(is_bitmap: bool) -> None:
     for length in range(len(data)):
         with pytest.raises(FormatError, match="deletion file x"):
             _read(data[:length], is_bitmap)
+
+
+@_LAW
+@given(st.sets(st.integers(0, (1 << 32) - 1), min_size=1, max_size=200))
+def test_small_arrow_files_are_byte_by_byte_what_pyarrow_writes(offsets: set[int]) -> None:
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        column = pa.array(sorted(offsets), pa.uint32())
+        writer.write_batch(pa.record_batch([column], schema=schema))
+    assert encode_deletions(BitMap(offsets), ARROW_ARRAY)[1] == bytes(sink.getvalue())
+
+
+@_LAW
+@given(
+    st.sets(st.integers(0, 5000), min_size=1, max_size=200), st.integers(0, 9), st.integers(0, 255)
+)
+def test_a_changed_byte_of_a_small_arrow_file_is_other_offsets_or_an_error(
+    offsets: set[int], place: int, value: int
+) -> None:
+    data = bytearray(encode_deletions(BitMap(offsets), ARROW_ARRAY)[1])
+    at = place * (len(data) - 1) // 9
+    data[at] = value
+    for expected in (len(offsets), None):
+        try:
+            found = _read(bytes(data), is_bitmap=False, expected=expected)
+        except FormatError:
+            continue
+        assert expected is None or len(found) == expected
+        with pa.ipc.open_file(pa.BufferReader(bytes(data))) as reader:
+            stored = reader.get_batch(0).column(0).to_pylist()
+        assert set(found) == set(stored)

@@ -12,7 +12,7 @@ from typing import Any
 from lancewood.data.blob_file import BlobFile
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
-from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.layout import blob_key
 from lancewood.model.fragment import DataFile
 from lancewood.model.ids import BaseId, FragmentId
@@ -96,8 +96,29 @@ class _Finder:
 
 def _finder(snapshot: Snapshot, field: Field, number: FragmentId) -> _Finder:
     file = _file_with(snapshot, field, number)
-    store, key = snapshot.place.data_file(snapshot.manifest, file)
+    store, key = find_data_file(snapshot, file)
     return _Finder(snapshot, store, key, file.size)
+
+
+def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
+    """Where a data file is: one of a table that was moved may have stayed behind.
+
+    Where it is nowhere, the answer is the place where it should be.
+    """
+    place, head = snapshot.place, snapshot.manifest
+    expected, key = place.data_file(head, file)
+    if file.base_id is None or _has(expected, key):
+        return expected, key
+    others = (store for store, _ in place.elsewhere(head, file.base_id))
+    return next((each for each in others if _has(each, key)), expected), key
+
+
+def _has(store: Store, key: str) -> bool:
+    try:
+        store.head(key)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _file_with(snapshot: Snapshot, field: Field, number: FragmentId) -> DataFile:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from lancewood.engine.base_paths import NewBase, new_base_paths
+from lancewood.engine.chosen_homes import Bases, homes_to_write
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.homes import own_home
 from lancewood.engine.limits import FileLimits, check_file_version
@@ -30,22 +33,33 @@ def create_table(
     stable_row_ids: bool,
     file_version: str,
     limits: FileLimits,
+    bases: Iterable[NewBase] = (),
+    into: Bases = None,
     message: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot:
-    """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
+    """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster.
+
+    ``bases`` are declared with it, ``into`` says to which of them the data goes.
+    """
     check_file_version(file_version)
     facts = commit_properties(message, properties)
     if newest_version(place.store) is not None:
         raise _exists(place)
-    overwrite = write_anew(place, [own_home(place)], data, schema, file_version, limits)
+    declared = new_base_paths(place, (), bases)
+    flags = FLAG_STABLE_ROW_IDS if stable_row_ids else 0
+    nothing, with_bases = empty_manifest(file_version, flags=flags), empty_manifest(file_version)
+    with_bases.message.base_paths.extend(declared)
+    homes = [own_home(place)] if into is None else homes_to_write(place, with_bases, into)
+    written = write_anew(place, homes, data, schema, file_version, limits)
+    overwrite = replace(written, initial_bases=declared)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
-    nothing = empty_manifest(file_version, flags=FLAG_STABLE_ROW_IDS if stable_row_ids else 0)
     try:
         return commit_written(
             Snapshot(place, nothing, NamingScheme.V2),
             transaction,
             CommitPolicy(serializable=True),
+            homes=with_bases,
         )
     except ConflictError as lost:
         raise _exists(place) from lost

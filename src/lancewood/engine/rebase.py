@@ -22,6 +22,7 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.operations import CreateIndex, Delete, Operation, Update
 from lancewood.model.transaction import Transaction
 from lancewood.rules.indices import changed_fields, uncovered, with_relatives
+from lancewood.rules.moves import rebased_move
 
 
 def rebase_rows(
@@ -34,6 +35,9 @@ def rebase_rows(
     """
     operation = transaction.operation
     assert isinstance(operation, Delete | Update)
+    if isinstance(operation, Update) and operation.moves_files:
+        moved = rebased_move(base, newest, operation)
+        return replace(transaction, operations=(moved,), read_version=newest.version)
     rebase = _RowRebase(place, base, newest, operation)
     rebase.check_removed()
     checked = [rebase.checked(each) for each in operation.updated_fragments]

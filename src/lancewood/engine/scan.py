@@ -13,9 +13,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lancewood.engine.chosen_homes import Bases, ids_to_read
 from lancewood.engine.fanout import WORKERS, Task, in_order
 from lancewood.engine.fragment_scan import FragmentScan
+from lancewood.engine.group_scan import GroupScan
 from lancewood.engine.limits import as_list, check_number
+from lancewood.engine.nearness import Homes, homes_unless_all, told_homes
 from lancewood.engine.projection import Columns, Parameters, Projection, project, row_schema
 from lancewood.engine.prune import Pruner
 from lancewood.engine.row_shape import Fetching, RowShape
@@ -23,7 +26,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate, parse_predicate
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FragmentId
+from lancewood.model.ids import BaseId, FragmentId
 from lancewood.model.manifest import decode_fragment
 
 _MOST_ROWS = (1 << 63) - 1
@@ -46,6 +49,8 @@ class ScanRequest:
     with_row_address: bool = False
     fragments: Sequence[Fragment] | None = field(default=None, repr=False)
     """Only these; None means all."""
+    base_ids: frozenset[BaseId | None] | None = None
+    """Only fragments that can be read from these homes alone; None means all."""
     fetching: Fetching = Fetching.AUTO
 
 
@@ -106,7 +111,7 @@ class ScanPlan:
     @property
     def fragments(self) -> Sequence[Fragment]:
         """All that the request speaks of, whether they can match or not."""
-        chosen = self.request.fragments
+        chosen = self._chosen
         return self.snapshot.manifest.fragments if chosen is None else chosen
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -116,10 +121,7 @@ class ScanPlan:
             return
         slices = self._slices()
         skip, left = (offset, limit) if slices is None else (0, None)
-        tasks: Iterator[Task[pa.RecordBatch]] = (
-            partial(FragmentScan(self._shape, each.fragment).batches, each.skip, each.count)
-            for each in (map(_Slice, self._matching()) if slices is None else slices)
-        )
+        tasks = self._tasks() if slices is None else map(self._task, slices)
         for batch in in_order(tasks, workers=WORKERS):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
@@ -132,6 +134,27 @@ class ScanPlan:
             if left == 0:
                 return
 
+    def _task(self, part: _Slice) -> Task[pa.RecordBatch]:
+        scan = FragmentScan(self._shape, part.fragment)
+        return partial(scan.batches, part.skip, part.count)
+
+    def _tasks(self) -> Iterator[Task[pa.RecordBatch]]:
+        """All fragments that can match: small ones together, others one by one."""
+        scan = GroupScan(self._shape)
+        for group in scan.groups(self._matching()):
+            if len(group) == 1:
+                yield self._task(_Slice(group[0]))
+            else:
+                yield partial(scan.batches, group)
+
+    def _counting(self) -> Iterator[Task[int]]:
+        scan = GroupScan(self._shape, self._shape.filtering)
+        for group in scan.groups(self._matching()):
+            if len(group) == 1:
+                yield FragmentScan(self._shape, group[0]).count
+            else:
+                yield partial(scan.count, group)
+
     def count(self) -> int:
         """How many rows come out; from the manifest alone where that is enough.
 
@@ -139,14 +162,11 @@ class ScanPlan:
         """
         offset, limit = self.request.offset, self.request.limit
         if self.predicate is not None:
-            tasks = (FragmentScan(self._shape, each).count for each in self._matching())
-            total = sum(in_order(tasks, workers=WORKERS))
+            total = sum(in_order(self._counting(), workers=WORKERS))
         elif self._counts is not None:
             total = sum(self._counts)
         else:
-            bare = ScanPlan(
-                self.snapshot, ScanRequest(columns=(), fragments=self.request.fragments)
-            )
+            bare = ScanPlan(self.snapshot, ScanRequest(columns=(), fragments=self._chosen))
             total = sum(each.num_rows for each in bare.batches())
         rest = max(total - offset, 0)
         return rest if limit is None else min(rest, limit)
@@ -157,7 +177,9 @@ class ScanPlan:
         read = sum(1 for _ in self._matching()) if slices is None else len(slices)
         chosen = self.request.fragments
         total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
-        return self.describe(f"{read} of {total} fragments, ")
+        homes = self._homes
+        besides = "" if homes is None else homes.told_partly_near(self._named)
+        return self.describe(f"{read} of {total} fragments{besides}, ")
 
     def describe(self, fragments: str = "") -> str:
         """The same without looking at a fragment."""
@@ -167,6 +189,8 @@ class ScanPlan:
             f"{snapshot.place.uri} version {snapshot.manifest.version}: {fragments}"
             f"columns {', '.join(names) or 'none'}"
         )
+        if self.request.base_ids is not None:
+            text += f", in {told_homes(snapshot.manifest.base_paths, self.request.base_ids)}"
         if self.request.where is not None:
             text += f", filter {self.request.where}"
             late = shape.late.schema.names
@@ -197,19 +221,35 @@ class ScanPlan:
             fetching=self.request.fetching,
         )
 
+    @cached_property
+    def _chosen(self) -> Sequence[Fragment] | None:
+        """The fragments that the request names or whose homes it names; None means all."""
+        homes = self._homes
+        return self.request.fragments if homes is None else list(homes.near(self._named))
+
+    @property
+    def _named(self) -> Sequence[Fragment]:
+        named = self.request.fragments
+        return self.snapshot.manifest.fragments if named is None else named
+
+    @property
+    def _homes(self) -> Homes | None:
+        base_ids, wanted = self.request.base_ids, self._shape.together.schema
+        return homes_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
+
     def _matching(self) -> Iterator[Fragment]:
         """The fragments that can hold a row that passes."""
         if self.predicate is None:
             return iter(self.fragments)
         pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)
-        return pruner.pruned(self.request.fragments)
+        return pruner.pruned(self._chosen)
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:
         """The live rows of each fragment; None where a writer left one of them out."""
-        if self.request.fragments is None:
+        if self._chosen is None:
             return self.snapshot.manifest.rows_by_fragment
-        counts = [each.num_rows for each in self.request.fragments]
+        counts = [each.num_rows for each in self._chosen]
         known = [each for each in counts if each is not None]
         return known if len(known) == len(counts) else None
 
@@ -234,8 +274,8 @@ class ScanPlan:
 
     def _fragment_at(self, position: int) -> Fragment:
         """One fragment, without decoding the others."""
-        if self.request.fragments is not None:
-            return self.request.fragments[position]
+        if self._chosen is not None:
+            return self._chosen[position]
         manifest = self.snapshot.manifest
         return Fragment(decode_fragment(manifest.message.fragments[position], manifest.name))
 
@@ -252,6 +292,7 @@ def plan_scan(
     with_row_id: bool = False,
     with_row_address: bool = False,
     fragment_ids: Sequence[int] | None = None,
+    bases: Bases = None,
 ) -> ScanPlan:
     """A plan for what a caller asks for; raises InvalidInputError or NotFoundError at once."""
     chosen = None
@@ -278,6 +319,7 @@ def plan_scan(
         with_row_id=with_row_id,
         with_row_address=with_row_address,
         fragments=chosen,
+        base_ids=None if bases is None else ids_to_read(snapshot.place, snapshot.manifest, bases),
     )
     return ScanPlan(snapshot, request)
 

@@ -10,7 +10,7 @@ import secrets
 from pyroaring import BitMap
 
 from lancewood.engine.place import Place
-from lancewood.errors import FormatError, NotFoundError
+from lancewood.errors import FormatError, LancewoodError, NotFoundError
 from lancewood.format.deletion import (
     Kind,
     decode_deletions,
@@ -19,7 +19,7 @@ from lancewood.format.deletion import (
 )
 from lancewood.format.layout import DELETIONS_DIR
 from lancewood.model.fragment import DeletionFile, Fragment
-from lancewood.model.ids import FragmentId, Version
+from lancewood.model.ids import BaseId, FragmentId, Version
 from lancewood.model.manifest import ManifestHead
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
@@ -41,10 +41,11 @@ def load_deletions(
     path = f"{home.uri}/{key}"
     try:
         data = home.get(key)
-    except NotFoundError as cause:
-        raise NotFoundError(
+    except NotFoundError:
+        missing = NotFoundError(
             f"{path}, the deletion file of fragment {fragment.id}, is missing", path=path
-        ) from cause
+        )
+        path, data = _search(place, head, deletion.base_id, key, missing)
     return decode_deletions(
         data,
         deletion.is_bitmap,
@@ -52,6 +53,22 @@ def load_deletions(
         physical_rows=fragment.physical_rows,
         expected=deletion.num_deleted_rows if is_counted else None,
     )
+
+
+def _search(
+    place: Place, head: ManifestHead, base_id: BaseId | None, key: str, missing: NotFoundError
+) -> tuple[str, bytes]:
+    """A deletion file where else it may be; raises NotFoundError that names every place."""
+    tried = [missing.message]
+    try:
+        for store, _ in place.elsewhere(head, base_id):
+            try:
+                return f"{store.uri}/{key}", store.get(key)
+            except NotFoundError:
+                tried.append(f"so is {store.uri}/{key}")
+    except LancewoodError as error:
+        tried.append(str(error))
+    raise NotFoundError("; ".join(tried), **missing.facts)
 
 
 def write_deletions(

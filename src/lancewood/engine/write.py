@@ -16,8 +16,9 @@ from lancewood.data.encodings import check_encoding_keys
 from lancewood.data.home import DataHome
 from lancewood.data.writer import write_fragments
 from lancewood.engine.arrow_input import as_reader
+from lancewood.engine.chosen_homes import Bases, homes_to_write
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.homes import new_data_files
+from lancewood.engine.homes import discard, new_data_files, own_home
 from lancewood.engine.limits import FileLimits, check_file_version
 from lancewood.engine.place import Place
 from lancewood.engine.publish import PutIfAbsent
@@ -37,13 +38,14 @@ from lancewood.model.transaction import Transaction
 from lancewood.rules.features import check_writable
 
 
-def write_append(snapshot: Snapshot, data: Any, limits: FileLimits) -> Append:
-    """Write rows for the table's own schema.
+def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases = None) -> Append:
+    """Write rows for the table's own schema, into the homes that ``bases`` says, in turn.
 
     Raises InvalidInputError, before a file is written, if the columns do not fit.
     """
     check_writable(snapshot.manifest)
-    homes = [snapshot.data_home]
+    snapshot.check_open()
+    homes = _homes(snapshot, bases)
     reader = as_reader(data, snapshot.arrow_schema)
     version = snapshot.manifest.file_version
     return Append(tuple(_write(snapshot.place, homes, reader, snapshot.schema, version, limits)))
@@ -55,21 +57,30 @@ def write_overwrite(
     schema: pa.Schema | None,
     file_version: str | None,
     limits: FileLimits,
+    bases: Bases = None,
 ) -> Overwrite:
     """Write rows that will replace everything, under the data's schema or the given one."""
     check_writable(snapshot.manifest)
+    snapshot.check_open()
     version = snapshot.manifest.file_version
     if file_version is not None:
         version = check_file_version(file_version)
     return write_anew(
         snapshot.place,
-        [snapshot.data_home],
+        _homes(snapshot, bases),
         data,
         schema,
         version,
         limits,
         first_field_id(snapshot.manifest),
+        blob_home=own_home(snapshot.place) if bases is None else None,
     )
+
+
+def _homes(snapshot: Snapshot, bases: Bases) -> list[DataHome]:
+    if bases is None:
+        return [snapshot.data_home]
+    return homes_to_write(snapshot.place, snapshot.manifest, bases)
 
 
 def write_anew(
@@ -80,8 +91,13 @@ def write_anew(
     file_version: str,
     limits: FileLimits,
     first_id: int = 0,
+    *,
+    blob_home: DataHome | None = None,
 ) -> Overwrite:
-    """Write rows under a new schema, whose field ids count from ``first_id``."""
+    """Write rows under a new schema, whose field ids count from ``first_id``.
+
+    ``blob_home`` is for files with blobs of the first layout, if those go elsewhere.
+    """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
     reader = as_reader(data, schema)
@@ -89,6 +105,8 @@ def write_anew(
     if not new.fields:
         raise InvalidInputError("a table needs at least one column, the data has none")
     check_encoding_keys(new)
+    if blob_home is not None and any(each.is_blob_v1 for each in new.walk()):
+        homes = [blob_home]
     fragments = _write(place, homes, reader, new, file_version, limits)
     return Overwrite(
         tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
@@ -127,17 +145,24 @@ def first_field_id(head: ManifestHead) -> int:
     return 0
 
 
-def commit_written(snapshot: Snapshot, transaction: Transaction, policy: CommitPolicy) -> Snapshot:
+def commit_written(
+    snapshot: Snapshot,
+    transaction: Transaction,
+    policy: CommitPolicy,
+    *,
+    homes: ManifestHead | None = None,
+) -> Snapshot:
     """Commit one operation that was just written here.
 
     A commit that fails with anything but CommitUnknownError has not landed; its files go.
+    ``homes`` declares the base paths that they are in, where the snapshot does not yet.
     """
     try:
         return snapshot.commit(transaction, policy)
     except CommitUnknownError:
         raise
     except LancewoodError:
-        snapshot.discard(new_data_files(_fragments(transaction)))
+        discard(snapshot.place, homes or snapshot.manifest, new_data_files(_fragments(transaction)))
         raise
 
 

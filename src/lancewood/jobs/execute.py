@@ -80,6 +80,8 @@ def execute(
         if execution:
             terms.persistence.pause(execution)
             snapshot = load_snapshot(snapshot.place)
+        if not terms.policy.may_be_closed:
+            snapshot.check_open()
         change = prepare(snapshot)
         if change.operation is None:
             return snapshot, change.result

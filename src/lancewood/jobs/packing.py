@@ -1,4 +1,4 @@
-"""Cutting the fragments of a table into tasks.
+"""Cutting the fragments of a table, or other things of which there are many, into tasks.
 
 One task per fragment would make a hundred thousand tasks of a table of small fragments, and as
 many tiny new files; one task for all would keep one core busy.
@@ -6,9 +6,12 @@ many tiny new files; one task for all would keep one core busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from lancewood.model.fragment import Fragment
+
+T = TypeVar("T")
 
 TASKS_PER_SLOT = 4
 MOST_FRAGMENTS = 1_000
@@ -39,3 +42,14 @@ def pack_fragments(
             group, held, size = [], 0, 0
     if group:
         yield tuple(group)
+
+
+def shares(items: Sequence[T], slots: int, most: int) -> list[tuple[T, ...]]:
+    """Neighbouring items in groups of one size, a few groups for each slot, of ``most`` at most."""
+    share = -(-len(items) // max(1, slots * TASKS_PER_SLOT))
+    return chunks(items, min(max(1, share), most))
+
+
+def chunks(items: Sequence[T], size: int) -> list[tuple[T, ...]]:
+    """Neighbouring items in groups of this size."""
+    return [tuple(items[at : at + size]) for at in range(0, len(items), size)]

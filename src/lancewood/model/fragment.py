@@ -133,6 +133,15 @@ class DeletionFile:
     def base_id(self) -> BaseId | None:
         return BaseId(self.message.base_id) if self.message.HasField("base_id") else None
 
+    def under(self, base_id: BaseId | None) -> DeletionFile:
+        """The same file under another base path; None is the own root."""
+        copy = table_pb2.DeletionFile()
+        copy.CopyFrom(self.message)
+        copy.ClearField("base_id")
+        if base_id is not None:
+            copy.base_id = base_id
+        return DeletionFile(copy)
+
 
 @dataclass(frozen=True, slots=True)
 class Fragment:

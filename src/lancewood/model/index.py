@@ -78,6 +78,15 @@ class Index:
         """Whether it is of a kind that names rows by id where ids are stable."""
         return self.kind in _HOLD_ROW_IDS
 
+    def under(self, base_id: BaseId | None) -> Index:
+        """The same index with its files under another base path; None is the own root."""
+        copy = table_pb2.IndexMetadata()
+        copy.CopyFrom(self.message)
+        copy.ClearField("base_id")
+        if base_id is not None:
+            copy.base_id = base_id
+        return Index(copy)
+
     def covering(self, fragments: BitMap) -> Index:
         """The same index with another coverage."""
         copy = table_pb2.IndexMetadata()

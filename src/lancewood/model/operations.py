@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pyroaring import BitMap
 
 from lancewood.model.fragment import DataFile, Fragment
-from lancewood.model.ids import FieldId, FragmentId, Version
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.index import Index, RewrittenIndex
 from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
 
@@ -110,6 +110,11 @@ class Restore:
     """An older version becomes the newest one again."""
 
     version: Version
+    base_paths: tuple[table_pb2.BasePath, ...] | None = None
+    """What its base paths become, where other places hold the same files now; not part of the
+    bytes, for no operation of the format says so. Then ``version`` is the newest one."""
+    config: Mapping[str, str] | None = None
+    """With base paths: what the configuration becomes, where that speaks of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,14 @@ class Update:
     updated_offsets: Mapping[FragmentId, BitMap] = field(default_factory=dict)
     """For columns rewritten in place: the rows whose values changed; all, of a fragment that is
     not listed."""
+    moves_files: bool = False
+    """The updated fragments have the same columns in copies of their files, in another home: no
+    value is another one. Others, who cannot know, take it for columns rewritten in place."""
+    indices_at_home: frozenset[bytes] = frozenset()
+    """For moved files: indices, by uuid, whose files are in the own root now; not part of the
+    bytes."""
+    bases_left: frozenset[BaseId] = frozenset()
+    """For moved files: base paths that go once nothing refers to them; not part of the bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,20 @@ class RowIdSequence(_Runs):
         columns = (self._offsets[:-1].tolist(), self._firsts.tolist(), self._counts.tolist())
         return zip(*columns, strict=True)
 
+    def shifted(self, start: int, by: int) -> RowIdSequence:
+        """The same rows, where every id from ``start`` on has grown by ``by``."""
+        if not by or not len(self):
+            return self
+        if len(self._firsts) == 1 and int(self._firsts[0]) >= start:
+            return RowIdSequence.from_range(int(self._firsts[0]) + by, len(self))
+        first = np.uint64(start)
+        inside = (self._firsts < first) & (first - self._firsts < self._counts.astype(np.uint64))
+        cuts = self._offsets[:-1][inside] + (first - self._firsts[inside]).astype(np.int64)
+        bounds = np.union1d(self._offsets, cuts)
+        values = self._values_at(bounds[:-1])
+        moved = np.where(values >= first, values + np.uint64(by), values)
+        return RowIdSequence(moved, np.diff(bounds))
+
     def find(self, ids: NDArray[Any] | Sequence[int]) -> Counts:
         """The offset of each id, -1 for an id that is not here.
 

@@ -14,6 +14,7 @@ from lancewood.model.ids import FieldId
 from lancewood.proto import schema_pb2
 
 BLOB = "lance-encoding:blob"
+BLOB_V1_TYPES = ("large_binary", "binary")
 BLOB_V2 = b"lance.blob.v2"
 PACKED = "lance-encoding:packed"
 OLD_PACKED = "packed"
@@ -57,7 +58,7 @@ class Field:
     def is_blob_v1(self) -> bool:
         """Bytes that lie beside the pages of their file. Any value of the key counts, as it does
         for every writer so far."""
-        return self.logical_type in ("large_binary", "binary") and BLOB in self.metadata
+        return self.logical_type in BLOB_V1_TYPES and BLOB in self.metadata
 
     @property
     def is_blob_v2(self) -> bool:

@@ -14,6 +14,13 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import Operation, operation_name
 
 MESSAGE_PROPERTY = "__lance_commit_message"
+RESERVED = "lancewood."
+"""How the names of properties begin that Lancewood itself sets."""
+MARKS_PROPERTY = "lancewood.marks"
+"""Says of a version that every row it marks as changed has got other values, whatever its operation
+would mark."""
+MOVED_PROPERTY = "lancewood.moved"
+"""Says of an Update that it only moved data files; set when it is written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,10 @@ class Transaction:
 
 
 def commit_properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:
-    """A commit's message and properties as one map; raises InvalidInputError for other things."""
+    """A commit's message and properties as one map; raises InvalidInputError for other things.
+
+    Keys that begin with ``lancewood.`` say what a version is, and are not for people.
+    """
     if properties is not None and not isinstance(properties, Mapping):
         raise InvalidInputError(f"properties takes a map of texts, got {properties!r}")
     facts = dict(properties or {})
@@ -90,6 +100,11 @@ def commit_properties(message: str | None, properties: Mapping[str, str] | None)
         facts[MESSAGE_PROPERTY] = message
     for key, value in facts.items():
         check_text("a property's key", key)
+        if key.startswith(RESERVED):
+            raise InvalidInputError(
+                f"property {key!r} is not for people to set: keys that begin with {RESERVED!r} say "
+                "how a version is to be read; choose another name"
+            )
         check_text("the message" if key == MESSAGE_PROPERTY else f"property {key!r}", value)
     return facts
 

@@ -2,28 +2,28 @@
 
 Immutable: a write returns the handle on the new version. Each verb is a few lines into the engine
 or a job; nothing is decided here. What it is made of stands beside it, one group of verbs a file:
-``rows``, ``merging``, ``columns``, ``compacting``, ``changing``, ``upkeep``, ``naming``, ``bases``,
-``cloning``, ``moving``.
+``travel``, ``rows``, ``merging``, ``columns``, ``compacting``, ``changing``, ``upkeep``,
+``naming``, ``bases``, ``cloning``, ``moving``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
 from lancewood.data.lance_dataset import open_with_pylance
 from lancewood.engine.blobs import take_blobs
+from lancewood.engine.chosen_homes import Bases
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.config import config_update, field_metadata_update, text_update
-from lancewood.engine.history import VersionInfo, iterate_versions
 from lancewood.engine.limits import FileLimits
+from lancewood.engine.moved import check_not_moved
 from lancewood.engine.projection import Columns, Parameters
 from lancewood.engine.scan import plan_scan
-from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.stats import TableStats, table_stats
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.write import commit_written, write_append, write_overwrite
@@ -31,7 +31,7 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index
-from lancewood.model.operations import Operation, Restore, UpdateConfig
+from lancewood.model.operations import Operation, UpdateConfig
 from lancewood.model.transaction import Transaction, commit_properties
 from lancewood.table.bases import BaseVerbs
 from lancewood.table.changing import ChangeVerbs
@@ -43,19 +43,12 @@ from lancewood.table.moving import MoveVerbs
 from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import RowVerbs
 from lancewood.table.scan import Scan
+from lancewood.table.travel import TravelVerbs
 from lancewood.table.upkeep import UpkeepVerbs
 
 
-class BasePath(NamedTuple):
-    """Another home of the table's files."""
-
-    id: int
-    name: str | None
-    path: str
-    is_dataset_root: bool
-
-
 class Table(
+    TravelVerbs,
     RowVerbs,
     MergeVerbs,
     ColumnVerbs,
@@ -103,18 +96,6 @@ class Table(
         return self._snapshot.manifest.table_metadata
 
     @property
-    def base_paths(self) -> tuple[BasePath, ...]:
-        return tuple(
-            BasePath(
-                each.id,
-                each.name if each.HasField("name") else None,
-                each.path,
-                each.is_dataset_root,
-            )
-            for each in self._snapshot.manifest.base_paths
-        )
-
-    @property
     def fragments(self) -> Sequence[Fragment]:
         return self._snapshot.manifest.fragments
 
@@ -142,40 +123,6 @@ class Table(
         """Rows, fragments, files and bytes, from the manifest."""
         return table_stats(self._snapshot)
 
-    # Travel
-
-    def checkout(self, *, version: int | None = None, as_of: datetime | None = None) -> Table:
-        """The table at another version, or at a moment: the highest version not later than it."""
-        if version is None and as_of is None:
-            raise InvalidInputError("checkout needs version= or as_of=; latest() is the newest")
-        return Table(load_snapshot(self._snapshot.place, version=version, as_of=as_of))
-
-    def latest(self) -> Table:
-        """The table at its newest version."""
-        return Table(load_snapshot(self._snapshot.place))
-
-    def versions(self, limit: int | None = None) -> Iterator[VersionInfo]:
-        """The table's versions, newest first, those after this handle's included.
-
-        Each is opened only when the iterator reaches it.
-        """
-        return iterate_versions(self._snapshot.place.store, limit)
-
-    def restore(
-        self,
-        version: int | None = None,
-        *,
-        message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
-    ) -> Table:
-        """Make an older version (by default this one) the newest again, as a new version."""
-        target = self.version if version is None else self.checkout(version=version).version
-        transaction = self.latest().transaction(
-            Restore(Version(target)), message=message, properties=properties
-        )
-        return self.commit(transaction, serializable=serializable)
-
     # Read
 
     def scan(
@@ -190,6 +137,7 @@ class Table(
         with_row_id: bool = False,
         with_row_address: bool = False,
         fragment_ids: Sequence[int] | None = None,
+        bases: Bases = None,
     ) -> Scan:
         """Rows in table order. Names and the filter are checked now, data is read later.
 
@@ -199,6 +147,10 @@ class Table(
         condition (a list). ``offset`` rows are passed over, then at most ``limit`` given, in
         batches of at most ``batch_rows``. ``with_row_id`` and ``with_row_address`` add ``_rowid``
         and ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.
+        ``bases`` are names, ids or paths of base paths, and None in a list is the own root: only
+        fragments come whose files with columns of this scan are all there, so that a job reads
+        what is near it. One that is spread over several homes comes only where all are named;
+        ``explain`` tells how many others are in part there.
         Of a blob column come descriptors, as from pylance: its bytes are for ``take_blobs``.
         """
         return Scan(
@@ -213,6 +165,7 @@ class Table(
                 with_row_id=with_row_id,
                 with_row_address=with_row_address,
                 fragment_ids=fragment_ids,
+                bases=bases,
             )
         )
 
@@ -271,11 +224,21 @@ class Table(
 
         What is written through it is pylance's doing; open the table anew to see it.
         """
-        place = self._snapshot.place
+        place, head = self._snapshot.place, self._snapshot.manifest
         if place.store.location("data") is None:
             raise UnsupportedError(f"pylance cannot open {self.uri}: it is in this process only")
+        check_not_moved(place, self._snapshot.manifest)
+        main = place.main(head)
         return open_with_pylance(
-            place.uri, Version(self.version), storage_options=place.storage_options
+            place.uri if main is None else main.uri,
+            Version(self.version),
+            None if main is None else head.branch,
+            place.storage_options,
+            {
+                each.path: own
+                for each in head.base_paths
+                if (own := place.own_options_of(each)) is not None
+            },
         )
 
     # Write
@@ -284,16 +247,23 @@ class Table(
         self,
         data: Any,
         *,
+        bases: Bases = None,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
         serializable: bool = False,
     ) -> Table:
-        """Add rows. Columns are matched by name; a missing nullable one becomes null."""
+        """Add rows. Columns are matched by name; a missing nullable one becomes null.
+
+        ``bases`` says where the new files go, to one home after the other: the names, ids or paths
+        of base paths, None in a list for the own root, or ``"all"``. By default that is the own
+        root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
+        a base path by us, but not by pylance 14.
+        """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
         facts = commit_properties(message, properties)
-        written = write_append(self._snapshot, data, limits)
+        written = write_append(self._snapshot, data, limits, bases)
         return self._commit_written(written, facts, serializable)
 
     def overwrite(
@@ -302,16 +272,20 @@ class Table(
         *,
         schema: pa.Schema | None = None,
         file_version: str | None = None,
+        bases: Bases = None,
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
         serializable: bool = False,
     ) -> Table:
-        """Replace schema and rows. Configuration and metadata stay; older versions too."""
+        """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
+
+        ``bases`` is as for ``append``.
+        """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
         facts = commit_properties(message, properties)
-        written = write_overwrite(self._snapshot, data, schema, file_version, limits)
+        written = write_overwrite(self._snapshot, data, schema, file_version, limits, bases)
         return self._commit_written(written, facts, serializable)
 
     def set_config(
@@ -371,15 +345,17 @@ class Table(
         self,
         data: Any,
         *,
+        bases: Bases = None,
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
     ) -> tuple[Fragment, ...]:
         """Write rows that a later ``commit`` of an Append will name; nothing is visible yet.
 
-        Fragments pickle, so that other processes can write and one can commit.
+        Fragments pickle, so that other processes can write and one can commit. ``bases`` is as for
+        ``append``.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
-        return write_append(self._snapshot, data, limits).fragments
+        return write_append(self._snapshot, data, limits, bases).fragments
 
     def transaction(
         self,
@@ -410,5 +386,5 @@ class Table(
         return Table(commit_written(self._snapshot, transaction, policy))
 
     def __repr__(self) -> str:
-        where = f"@{self.branch}" if self.branch else ""
-        return f"<Table {self.uri}{where} version {self.version}>"
+        branch = f" branch {self.branch}" if self.branch else ""
+        return f"<Table {self.uri}{branch} version {self.version}>"

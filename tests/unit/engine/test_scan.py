@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.data import open_files
+from lancewood.data import open_files, small_fragments
 from lancewood.data.codec import FileReader, open_reader
 from lancewood.engine import fragment_scan
+from lancewood.engine.masks import places_in
 from lancewood.engine.row_shape import Fetching
 from lancewood.engine.scan import ScanPlan, ScanRequest, plan_scan
 
@@ -64,6 +65,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...] | 
     open_files.OPEN_FILES.close()
     monkeypatch.setattr(open_files, "open_reader", opened)
     monkeypatch.setattr(fragment_scan, "_SMALL", 0)
+    monkeypatch.setattr(small_fragments, "_MOST_STORED", 0)
     return seen
 
 
@@ -132,6 +134,7 @@ def test_wide_columns_are_fetched_row_by_row_and_narrow_ones_are_read_through(
 
         monkeypatch.setattr(FileReader, verb, spied)
     monkeypatch.setattr(fragment_scan, "_SMALL", 0)
+    monkeypatch.setattr(small_fragments, "_MOST_STORED", 0)
     monkeypatch.setattr(fragment_scan, "CALL", 0.0)
     noise = random.Random(7)
     wide = pa.array([noise.randbytes(50_000) for _ in range(ROWS)], pa.binary())
@@ -361,7 +364,7 @@ def test_positions_of_true_bits_are_found_in_slices_too() -> None:
     mask = pa.array([True, False, True, True, False, False, True, False, True, True, False])
     for start in range(len(mask)):
         piece = mask.slice(start)
-        assert fragment_scan._places(piece).tolist() == np.flatnonzero(piece.to_pylist()).tolist()
+        assert places_in(piece).tolist() == np.flatnonzero(piece.to_pylist()).tolist()
 
 
 def test_a_list_of_parameters_is_for_the_condition_and_columns_say_so() -> None:

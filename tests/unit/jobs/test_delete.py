@@ -220,10 +220,10 @@ def test_an_error_in_a_task_leaves_no_deletion_file(
     before = files(table)
     honest = mark_deleted
 
-    def failing(snapshot: Any, fragment: Fragment, offsets: Any) -> Fragment | None:
+    def failing(snapshot: Any, fragment: Fragment, *offsets: Any) -> Fragment | None:
         if fragment.id == 2:
             raise StorageError("the disk is full")
-        return honest(snapshot, fragment, offsets)
+        return honest(snapshot, fragment, *offsets)
 
     monkeypatch.setattr(module, "mark_deleted", failing)
     for runner in (LocalRunner(1), Sent()):

@@ -75,7 +75,7 @@ def test_rows_are_read_at_offsets_with_all_that_stays(table: lw.Table, offsets: 
     assert numbers(moved) == [50 + each for each in offsets]
     (only,) = moved
     assert only.rows.schema.names == table.schema.names
-    assert only.offsets.tolist() == offsets
+    assert only.addresses.tolist() == [(1 << 32) + each for each in offsets]
     assert only.ids is not None
     assert only.ids.tolist() == [50 + each for each in offsets]
     assert only.created_at is not None
@@ -192,7 +192,7 @@ def test_batches_are_cut_by_the_size_of_their_blobs(
     assert [each.num_rows for each in parts] == [2, 1, 1, 2]
     assert [each for part in parts for each in part.column("b").to_pylist()] == values
     moved = list(read_moving(snapshot, fragment, BitMap(range(6))))
-    assert [each.offsets.tolist() for each in moved] == [[0, 1], [2], [3], [4, 5]]
+    assert [each.addresses.tolist() for each in moved] == [[0, 1], [2], [3], [4, 5]]
 
 
 def test_blobs_that_cannot_be_written_are_told_before_anything_is_read(tmp_path: Path) -> None:

@@ -530,9 +530,9 @@ def test_versions_count_from_one(table: lw.Table, version: int) -> None:
 
 
 def test_checkout_needs_exactly_one_wish(table: lw.Table) -> None:
-    with pytest.raises(lw.InvalidInputError, match="needs version= or as_of="):
+    with pytest.raises(lw.InvalidInputError, match="needs branch=, version=, tag=, as_of= or at="):
         table.checkout()
-    with pytest.raises(lw.InvalidInputError, match="not both"):
+    with pytest.raises(lw.InvalidInputError, match="version= and as_of= each say"):
         table.checkout(version=1, as_of=table.timestamp)
     with pytest.raises(lw.InvalidInputError, match="version must be a whole number"):
         table.checkout(version="1")  # type: ignore[arg-type]
@@ -548,6 +548,23 @@ def test_restore_makes_an_old_version_the_newest(table: lw.Table) -> None:
     assert table.restore().version == 5
     with pytest.raises(lw.NotFoundError, match="version 77"):
         newer.restore(77)
+
+
+def test_restore_takes_a_tag_or_a_revision_of_its_branch(table: lw.Table) -> None:
+    table.tags.create("first")
+    branch = table.branches.create("exp").append(ROWS)
+    branch.tags.create("done")
+    newer = table.append(ROWS)
+    for said in ({"tag": "first"}, {"at": "first"}, {"at": 1}, {"at": ":1"}):
+        newer = newer.restore(**said).append(ROWS)
+        assert newer.count_rows() == 2 * len(ROWS)
+    assert branch.append(ROWS).restore(tag="done").to_arrow() == branch.to_arrow()
+    with pytest.raises(lw.InvalidInputError, match="version 2 of branch 'exp' is none of main"):
+        newer.restore(tag="done")
+    with pytest.raises(lw.InvalidInputError, match="none of branch 'exp'"):
+        branch.restore(at="main")
+    with pytest.raises(lw.InvalidInputError, match="version= and tag= each say"):
+        newer.restore(1, tag="first")
 
 
 def test_config_and_metadata_are_set_and_removed(table: lw.Table) -> None:

@@ -12,11 +12,14 @@ from functools import partial
 
 import pyarrow as pa
 
+from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns, has_dictionary
 from lancewood.data.writer import write_fragments
-from lancewood.engine.fanout import WORKERS, in_order
-from lancewood.engine.fragments import open_fragment
+from lancewood.engine.fanout import WORKERS, Task, in_order
+from lancewood.engine.fragment_group import FragmentGroup, grouped
+from lancewood.engine.fragments import open_fragment, small_fragments
 from lancewood.engine.homes import NewFile, new_data_files
+from lancewood.engine.masks import chosen
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError
@@ -60,13 +63,38 @@ def rewrite_bin(
         max_bytes=goal.max_bytes,
     )
     if snapshot.manifest.has_stable_row_ids:
-        written = list(_with_lineage(written, facts))
+        try:
+            written = list(_with_lineage(written, facts))
+        except BaseException:
+            snapshot.discard(new_data_files(written))
+            raise
     return RewrittenBin(tuple(written))
 
 
 def _rows(snapshot: Snapshot, facts: Sequence[RowFacts]) -> Iterator[pa.RecordBatch]:
+    return in_order(_tasks(snapshot, facts), workers=WORKERS)
+
+
+def _tasks(snapshot: Snapshot, facts: Sequence[RowFacts]) -> Iterator[Task[pa.RecordBatch]]:
+    """The live rows of all fragments: small ones together, others one by one."""
     wanted = WantedColumns(snapshot.schema)
-    return in_order((partial(_live, snapshot, each, wanted) for each in facts), workers=WORKERS)
+    reader = small_fragments(snapshot, wanted)
+    known = {each.fragment.id: each for each in facts}
+    for group in grouped((each.fragment for each in facts), reader):
+        some = [known[each.id] for each in group]
+        if len(some) == 1:
+            yield partial(_live, snapshot, some[0], wanted)
+        else:
+            yield partial(_live_together, snapshot, some, reader)
+
+
+def _live_together(
+    snapshot: Snapshot, facts: Sequence[RowFacts], reader: SmallFragments
+) -> Iterator[pa.RecordBatch]:
+    """The live rows of small fragments, which are read now."""
+    group = FragmentGroup(snapshot, [each.fragment for each in facts], reader, facts)
+    rows = group.rows if group.live is None else chosen(group.rows, group.live)
+    return iter((rows,) if rows.num_rows else ())
 
 
 def _live(snapshot: Snapshot, facts: RowFacts, wanted: WantedColumns) -> Iterator[pa.RecordBatch]:

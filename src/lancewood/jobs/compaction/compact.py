@@ -97,6 +97,7 @@ class Compaction:
     def _rewritten(self, snapshot: Snapshot) -> list[RewriteGroup]:
         """Bins and what was written in their place; the new fragments have no ids yet."""
         check_compactable(snapshot)
+        snapshot.check_open()
         bins = self._bins(snapshot.manifest)
         if bins:
             self.terms.policy.publisher.check_trust(snapshot.place.store)
