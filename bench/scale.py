@@ -27,6 +27,8 @@ class Scale:
     s3_rounds: int
     versions: int
     """0 leaves the benchmark out."""
+    refs: int
+    """Branches, and as many tags, to be listed."""
     rows: int
     wide_rows: int
     """Of a vector and 20 KB each."""
@@ -55,6 +57,7 @@ FULL = Scale(
     s3_appends_per_writer=5,
     s3_rounds=2,
     versions=100_000,
+    refs=10_000,
     rows=10_000_000,
     wide_rows=40_000,
     small_fragments=1_000,
@@ -80,6 +83,7 @@ QUICK = Scale(
     s3_appends_per_writer=3,
     s3_rounds=1,
     versions=0,
+    refs=100,
     rows=200_000,
     wide_rows=400,
     small_fragments=40,
