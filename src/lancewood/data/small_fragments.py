@@ -24,6 +24,8 @@ _MOST_ROWS = 16_384
 _MOST_STORED = 1 << 20
 """Below this, reading a column along costs less than asking for some of its rows later."""
 _MOST_BYTES = 2 << 20
+_EXPANSION = 4.0
+"""Bytes in memory for a stored byte of values of unknown width, until more is known."""
 _KEPT_OPEN = 32
 """Of so many files the readers are kept for the next scan; more would push others out."""
 
@@ -46,6 +48,7 @@ class SmallFragments:
         self._open_files = open_files
         self._plans: dict[Layout, ColumnPlan] = {}
         self._may_keep = _KEPT_OPEN
+        self._expansion = _EXPANSION
 
     @property
     def has_columns(self) -> bool:
@@ -57,7 +60,10 @@ class SmallFragments:
         return all(is_on_disk(self._locate(each)[0]) for each in fragment.files)
 
     def size(self, fragment: Fragment) -> int | None:
-        """About how many bytes the fragment takes in memory; None for one that is not small."""
+        """About how many bytes the fragment takes in memory; None for one that is not small.
+
+        How far values of unknown width expand is learned from the fragments that were read.
+        """
         message = fragment.message
         rows = message.physical_rows
         if not 0 < rows <= _MOST_ROWS or not self._are_joinable:
@@ -68,7 +74,7 @@ class SmallFragments:
                 return None
             stored += each.file_size_bytes
         width, of_unknown_width = self._wanted.width
-        size = int(width * rows) + (stored if of_unknown_width else 0)
+        size = int(width * rows) + (int(stored * self._expansion) if of_unknown_width else 0)
         return size if stored <= _MOST_STORED and size <= _MOST_BYTES else None
 
     def read(self, fragment: Fragment) -> pa.RecordBatch:
@@ -77,7 +83,10 @@ class SmallFragments:
             found = self._quickly(fragment)
         except LancewoodError:
             found = None
-        return self._thoroughly(fragment) if found is None else found
+        found = self._thoroughly(fragment) if found is None else found
+        stored = sum(each.file_size_bytes for each in fragment.message.files)
+        self._expansion = max(self._expansion, found.nbytes / max(stored, 1))
+        return found
 
     @cached_property
     def _are_joinable(self) -> bool:

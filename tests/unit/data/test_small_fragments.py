@@ -146,6 +146,19 @@ def test_a_fragment_without_recorded_sizes_is_not_small(place: Place) -> None:
         assert place.small().size(Fragment(message)) is None
 
 
+def test_values_that_expand_in_memory_are_not_taken_for_small_again(tmp_path: Path) -> None:
+    same = pa.table({"t": pa.array(["x" * 500_000] * 20)})
+    schema = schema_from_arrow(same.schema)
+    place = Place(tmp_path)
+    fragments = write_fragments(
+        same.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))], max_rows=10
+    )
+    reader = place.small(schema)
+    assert reader.size(fragments[1]) is not None
+    assert reader.read(fragments[0]).num_rows == 10
+    assert reader.size(fragments[1]) is None
+
+
 def test_only_so_many_clients_of_directories_are_kept(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
