@@ -310,6 +310,7 @@ def test_a_move_is_known_again_from_its_bytes() -> None:
     ],
 )
 def test_the_property_alone_makes_no_move(operation: Operation) -> None:
-    transaction = Transaction.new(Version(2), operation, properties={MOVED_PROPERTY: "true"})
+    marked = {MOVED_PROPERTY: "true"}
+    transaction = replace(Transaction.new(Version(2), operation), properties=marked)
     read = decode_transaction(encode_transaction(transaction), name="t").operation
     assert not getattr(read, "moves_files", False)
