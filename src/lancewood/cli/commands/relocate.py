@@ -32,8 +32,9 @@ def command(
     """Write the present place of a moved table into its manifests.
 
     Lancewood finds the files of a table that was copied or moved by itself. Readers such as pylance
-    look for those of its branches where the table was; after this they find them here. Only base
-    paths change. Nobody may write meanwhile; if it is cut off, run it again.
+    look for those of its branches where the table was; after this they find them here. Do it before
+    pylance cleans up, which takes files of branches for garbage until then. Only base paths change.
+    Nobody may write meanwhile; if it is cut off, run it again.
 
     JSON keys: uri, dry_run, manifests, roots, bases, left. A base has path and now, a manifest that
     was left has file and why.
