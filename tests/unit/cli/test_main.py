@@ -124,12 +124,13 @@ def test_a_wrong_command_line_is_told_in_two_lines(lw_run: Lw, args: list[str], 
 def test_the_table_that_was_meant_is_named(
     lw_run: Lw, tmp_path: Path, typed: str, meant: str | None
 ) -> None:
-    lw.create(tmp_path / "photos.lance", pa.table({"id": [1]}))
-    (tmp_path / "photon.lance").mkdir()
-    ran = lw_run("table", "count", f"{tmp_path}/{typed}")
+    here = tmp_path / "here"  # with no tables of other tests beside it
+    lw.create(here / "photos.lance", pa.table({"id": [1]}))
+    (here / "photon.lance").mkdir()
+    ran = lw_run("table", "count", f"{here}/{typed}")
     assert ran.code == 3
     assert ran.err.endswith("?\n") == (meant is not None)
-    assert meant is None or f"did you mean {tmp_path}/{meant}?" in ran.err
+    assert meant is None or f"did you mean {here}/{meant}?" in ran.err
 
 
 def test_a_wrong_command_line_is_json_where_json_was_asked_for(lw_run: Lw) -> None:
