@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import (
     AlreadyExistsError,
+    BatchAppliedError,
     CommitUnknownError,
     ConflictError,
     FormatError,
@@ -86,6 +87,7 @@ _HOMES = {
 __all__ = [
     "AlreadyExistsError",
     "BasePath",
+    "BatchAppliedError",
     "BlobFile",
     "Branch",
     "Changes",

@@ -4,6 +4,7 @@ LancewoodError
 ├── ConflictError                   someone's commit landed first
 │   ├── RetryableConflictError      run the operation again on the newer version
 │   └── IncompatibleConflictError   a person must decide
+│       └── BatchAppliedError       the batch is there already; nothing is left to do
 ├── CommitUnknownError              the store did not answer; the commit may have landed
 ├── NotFoundError                   table, version, branch, tag (also a LookupError)
 ├── AlreadyExistsError              table, branch, tag
@@ -53,6 +54,10 @@ class RetryableConflictError(ConflictError):
 
 class IncompatibleConflictError(ConflictError):
     """The other commit changed what this one rests on; a person must decide."""
+
+
+class BatchAppliedError(IncompatibleConflictError):
+    """The table holds this batch of this application already, or a later one."""
 
 
 class CommitUnknownError(LancewoodError):

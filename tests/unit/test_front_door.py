@@ -16,6 +16,7 @@ from lancewood import errors
 def test_public_names_are_exactly_these() -> None:
     assert set(lancewood.__all__) == {
         "AlreadyExistsError",
+        "BatchAppliedError",
         "BasePath",
         "BlobFile",
         "Branch",
@@ -136,7 +137,7 @@ def test_every_error_survives_pickling() -> None:
         for each in vars(errors).values()
         if isinstance(each, type) and issubclass(each, errors.LancewoodError)
     ]
-    assert len(kinds) == 12
+    assert len(kinds) == 13
     for kind in kinds:
         back = pickle.loads(pickle.dumps(kind("version 41 not found: the newest is 40", newest=40)))
         assert type(back) is kind

@@ -48,18 +48,21 @@ from lancewood.format.layout import (
 )
 from lancewood.format.manifest import Stamp, splice
 from lancewood.format.transaction import encode_transaction
+from lancewood.model.applied import AppliedBatch
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import CreateIndex
 from lancewood.model.patch import ManifestPatch
 from lancewood.model.refs import BranchName
 from lancewood.model.transaction import Transaction
+from lancewood.rules.applied import check_new, with_mark
 from lancewood.rules.apply import apply, needed_version
 from lancewood.rules.closed import check_open
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_writable
 from lancewood.rules.lists import check_list
+from lancewood.rules.patching import with_config
 from lancewood.rules.verdicts import Outcome, severest
 from lancewood.store.base import PutOutcome
 from lancewood.version import LIBRARY, RELEASE
@@ -74,6 +77,8 @@ class CommitPolicy:
     """Refuse if the table moved at all since the transaction's read version."""
     may_be_closed: bool = False
     """Write to a published branch, too: for those who publish and open it."""
+    applied: AppliedBatch | None = None
+    """Refuse if the table holds this batch or a later one, and note it beside the rows."""
     publisher: Publisher = field(default_factory=PutIfAbsent)
     clock: Callable[[], int] = time.time_ns
     sleep: Callable[[float], None] = time.sleep
@@ -112,6 +117,11 @@ def commit(
     check_writable(base)
     if composer is None:
         check_list(transaction.operations)
+    if policy.applied is not None and len(transaction.operations) > 1:
+        raise InvalidInputError(
+            "a batch becomes one version; this transaction is a list of "
+            f"{len(transaction.operations)} operations, each of which becomes one"
+        )
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(
             f"version {base.version} is detached: it is beside the history of {place.uri}, and "
@@ -252,8 +262,10 @@ class _Attempt:
     def _drafts(self) -> list[_Draft]:
         """The versions to be published, each built on the one before."""
         newest, drafts = self._newest, []
-        if self._steps and not self._policy.may_be_closed:
-            check_open(newest)
+        if self._steps:
+            if not self._policy.may_be_closed:
+                check_open(newest)
+            check_new(newest.config, self._policy.applied)
         if self._composer is not None:
             return [self._composed(self._composer, step) for step in self._steps]
         for step in self._steps:
@@ -296,9 +308,16 @@ class _Attempt:
     def _spliced(
         self, newest: Manifest, source: Manifest, patch: ManifestPatch, step: Transaction
     ) -> tuple[Manifest, bytes]:
+        now = self._policy.clock()
+        if self._policy.applied is not None:
+            changed = patch.head.config
+            before = source.config if changed is None else changed
+            patch = with_config(
+                source, patch, with_mark(before, self._policy.applied, step.uuid, now)
+            )
         stamp = Stamp(
             version=self._policy.publisher.next_version(newest.version),
-            timestamp_ns=self._policy.clock(),
+            timestamp_ns=now,
             transaction_file=transaction_name(step.read_version, step.uuid),
             transaction=self._encode(step),
             library=LIBRARY,

@@ -12,6 +12,7 @@ from dataclasses import replace as replaced
 
 from lancewood.data.encodings import check_encoding_keys, check_hints
 from lancewood.errors import InvalidInputError
+from lancewood.model.applied import APPLIED_PREFIX
 from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.ids import FieldId
 from lancewood.model.operations import MapUpdate
@@ -35,7 +36,12 @@ KNOWN_KEYS = frozenset(
 def config_update(values: Mapping[str, str | None], *, replace: bool = False) -> MapUpdate:
     """The change to the configuration; raises InvalidInputError for a reserved key."""
     update = text_update(values, replace=replace)
-    for key in values:
+    for key, value in values.items():
+        if key.startswith(APPLIED_PREFIX) and value is not None:
+            raise InvalidInputError(
+                f"configuration key {key!r} says which batch was loaded, and is set with its rows; "
+                "None as its value forgets it"
+            )
         if key.startswith(RESERVED_PREFIX) and key not in KNOWN_KEYS:
             raise InvalidInputError(
                 f"configuration key {key!r} is not known: the prefix {RESERVED_PREFIX!r} is "

@@ -20,10 +20,12 @@ from lancewood.errors import InvalidInputError, NotFoundError, found_in
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.layout import NamingScheme
 from lancewood.format.schema import decode_schema
+from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction
+from lancewood.rules.applied import check_new
 from lancewood.rules.closed import check_open, is_closed
 
 _SCHEMA_CACHES = ("schema", "arrow_schema")
@@ -81,6 +83,10 @@ class Snapshot:
         version; a branch that began anew since is open."""
         if is_closed(self.manifest):
             check_open(load_snapshot(self.place).manifest)
+
+    def check_new(self, applied: AppliedBatch | None) -> None:
+        """Raise BatchAppliedError, before any work is done, for a batch that this version holds."""
+        check_new(self.manifest.config, applied)
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""

@@ -82,6 +82,7 @@ def execute(
             snapshot = load_snapshot(snapshot.place)
         if not terms.policy.may_be_closed:
             snapshot.check_open()
+        snapshot.check_new(terms.policy.applied)
         change = prepare(snapshot)
         if change.operation is None:
             return snapshot, change.result

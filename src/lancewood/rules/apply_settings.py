@@ -11,12 +11,13 @@ from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.operations import FieldMessages, MapUpdate, UpdateBases, UpdateConfig
 from lancewood.model.patch import HeadChanges, ManifestPatch
 from lancewood.proto import schema_pb2, table_pb2
+from lancewood.rules.applied import marks_of
 from lancewood.rules.patching import make_patch
 
 
 def apply_update_config(manifest: Manifest, operation: UpdateConfig) -> ManifestPatch:
     changes = HeadChanges(
-        config=operation.config.applied_to(manifest.config) if operation.config else None,
+        config=_config(operation.config, manifest.config) if operation.config else None,
         table_metadata=operation.table_metadata.applied_to(manifest.table_metadata)
         if operation.table_metadata
         else None,
@@ -26,6 +27,12 @@ def apply_update_config(manifest: Manifest, operation: UpdateConfig) -> Manifest
         fields=_with_field_metadata(manifest, operation.field_metadata),
     )
     return make_patch(manifest, changes)
+
+
+def _config(update: MapUpdate, old: Mapping[str, str]) -> dict[str, str]:
+    """Who replaces all settings still keeps what was loaded: the rows are there."""
+    new = update.applied_to(old)
+    return {**marks_of(old), **new} if update.replace else new
 
 
 def apply_update_bases(manifest: Manifest, operation: UpdateBases) -> ManifestPatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
@@ -35,6 +36,15 @@ def make_patch(
         remove=remove,
         live_fields=live_fields,
     )
+
+
+def with_config(
+    source: ManifestHead, patch: ManifestPatch, config: Mapping[str, str]
+) -> ManifestPatch:
+    """The same patch, which also gives the table a configuration."""
+    head = replace(patch.head, config=config)
+    fragments = (*patch.add, *patch.replace.values())
+    return replace(patch, head=head, flags=next_flags(source, head, fragments, keep=patch.keep))
 
 
 def _check_homes(source: ManifestHead, changes: HeadChanges, fragments: Iterable[Fragment]) -> None:

@@ -32,6 +32,8 @@ class ColumnVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
         serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
     ) -> Self:
         """Add columns. Only their own files are written; row ids and other columns stay.
 
@@ -54,6 +56,8 @@ class ColumnVerbs(Handle):
         When another writer is faster, only rows that are new or have changed are computed
         again. Where that would call a function a second time for a row, and it is not said to be
         ``repeatable``, or needs data that was read already, the conflict is raised instead.
+
+        ``app`` and ``batch`` are as for ``append``.
         """
         after = add_columns(
             self._snapshot,
@@ -64,7 +68,7 @@ class ColumnVerbs(Handle):
             batch_rows=batch_rows,
             repeatable=repeatable,
             runner=runner_or_threads(runner),
-            terms=terms(message, properties, serializable=serializable),
+            terms=terms(message, properties, serializable=serializable, app=app, batch=batch),
         )
         return self._after(after)
 

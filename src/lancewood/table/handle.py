@@ -10,6 +10,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.execute import Terms
 from lancewood.jobs.runner import LocalRunner, Runner
+from lancewood.model.applied import AppliedBatch
 from lancewood.model.transaction import commit_properties
 
 
@@ -36,11 +37,14 @@ def terms(
     properties: Mapping[str, str] | None,
     *,
     serializable: bool = False,
+    app: str | None = None,
+    batch: int | None = None,
 ) -> Terms:
-    """A caller's wishes for a change; raises InvalidInputError for a message that is no text."""
+    """A caller's wishes for a change; raises InvalidInputError for a message that is no text, and
+    for an app without a batch."""
     return Terms(
         properties=commit_properties(message, properties),
-        policy=CommitPolicy(serializable=serializable),
+        policy=CommitPolicy(serializable=serializable, applied=AppliedBatch.asked_for(app, batch)),
     )
 
 

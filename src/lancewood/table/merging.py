@@ -32,6 +32,8 @@ class MergeVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
         serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
     ) -> Self:
         """Merge rows of Arrow data by key; ``counts`` of the handle tells what became of rows.
 
@@ -51,6 +53,8 @@ class MergeVerbs(Handle):
         nor deletes are to be done and it writes less, as told from the stored widths of a few
         fragments, whole columns are rewritten in place instead; ``rewrite`` forces either way.
         If others commit meanwhile what this rests on, it is done again on the newest version.
+
+        ``app`` and ``batch`` are as for ``append``.
         """
         choices = Choices(
             on=on,
@@ -61,7 +65,7 @@ class MergeVerbs(Handle):
             parameters=parameters,
             rewrite=rewrite,
         )
-        wishes = terms(message, properties, serializable=serializable)
+        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
         job = MergeRows(self._snapshot, source, choices, runner_or_threads(runner))
         after, counts = execute(self._snapshot, job.prepare, wishes)
         return self._after(after, counts)

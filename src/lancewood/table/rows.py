@@ -26,16 +26,22 @@ class RowVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
         serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
     ) -> Self:
         """Delete the rows for which a condition is true, not those for which it is null.
 
         The columns of the condition are read, in fragments that can match; data files stay as they
         are. ``"true"`` removes every row without reading. ``parameters`` fill in ``:name`` or
         ``?``. ``counts.deleted`` says how many rows went; if none did there is no new version.
+
+        ``app`` and ``batch`` are as for ``append``.
         """
         job = DeleteRows(where, parameters, runner_or_threads(runner))
         after, counts = execute(
-            self._snapshot, job.prepare, terms(message, properties, serializable=serializable)
+            self._snapshot,
+            job.prepare,
+            terms(message, properties, serializable=serializable, app=app, batch=batch),
         )
         return self._after(after, counts)
 
@@ -50,6 +56,8 @@ class RowVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
         serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
     ) -> Self:
         """Give columns new values in the rows for which a condition is true; None is every row.
 
@@ -64,9 +72,13 @@ class RowVerbs(Handle):
         it counts the rows that match, and compares their stored size with that of the columns.
         Blobs that are not set stay where they are. ``counts.updated`` says how many rows were
         updated; if none was there is no new version.
+
+        ``app`` and ``batch`` are as for ``append``.
         """
         job = UpdateRows(set, where, parameters, rewrite, runner_or_threads(runner))
         after, counts = execute(
-            self._snapshot, job.prepare, terms(message, properties, serializable=serializable)
+            self._snapshot,
+            job.prepare,
+            terms(message, properties, serializable=serializable, app=app, batch=batch),
         )
         return self._after(after, counts)

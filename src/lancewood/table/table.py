@@ -28,16 +28,19 @@ from lancewood.engine.stats import TableStats, table_stats
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
 from lancewood.engine.write import commit_written, write_append, write_overwrite
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.jobs.execute import Terms
+from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Operation, UpdateConfig
-from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.model.transaction import Transaction
 from lancewood.table.bases import BaseVerbs
 from lancewood.table.changing import ChangeVerbs
 from lancewood.table.cloning import CloneVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.compacting import CompactVerbs
+from lancewood.table.handle import terms
 from lancewood.table.merging import MergeVerbs
 from lancewood.table.moving import MoveVerbs
 from lancewood.table.naming import NamingVerbs
@@ -89,6 +92,11 @@ class Table(
     @property
     def config(self) -> Mapping[str, str]:
         return self._snapshot.manifest.config
+
+    @property
+    def applied_batches(self) -> Mapping[str, int]:
+        """The newest batch of each application that the table holds; see ``append``."""
+        return {app: mark.batch for app, mark in marks(self.config)}
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -253,6 +261,8 @@ class Table(
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
         serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
     ) -> Table:
         """Add rows. Columns are matched by name; a missing nullable one becomes null.
 
@@ -260,11 +270,15 @@ class Table(
         of base paths, None in a list for the own root, or ``"all"``. By default that is the own
         root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
         a base path by us, but not by pylance 14.
+
+        ``app`` and ``batch`` load a batch once: the version also notes it, and a batch that is
+        there already, or comes before one that is, is a BatchAppliedError.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
-        facts = commit_properties(message, properties)
+        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+        self._snapshot.check_new(wishes.policy.applied)
         written = write_append(self._snapshot, data, limits, bases)
-        return self._commit_written(written, facts, serializable)
+        return self._commit_written(written, wishes)
 
     def overwrite(
         self,
@@ -278,15 +292,18 @@ class Table(
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
         serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
     ) -> Table:
         """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
 
-        ``bases`` is as for ``append``.
+        ``bases``, ``app`` and ``batch`` are as for ``append``.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
-        facts = commit_properties(message, properties)
+        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+        self._snapshot.check_new(wishes.policy.applied)
         written = write_overwrite(self._snapshot, data, schema, file_version, limits, bases)
-        return self._commit_written(written, facts, serializable)
+        return self._commit_written(written, wishes)
 
     def set_config(
         self,
@@ -368,22 +385,27 @@ class Table(
             Version(self.version), *operations, message=message, properties=properties
         )
 
-    def commit(self, transaction: Transaction, *, serializable: bool = False) -> Table:
-        """Commit a transaction, for example one whose fragments other machines have written."""
+    def commit(
+        self,
+        transaction: Transaction,
+        *,
+        serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
+    ) -> Table:
+        """Commit a transaction, for example one whose fragments other machines have written.
+
+        ``app`` and ``batch`` are as for ``append``; the transaction is then a single operation.
+        """
         if not isinstance(transaction, Transaction):
             raise InvalidInputError(f"commit takes a transaction, got {transaction!r}")
-        policy = CommitPolicy(serializable=serializable)
+        applied = AppliedBatch.asked_for(app, batch)
+        policy = CommitPolicy(serializable=serializable, applied=applied)
         return Table(self._snapshot.commit(transaction, policy))
 
-    def _commit_written(
-        self,
-        operation: Operation,
-        properties: Mapping[str, str],
-        serializable: bool,
-    ) -> Table:
-        transaction = self.transaction(operation, properties=properties)
-        policy = CommitPolicy(serializable=serializable)
-        return Table(commit_written(self._snapshot, transaction, policy))
+    def _commit_written(self, operation: Operation, wishes: Terms) -> Table:
+        transaction = self.transaction(operation, properties=wishes.properties)
+        return Table(commit_written(self._snapshot, transaction, wishes.policy))
 
     def __repr__(self) -> str:
         branch = f" branch {self.branch}" if self.branch else ""

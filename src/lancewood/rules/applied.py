@@ -1,0 +1,50 @@
+"""May this batch be loaded, and how is it marked? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lancewood.errors import BatchAppliedError
+from lancewood.model.applied import (
+    APPLIED_PREFIX,
+    MOST_APPS,
+    AppliedBatch,
+    Mark,
+    marks,
+    newest_batch,
+)
+
+
+def check_new(config: Mapping[str, str], wanted: AppliedBatch | None) -> None:
+    """Raises BatchAppliedError for a batch that is there already, and for one before it."""
+    if wanted is None:
+        return
+    found = newest_batch(config, wanted.app)
+    if found is not None and found >= wanted.batch:
+        what = "is there already" if found == wanted.batch else f"comes after batch {found}"
+        raise BatchAppliedError(
+            f"batch {wanted.batch} of {wanted.app!r} {what}; nothing was written. Give the next "
+            "batch a higher number",
+            app=wanted.app,
+            batch=wanted.batch,
+            applied=found,
+        )
+
+
+def with_mark(
+    config: Mapping[str, str], applied: AppliedBatch, uuid: str, at: int
+) -> dict[str, str]:
+    """The configuration that also says that the batch is there.
+
+    Where there are too many applications, those that loaded longest ago are forgotten.
+    """
+    marked = {**config, applied.key: Mark(applied.batch, uuid, at).encode()}
+    others = [(mark.at, app) for app, mark in marks(config) if app != applied.app]
+    for _, app in sorted(others)[: max(0, len(others) - (MOST_APPS - 1))]:
+        del marked[APPLIED_PREFIX + app]
+    return marked
+
+
+def marks_of(config: Mapping[str, str]) -> dict[str, str]:
+    """The part of a configuration that says what was loaded."""
+    return {key: value for key, value in config.items() if key.startswith(APPLIED_PREFIX)}
