@@ -88,11 +88,30 @@ def contains_struct(kind: pa.DataType) -> bool:
 def without_offset(array: pa.Array) -> pa.Array:
     """The same values in an array that is no slice, nor made of slices, where that matters.
 
-    The codec's writer loses its way in sliced structs, so those are copied.
+    The codec's writer loses its way in sliced structs, and refuses lists over texts of which none
+    is left but where they would begin; so those are copied.
     """
-    if contains_struct(array.type) and _has_offset(array):
+    matters = _has_offset if contains_struct(array.type) else _is_over_no_text
+    return _copied(array) if matters(array) else array
+
+
+def _copied(array: pa.Array) -> pa.Array:
+    try:
         return pa.concat_arrays([array])
-    return array
+    except IndexError:
+        # Arrow loses its way as well, in empty slices that came through its C interface.
+        return array.take(pa.array(range(len(array)), pa.int64()))
+
+
+def _is_over_no_text(array: pa.Array) -> bool:
+    """Whether what lies below lists is a slice without texts that does not begin at 0."""
+    while pa.types.is_nested(array.type):
+        array = _storage(array.values)
+    return bool(array.offset and not len(array) and not _is_fixed(array.type))
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _has_offset(array: pa.Array) -> bool:

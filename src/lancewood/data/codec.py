@@ -288,6 +288,13 @@ def _judge(
     verb: str, location: str, cause: BaseException, broken: type[LancewoodError]
 ) -> LancewoodError:
     text = _SOURCE_PLACE.sub("", str(cause)).strip()
+    if isinstance(cause, ImportError):
+        return UnsupportedError(
+            f"cannot {verb} data file {location}: pylance, which codes data files, does not import "
+            f"here ({text}); install lancewood with its dependencies wherever files are read and "
+            "written",
+            file=location,
+        )
     lower = text.lower()
     if (
         any(each in lower for each in (*_NOT_FOUND, "not a directory"))

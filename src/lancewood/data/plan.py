@@ -111,6 +111,7 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
             f"{len(physical)} for version {_dotted(plan.file.version)}",
             file=location,
         )
+    first_blob = _first_blob(physical)
     asked: list[Path] = []
     names: dict[FieldId, str] = {}
     renamed: set[FieldId] = set()
@@ -131,7 +132,7 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
                 raise _shape(path, here, location)
             if table_node.name != file_node.name:
                 renamed.add(path[0].id)
-        if here[-1].is_blob or _is_behind_blob(physical, column):
+        if here[-1].is_blob or column > first_blob:
             transplanted[path[0].id] = here[0]
         else:
             asked.append(here)
@@ -143,9 +144,10 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
     return FileProjection(paths, names, frozenset(renamed), tuple(alone))
 
 
-def _is_behind_blob(physical: Sequence[Path], column: int) -> bool:
-    """The codec miscounts the columns that follow a blob (v2) in a file."""
-    return any(each[-1].is_blob_v2 for each in physical[:column])
+def _first_blob(physical: Sequence[Path]) -> int:
+    """The codec miscounts the columns that follow a blob (v2) in a file: where the first one is."""
+    places = (number for number, each in enumerate(physical) if each[-1].is_blob_v2)
+    return next(places, len(physical))
 
 
 def _units(schema: Schema) -> Iterator[Path]:

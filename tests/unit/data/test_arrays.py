@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import lancewood as lw
 from lancewood.data.arrays import Part, assemble, without_offset
 from lancewood.errors import FormatError
 from lancewood.format.arrow import schema_from_arrow
@@ -123,6 +125,18 @@ def test_only_sliced_structs_are_copied() -> None:
         assert copied.equals(array)
         assert copied is not array
         assert without_offset(copied) is copied
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["a", "b"], [b"a", b"b"], [1, 2], [True, False], [["a"], ["b"]], [{"x": "a"}, {"x": "b"}]],
+)
+def test_lists_over_a_slice_of_nothing_are_written(values: list[Any], tmp_path: Path) -> None:
+    none = pa.array(values).slice(1, 0)
+    empty = pa.ListArray.from_arrays(pa.array([0, 0, 0], pa.int32()), none)
+    data = pa.table({"a": empty, "b": pa.StructArray.from_arrays([empty], ["x"])})
+    found = lw.create(tmp_path / "t.lance", data, fsync=False).to_arrow()
+    assert found.to_pylist() == [{"a": [], "b": {"x": []}}] * 2
 
 
 def test_a_dictionary_keeps_null_among_its_indices_only() -> None:

@@ -46,6 +46,7 @@ class Broken:
         (OSError("Input/output error (os error 5)"), StorageError),
         (OSError("Generic S3 error: error sending request"), StorageError),
         (NotImplementedError("Not supported: x"), UnsupportedError),
+        (ModuleNotFoundError("No module named 'lance'"), UnsupportedError),
         (OSError("Field 'connection_timeout' is odd"), FormatError),
     ],
 )

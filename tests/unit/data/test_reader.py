@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lancewood as lw
 from lancewood.data.codec import FileReader
 from lancewood.data.home import DataHome
 from lancewood.data.open_files import OPEN_FILES, OpenFiles
@@ -368,3 +369,22 @@ def test_stored_widths_are_exact_for_files_that_were_opened(place: Place) -> Non
     reader.look()
     assert 0 < reader.stored_widths()["n"] < reader.stored_widths()["t"]
     assert sum(reader.stored_widths().values()) * 1000 <= place.path.stat().st_size
+
+
+def test_a_file_of_many_columns_is_not_looked_through_for_each_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+    is_blob_v2 = vars(Field)["is_blob_v2"].fget
+
+    def counted(field: Field) -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(is_blob_v2(field))
+
+    columns = 400
+    data = pa.table({f"c{each}": [each] for each in range(columns)})
+    made = lw.create(tmp_path / "t.lance", data, fsync=False)
+    monkeypatch.setattr(Field, "is_blob_v2", property(counted))
+    assert made.to_arrow() == data
+    assert asked < 40 * columns
