@@ -36,7 +36,11 @@ HINT_KEY = f"{VERSIONS_DIR}/latest_version_hint.json"
 
 _SUFFIX = ".manifest"
 _DATA_SUFFIX = ".lance"
-_DATA_KEY = re.compile(rf"{DATA_DIR}/[^/]+(?:\{_DATA_SUFFIX}|/[01]{{32}}\.blob)")
+_HALF_WRITTEN = r"\.tmp[A-Za-z0-9]{6}"
+"""What the codec calls a file on a disk until it is whole; a writer that is killed leaves it."""
+_DATA_KEY = re.compile(
+    rf"{DATA_DIR}/(?:[^/]+(?:\{_DATA_SUFFIX}|/[01]{{32}}\.blob)|{_HALF_WRITTEN})"
+)
 _V2_DIGITS = 20
 
 
@@ -132,7 +136,8 @@ def blob_key(data_file: str, blob_id: int) -> str:
 
 
 def is_data_key(key: str) -> bool:
-    """Whether a key below a table's root is that of a data file or of bytes of blobs."""
+    """Whether a key below a table's root is that of a data file, whole or half written, or of
+    bytes of blobs."""
     return _DATA_KEY.fullmatch(key) is not None
 
 

@@ -191,6 +191,7 @@ def test_files_of_failed_writers_go_when_they_are_old_enough(uri: str) -> None:
     left = [
         "data/" + "0" * 24 + "a" * 26 + ".lance",
         "data/" + "0" * 24 + "a" * 26 + "/" + "01" * 16 + ".blob",
+        "data/.tmpQJNF2K",
         "_deletions/0-3-77.arrow",
         "_deletions/0-3-78.bin",
         f"_transactions/3-{uuid}.txn",
@@ -206,8 +207,8 @@ def test_files_of_failed_writers_go_when_they_are_old_enough(uri: str) -> None:
         age(Path(uri) / each, 8 * DAYS)
     report = lw.open(uri).cleanup()
     assert not set(left) & files(uri)
-    assert (report.data_files, report.deletion_files) == (2, 2)
-    assert (report.transactions, report.index_files, report.bytes) == (1, 2, 35)
+    assert (report.data_files, report.deletion_files) == (3, 2)
+    assert (report.transactions, report.index_files, report.bytes) == (1, 2, 40)
     assert report.in_flight == 0
     assert not (Path(uri) / "_indices" / uuid).exists()
     all_read(uri)
@@ -226,6 +227,7 @@ def test_names_that_the_format_does_not_make_are_never_touched(uri: str) -> None
     foreign = [
         "notes.txt",
         "data/readme.md",
+        "data/.tmp-notes",
         "data/sub/x.lance",
         "_deletions/mine.arrow",
         "_transactions/x.txn",
