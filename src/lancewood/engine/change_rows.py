@@ -78,10 +78,10 @@ class ChosenRows:
     def row_count(self) -> int:
         return self.rows.row_count
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, workers: int = WORKERS) -> Iterator[pa.RecordBatch]:
         """The rows, never an empty batch; only their fragments are opened."""
         tasks = (partial(self._read, at, offsets) for at, offsets in self.rows.by_fragment())
-        return in_order(tasks, workers=WORKERS)
+        return in_order(tasks, workers=workers)
 
     @cached_property
     def _shape(self) -> RowShape:

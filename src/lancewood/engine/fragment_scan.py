@@ -42,8 +42,12 @@ _ALONG = "read along with the filter"
 class FragmentScan:
     """One fragment, read once."""
 
-    def __init__(self, shape: RowShape, fragment: Fragment) -> None:
+    def __init__(
+        self, shape: RowShape, fragment: Fragment, span: tuple[int, int] | None = None
+    ) -> None:
+        """``span``: only these of its physical rows, from the first to before the second."""
         self._shape = shape
+        self._span = span
         self._facts = RowFacts(shape.snapshot, fragment)
         self._fragment = fragment
 
@@ -81,9 +85,9 @@ class FragmentScan:
         return sum(late.stored_widths().values()) * late.physical_rows() <= _SMALL
 
     def _unfiltered(self, skip: int, count: int | None) -> Iterator[pa.RecordBatch]:
-        shape, facts = self._shape, self._facts
+        shape = self._shape
         reader = self._open(shape.together)
-        start, stop = facts.physical_range(skip, count, reader.physical_rows())
+        start, stop = self._range(reader, skip, count)
         return self._live(reader.batches(start, stop, shape.batch_rows), start)
 
     def _live(self, batches: Iterator[pa.RecordBatch], start: int) -> Iterator[pa.RecordBatch]:
@@ -123,7 +127,7 @@ class FragmentScan:
                 return
 
     def _late(self, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
-        start, stop = self._facts.physical_range(0, None, reader.physical_rows())
+        start, stop = self._range(reader)
         hint = self._shape.hints.get(_ALONG)
         rows = _FIRST_STAGE if hint is None else _LATER_STAGE
         first = self._stage(reader, hint or frozenset(), start, min(start + rows, stop))
@@ -192,8 +196,18 @@ class FragmentScan:
         return along
 
     def _passing(self, reader: FragmentReader, batch_rows: int | None = None) -> Iterator[_Passing]:
-        start, stop = self._facts.physical_range(0, None, reader.physical_rows())
+        start, stop = self._range(reader)
         return self._judged(reader.batches(start, stop, batch_rows), start)
+
+    def _range(
+        self, reader: FragmentReader, skip: int = 0, count: int | None = None
+    ) -> tuple[int, int]:
+        """The physical rows that are read."""
+        start, stop = self._facts.physical_range(skip, count, reader.physical_rows())
+        if self._span is None:
+            return start, stop
+        first, last = self._span
+        return min(max(start, first), stop), min(max(start, last), stop)
 
     def _judged(self, batches: Iterator[pa.RecordBatch], position: int) -> Iterator[_Passing]:
         shape, facts = self._shape, self._facts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from lancewood.engine.limits import check_number
 from lancewood.engine.transactions import load_transaction
 from lancewood.engine.versions import list_versions, load_manifest
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
+from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import MissingTransaction, UnknownOperation, operation_name
@@ -40,9 +41,16 @@ def iterate_versions(store: Store, limit: int | None = None) -> Iterator[Version
 
 def _iterate(store: Store, limit: int | None) -> Iterator[VersionInfo]:
     found = list_versions(store)
-    for version in found.versions[:limit]:
+    yield from iterate_infos(store, found.versions[:limit], found.scheme)
+
+
+def iterate_infos(
+    store: Store, versions: Sequence[Version], scheme: NamingScheme
+) -> Iterator[VersionInfo]:
+    """What is known of these versions, in their order; one that is gone is passed over."""
+    for version in versions:
         try:
-            manifest = load_manifest(store, version, found.scheme)
+            manifest = load_manifest(store, version, scheme)
             yield _info(store, manifest)
         except NotFoundError:
             continue

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import groupby
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lancewood.data.wanted import WantedColumns
 from lancewood.engine.chosen_homes import Bases, ids_to_read
 from lancewood.engine.fanout import WORKERS, Task, in_order
 from lancewood.engine.fragment_scan import FragmentScan
@@ -49,6 +51,8 @@ class ScanRequest:
     with_row_address: bool = False
     fragments: Sequence[Fragment] | None = field(default=None, repr=False)
     """Only these; None means all."""
+    spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
+    """Of these fragments only some physical rows, from the first to before the second."""
     base_ids: frozenset[BaseId | None] | None = None
     """Only fragments that can be read from these homes alone; None means all."""
     fetching: Fetching = Fetching.AUTO
@@ -114,15 +118,20 @@ class ScanPlan:
         chosen = self._chosen
         return self.snapshot.manifest.fragments if chosen is None else chosen
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, never an empty batch."""
+    @property
+    def wanted(self) -> WantedColumns:
+        """The stored columns that come out or that the filter reads."""
+        return self._shape.together
+
+    def batches(self, workers: int = WORKERS) -> Iterator[pa.RecordBatch]:
+        """The rows, never an empty batch. With one worker no thread is started."""
         limit, offset = self.request.limit, self.request.offset
         if limit == 0:
             return
         slices = self._slices()
         skip, left = (offset, limit) if slices is None else (0, None)
         tasks = self._tasks() if slices is None else map(self._task, slices)
-        for batch in in_order(tasks, workers=WORKERS):
+        for batch in in_order(tasks, workers=workers):
             if skip >= batch.num_rows:
                 skip -= batch.num_rows
                 continue
@@ -135,13 +144,13 @@ class ScanPlan:
                 return
 
     def _task(self, part: _Slice) -> Task[pa.RecordBatch]:
-        scan = FragmentScan(self._shape, part.fragment)
+        scan = self._scan_of(part.fragment)
         return partial(scan.batches, part.skip, part.count)
 
     def _tasks(self) -> Iterator[Task[pa.RecordBatch]]:
         """All fragments that can match: small ones together, others one by one."""
         scan = GroupScan(self._shape)
-        for group in scan.groups(self._matching()):
+        for group in self._groups(scan):
             if len(group) == 1:
                 yield self._task(_Slice(group[0]))
             else:
@@ -149,32 +158,48 @@ class ScanPlan:
 
     def _counting(self) -> Iterator[Task[int]]:
         scan = GroupScan(self._shape, self._shape.filtering)
-        for group in scan.groups(self._matching()):
+        for group in self._groups(scan):
             if len(group) == 1:
-                yield FragmentScan(self._shape, group[0]).count
+                yield self._scan_of(group[0]).count
             else:
                 yield partial(scan.count, group)
 
-    def count(self) -> int:
+    def _groups(self, scan: GroupScan) -> Iterator[tuple[Fragment, ...]]:
+        """A fragment of which only some rows are asked for is read by itself."""
+        spans = self.request.spans
+        if not spans:
+            yield from scan.groups(self.matching())
+            return
+        for is_cut, members in groupby(self.matching(), lambda each: each.id in spans):
+            if is_cut:
+                yield from ((each,) for each in members)
+            else:
+                yield from scan.groups(members)
+
+    def _scan_of(self, fragment: Fragment) -> FragmentScan:
+        return FragmentScan(self._shape, fragment, self.request.spans.get(fragment.id))
+
+    def count(self, workers: int = WORKERS) -> int:
         """How many rows come out; from the manifest alone where that is enough.
 
         With a filter, only its columns are read.
         """
         offset, limit = self.request.offset, self.request.limit
         if self.predicate is not None:
-            total = sum(in_order(self._counting(), workers=WORKERS))
+            total = sum(in_order(self._counting(), workers=workers))
         elif self._counts is not None:
             total = sum(self._counts)
         else:
-            bare = ScanPlan(self.snapshot, ScanRequest(columns=(), fragments=self._chosen))
-            total = sum(each.num_rows for each in bare.batches())
+            request = ScanRequest(columns=(), fragments=self._chosen, spans=self.request.spans)
+            rows = ScanPlan(self.snapshot, request).batches(workers)
+            total = sum(each.num_rows for each in rows)
         rest = max(total - offset, 0)
         return rest if limit is None else min(rest, limit)
 
     def explain(self) -> str:
         """What will be read, in words. Looks at every fragment, opens no data file."""
         slices = self._slices()
-        read = sum(1 for _ in self._matching()) if slices is None else len(slices)
+        read = sum(1 for _ in self.matching()) if slices is None else len(slices)
         chosen = self.request.fragments
         total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
         homes = self._homes
@@ -237,8 +262,8 @@ class ScanPlan:
         base_ids, wanted = self.request.base_ids, self._shape.together.schema
         return homes_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
 
-    def _matching(self) -> Iterator[Fragment]:
-        """The fragments that can hold a row that passes."""
+    def matching(self) -> Iterator[Fragment]:
+        """The fragments that can hold a row that passes, told from the manifest alone."""
         if self.predicate is None:
             return iter(self.fragments)
         pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)
@@ -246,7 +271,10 @@ class ScanPlan:
 
     @cached_property
     def _counts(self) -> Sequence[int] | None:
-        """The live rows of each fragment; None where a writer left one of them out."""
+        """The live rows of each fragment; None where a writer left one of them out, or where not
+        all of a fragment is asked for."""
+        if self.request.spans:
+            return None
         if self._chosen is None:
             return self.snapshot.manifest.rows_by_fragment
         counts = [each.num_rows for each in self._chosen]

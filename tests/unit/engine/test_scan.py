@@ -175,7 +175,7 @@ def test_fragments_that_cannot_match_are_left_out(
     table: lw.Table, where: str, fragments: list[int]
 ) -> None:
     found = plan(table, where=where)
-    assert [each.id for each in found._matching()] == fragments
+    assert [each.id for each in found.matching()] == fragments
     assert f"{len(fragments)} of 4 fragments" in found.explain()
     everything = plan(table, columns=["n"])
     kept = plan(table, columns=["n"], where=where, fragment_ids=fragments)
@@ -187,7 +187,7 @@ def test_without_stable_row_ids_a_row_id_names_its_fragment(tmp_path: Path) -> N
     made = lw.create(
         tmp_path / "u.lance", rows(0, 400), max_rows_per_file=100, stable_row_ids=False, fsync=False
     )
-    assert [each.id for each in plan(made, where="_rowid = 4294967301")._matching()] == [1]
+    assert [each.id for each in plan(made, where="_rowid = 4294967301").matching()] == [1]
     assert numbers(plan(made, where="_rowid = 4294967301")) == [105]
 
 
@@ -222,7 +222,7 @@ def test_a_column_that_no_file_holds_is_null_without_looking(
     for each in (rows(0), whole, rows(2 * ROWS)):
         made = made.append(each)
     found = plan(made, where=where, columns=["n"])
-    assert [each.id for each in found._matching()] == fragments
+    assert [each.id for each in found.matching()] == fragments
     expected = lance.dataset(uri).to_table(filter=where, columns=["n"])
     assert numbers(found) == expected.column("n").to_pylist()
     assert {name for name, _ in asked} <= {file_of(made, at) for at in fragments}
