@@ -45,6 +45,8 @@ from lancewood.model.operations import (
     Update,
 )
 
+WHAT = "computing columns"
+"""The work, named for people."""
 NewValues: TypeAlias = Mapping[str, str] | pa.Schema | pa.Field | Sequence[pa.Field] | Function
 """What add_columns takes, besides anything that speaks Arrow."""
 
@@ -97,7 +99,8 @@ def add_columns(
         else:
             _check_rows(snapshot, new)
             source = StreamColumns(reader)
-    return AddColumns(snapshot, source, runner).run(terms)
+    files = ColumnFiles(snapshot, runner, WHAT)
+    return AddColumns(snapshot, source, files).run(terms)
 
 
 class NullColumns:
@@ -123,11 +126,11 @@ class NullColumns:
 class AddColumns:
     """New columns with values, for every row there is."""
 
-    def __init__(self, snapshot: Snapshot, source: ColumnSource, runner: Runner) -> None:
+    def __init__(self, snapshot: Snapshot, source: ColumnSource, files: ColumnFiles) -> None:
         self._source = source
         self._snapshot = snapshot
         self._columns = source.columns(snapshot)
-        self._files = ColumnFiles(snapshot, runner, "computing columns")
+        self._files = files
         self._computed_for: Version | None = None
         """The version for which values were last computed; None before the first time."""
         if self._columns is not None:

@@ -212,19 +212,22 @@ class ColumnFiles:
         missing = [each for each in fragments if each.id not in self._kept]
         if missing:
             PutIfAbsent().check_trust(self._snapshot.place.store)
-        if here:
-            done = [write_columns(writer, missing)]
-        else:
-            done = gather(
-                self._runner,
-                partial(write_columns, writer.bare()),
-                list(pack_fragments(missing, self._runner.slots)),
-                what=self._what,
-                snapshot=self._snapshot,
-            )
+        done = [write_columns(writer, missing)] if here else self._in_tasks(writer, missing)
         made = chain.from_iterable(each.made for each in done)
         for fragment, file in zip(missing, made, strict=True):
             self.keep(fragment, inputs, file)
+
+    def _in_tasks(
+        self, writer: ColumnWriter, fragments: Sequence[Fragment]
+    ) -> Sequence[WrittenColumns]:
+        """What tasks write for the fragments, in their order."""
+        return gather(
+            self._runner,
+            partial(write_columns, writer.bare()),
+            list(pack_fragments(fragments, self._runner.slots)),
+            what=self._what,
+            snapshot=self._snapshot,
+        )
 
     def keep(self, fragment: Fragment, inputs: frozenset[FieldId], file: DataFile) -> None:
         """Note a file that was written for a fragment."""

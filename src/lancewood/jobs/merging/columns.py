@@ -21,7 +21,7 @@ from lancewood.engine.homes import NewFile, new_data_file
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.merging.rows import RowTask
-from lancewood.jobs.merging.source import FittedSource, NewValues
+from lancewood.jobs.merging.source import NewValues, SourceRows
 from lancewood.jobs.rows.updating import Updated
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import Fragment
@@ -35,7 +35,7 @@ class ColumnChanges:
 
     snapshot: Snapshot
     """Bare: fragments travel with the tasks."""
-    source: FittedSource
+    source: SourceRows
 
 
 def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
@@ -49,7 +49,7 @@ def change_columns(job: ColumnChanges, task: RowTask) -> Updated:
     try:
         for fragment, found in zip(task.fragments, task.matches, strict=True):
             offsets = found.bitmap
-            new_values = job.source.values_at(found.positions, part.names)
+            new_values = (task.source or job.source).values_at(found.positions, part.names)
             updated.append(write_columns(job.snapshot, fragment, offsets, new_values, part, writer))
             files.append(new_data_file(updated[-1].files[-1]))
             if len(offsets) < fragment.physical_rows - fragment.num_deleted_rows:

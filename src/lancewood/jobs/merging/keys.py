@@ -214,11 +214,17 @@ def check_distinct(key: Key, index: KeyIndex, columns: Sequence[pa.Array]) -> No
     if twice is None:
         return
     first, second = twice
-    values = {name: column[first].as_py() for name, column in zip(key.names, columns, strict=True)}
+    error = same_key(key, columns, first, f"rows {first} and {second} of the source have")
+    error.facts["rows"] = (first, second)
+    raise error
+
+
+def same_key(key: Key, columns: Sequence[pa.Array], row: int, which: str) -> InvalidInputError:
+    """The error for rows that have the same key, which is that of one row of the columns."""
+    values = {name: column[row].as_py() for name, column in zip(key.names, columns, strict=True)}
     shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
-    raise InvalidInputError(
-        f"rows {first} and {second} of the source have the same key {shown[:_MOST_SHOWN]}: which "
-        "of them a row of the table should become is not known; keep one row for each key",
+    return InvalidInputError(
+        f"{which} the same key {shown[:_MOST_SHOWN]}: which of them a row of the table should "
+        "become is not known; keep one row for each key",
         key=values,
-        rows=(first, second),
     )

@@ -8,7 +8,7 @@ both insert one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,18 +25,26 @@ from lancewood.jobs.execute import Change
 from lancewood.jobs.gathering import gather
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.key_hashes import hash_keys, is_hashed_by_pylance
-from lancewood.jobs.merging.keys import Positions
-from lancewood.jobs.merging.rows import RowChanges, change_rows, plan_row_tasks
+from lancewood.jobs.merging.keys import Key, Positions
+from lancewood.jobs.merging.rows import RowChanges, RowTask, change_rows, plan_row_tasks
 from lancewood.jobs.merging.search import Found, Matches, find_matches, search_for
-from lancewood.jobs.merging.source import Choices, FittedSource, fit_rows, read_source
+from lancewood.jobs.merging.source import (
+    Choices,
+    FittedSource,
+    Matched,
+    SourceRows,
+    fit_rows,
+    read_source,
+)
+from lancewood.jobs.merging.source_part import SourcePart
 from lancewood.jobs.packing import pack_fragments
 from lancewood.jobs.rows.moving import check_movable
 from lancewood.jobs.rows.update_cost import sample, weigh
-from lancewood.jobs.rows.updating import Updated
+from lancewood.jobs.rows.updating import Rewriting, Updated
 from lancewood.jobs.runner import Runner
 from lancewood.model.operations import Delete, Operation, Update
 from lancewood.rules.features import check_writable
-from lancewood.rules.inserted_keys import MOST_EXACT, KeyFilter, make_key_filter
+from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
 
 
 class MergeRows:
@@ -68,7 +76,8 @@ class MergeRows:
             check_movable(snapshot)
         PutIfAbsent().check_trust(snapshot.place.store)
         done = self._write(snapshot, source, plan, by_columns=by_columns)
-        operation = _operation(source, plan, done, by_columns=by_columns)
+        inserted = _inserted_keys(source, plan.inserted) if len(plan.inserted) else None
+        operation = merge_operation(source, done, inserted, by_columns=by_columns)
         return Change(operation, plan.counts, tuple(key for each in done for key in each.files))
 
     def _find(self, snapshot: Snapshot, source: FittedSource) -> Sequence[Found]:
@@ -87,32 +96,29 @@ class MergeRows:
 
     def _is_by_columns(self, snapshot: Snapshot, source: FittedSource, plan: Plan) -> bool:
         """Whether columns are rewritten in place: as asked for, or where it writes less."""
-        columns, asked = source.changed, self._choices.rewrite
-        sets_blobs = any(each.is_blob for each in columns.fields)
-        if asked == "columns" and sets_blobs:
-            raise UnsupportedError(
-                "a column of blobs cannot be rewritten in place: use rewrite='rows'"
-            )
-        if not columns.fields or sets_blobs or asked == "rows" or not plan.only_updates:
-            return False
-        if asked == "columns" or any(each.is_blob for each in snapshot.schema.fields):
-            return True
+        known = is_by_columns(source, self._choices.rewrite, only_updates=plan.only_updates)
+        if known is not None:
+            return known
         by_rows = by_columns = 0.0
         for each in sample(plan.matches):
             fragment = snapshot.manifest.fragment(each.fragment_id)
-            moved, rewritten = weigh(snapshot, fragment, each.bitmap, WantedColumns(columns))
+            wanted = WantedColumns(source.changed)
+            moved, rewritten = weigh(snapshot, fragment, each.bitmap, wanted)
             by_rows, by_columns = by_rows + moved, by_columns + rewritten
         return by_columns < by_rows
 
     def _write(
         self, snapshot: Snapshot, source: FittedSource, plan: Plan, *, by_columns: bool
     ) -> list[Updated]:
-        bare = snapshot.bare()
+        shared, matched = (snapshot.bare(), source.bare()), self._choices.matched
         if by_columns:
-            work = partial(change_columns, ColumnChanges(bare, source))
+            work = partial(change_columns, ColumnChanges(*shared))
         else:
-            work = partial(change_rows, RowChanges(bare, source, self._choices.matched))
-        tasks = plan_row_tasks(snapshot, plan.matches, plan.inserted, self._runner.slots)
+            work = partial(change_rows, RowChanges(*shared, matched))
+        tasks = [
+            replace(each, source=_needed(source, each, matched))
+            for each in plan_row_tasks(snapshot, plan.matches, plan.inserted, self._runner.slots)
+        ]
         return gather(self._runner, work, tasks, what="writing rows", snapshot=snapshot)
 
 
@@ -128,6 +134,12 @@ class Plan:
     @property
     def only_updates(self) -> bool:
         return bool(self.counts.updated) and not self.counts.inserted and not self.counts.deleted
+
+
+def _needed(source: FittedSource, task: RowTask, matched: Matched) -> SourcePart:
+    """The rows of the source that a task looks at: for rows that go there are none."""
+    updating = task.matches if matched == "update" else ()
+    return SourcePart(source, task.inserted, *(each.positions for each in updating))
 
 
 def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices) -> Plan:
@@ -149,9 +161,27 @@ def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices)
     return Plan(matches, inserted, counts)
 
 
-def _operation(
-    source: FittedSource, plan: Plan, done: Sequence[Updated], *, by_columns: bool
+def is_by_columns(source: SourceRows, asked: Rewriting, *, only_updates: bool) -> bool | None:
+    """Whether columns are rewritten in place; None: if it writes less.
+
+    Raises UnsupportedError where it is asked for and cannot be done.
+    """
+    columns = source.changed
+    sets_blobs = any(each.is_blob for each in columns.fields)
+    if asked == "columns" and sets_blobs:
+        raise UnsupportedError("a column of blobs cannot be rewritten in place: use rewrite='rows'")
+    if not columns.fields or sets_blobs or asked == "rows" or not only_updates:
+        return False
+    if asked == "columns" or any(each.is_blob for each in source.table.fields):
+        return True
+    return None
+
+
+def merge_operation(
+    source: SourceRows, done: Sequence[Updated], inserted: KeyFilter | None, *, by_columns: bool
 ) -> Operation:
+    """What the tasks of a merge did, as one operation; ``inserted`` are the keys of new rows, None
+    where there are no new rows."""
     removed = tuple(each for part in done for each in part.removed)
     updated = tuple(each for part in done for each in part.updated)
     new = tuple(each for part in done for each in part.new)
@@ -159,7 +189,7 @@ def _operation(
         return Delete(updated, removed)
     changed = tuple(each.id for each in source.changed.walk())
     # An index knows nothing of rows that are new in a fragment, whatever their columns.
-    unlike = tuple(each.id for each in source.table.walk()) if len(plan.inserted) else changed
+    unlike = changed if inserted is None else tuple(each.id for each in source.table.walk())
     return Update(
         removed_fragment_ids=removed,
         updated_fragments=updated,
@@ -167,7 +197,7 @@ def _operation(
         fields_modified=changed if by_columns else (),
         fields_for_preserving_frag_bitmap=() if by_columns else unlike,
         rewrites_columns=by_columns,
-        inserted_rows=_inserted_keys(source, plan.inserted) if len(plan.inserted) else None,
+        inserted_rows=inserted,
         updated_offsets={key: each for part in done for key, each in part.offsets.items()},
     )
 
@@ -176,8 +206,13 @@ def _inserted_keys(source: FittedSource, inserted: Positions) -> KeyFilter:
     """The keys that are inserted. Keys with a null are not among them: nothing ever matches one."""
     key = source.key
     whole = np.intersect1d(inserted, source.index.rows, assume_unique=True)
-    is_told = all(map(is_hashed_by_pylance, key.types)) and all(len(p) == 1 for p in key.paths)
     if len(whole) > MOST_EXACT:
-        return make_key_filter(key.field_ids, None, is_known_to_pylance=is_told)
+        return key_filter(key, None)
     columns = [each.take(pa.array(whole)) for each in key.values(source.rows)]
-    return make_key_filter(key.field_ids, hash_keys(columns), is_known_to_pylance=is_told)
+    return key_filter(key, hash_keys(columns))
+
+
+def key_filter(key: Key, hashes: Hashes | None) -> KeyFilter:
+    """The filter of the keys with these hashes; None if there are too many."""
+    is_told = all(map(is_hashed_by_pylance, key.types)) and all(len(p) == 1 for p in key.paths)
+    return make_key_filter(key.field_ids, hashes, is_known_to_pylance=is_told)

@@ -25,7 +25,7 @@ from lancewood.engine.masks import chosen
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.search import Matches
-from lancewood.jobs.merging.source import FittedSource, Matched
+from lancewood.jobs.merging.source import Matched, SourceRows
 from lancewood.jobs.packing import AT_ONCE, MOST_FRAGMENTS
 from lancewood.jobs.rows.moving import MovingRows, read_moving, write_moved
 from lancewood.jobs.rows.updating import Updated
@@ -56,7 +56,7 @@ def write_rows(
     touched: Sequence[Touched],
     inserted: Iterable[pa.RecordBatch],
     kept: WantedColumns,
-    source: FittedSource,
+    source: SourceRows,
 ) -> Updated:
     """New fragments of moved and inserted rows, and deletion files where rows left.
 
@@ -95,7 +95,7 @@ def _mark(
 
 
 def _moving(
-    snapshot: Snapshot, touched: Sequence[Touched], kept: WantedColumns, source: FittedSource
+    snapshot: Snapshot, touched: Sequence[Touched], kept: WantedColumns, source: SourceRows
 ) -> Iterator[MovingRows]:
     """The moving rows with their new values."""
     losing = {each.fragment.id: each for each in touched if len(each.moved)}
@@ -144,7 +144,7 @@ class RowChanges:
 
     snapshot: Snapshot
     """Bare: fragments travel with the tasks."""
-    source: FittedSource
+    source: SourceRows
     matched: Matched
 
     @cached_property
@@ -162,17 +162,21 @@ class RowTask:
     fragments: tuple[Fragment, ...]
     matches: tuple[Matches, ...]
     inserted: Positions
+    source: SourceRows | None = None
+    """The rows of the source that are needed, if they travel with the task; None: the job has
+    them."""
 
 
 def change_rows(job: RowChanges, task: RowTask) -> Updated:
     """The task: write what becomes of the rows."""
     pairs = zip(task.fragments, task.matches, strict=True)
+    source = task.source or job.source
     return write_rows(
         job.snapshot,
         [_touched(job, fragment, found) for fragment, found in pairs],
-        job.source.whole_rows(task.inserted),
+        source.whole_rows(task.inserted),
         job.kept,
-        job.source,
+        source,
     )
 
 

@@ -6,6 +6,7 @@ that are missing or occur twice, a condition that cannot be computed. Does not l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -72,41 +73,29 @@ class Choices:
             )
 
 
-@dataclass(frozen=True)
-class FittedSource:
-    """The rows of the source as rows of one version of the table."""
+class SourceRows(ABC):
+    """The rows of a source as rows of one version of the table, wherever they are kept."""
 
     table: Schema
     """The schema that they were fitted to."""
     columns: Schema
     """The columns of it that the source has."""
-    rows: pa.Table
     key: Key
-    condition: MatchCondition | None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
-        return {each.name: self.__dict__[each.name] for each in fields(self)}
+    @property
+    @abstractmethod
+    def portion_rows(self) -> int:
+        """So many rows of it are a few megabytes."""
 
-    @cached_property
-    def index(self) -> KeyIndex:
-        return KeyIndex(self.key.values(self.rows))
+    @abstractmethod
+    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The rows at these positions, in that order; all of their columns or some."""
 
     @property
     def changed(self) -> Schema:
         """The columns in which a matched row can change: those of the key cannot."""
         key = self.key.whole_columns
         return Schema(tuple(each for each in self.columns.fields if each.name not in key))
-
-    @cached_property
-    def portion_rows(self) -> int:
-        """So many rows of it are a few megabytes."""
-        width = self.rows.nbytes / max(self.rows.num_rows, 1)
-        return max(1, min(_MOST_PORTION_ROWS, int(_PORTION_BYTES / max(width, 1))))
-
-    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """The rows at these positions, in that order; all of their columns or some."""
-        return rows_at(self.rows if columns is None else self.rows.select(columns), positions)
 
     def values_at(self, positions: Positions, columns: Sequence[str] | None = None) -> NewValues:
         """The rows at these positions, for one who asks for them in portions."""
@@ -124,6 +113,41 @@ class FittedSource:
                 for each in arrow
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+
+@dataclass(frozen=True)
+class FittedSource(SourceRows):
+    """A source in memory."""
+
+    table: Schema
+    columns: Schema
+    rows: pa.Table
+    key: Key
+    condition: MatchCondition | None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is worked out again elsewhere."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
+    def bare(self) -> FittedSource:
+        """The same without rows, for tasks that bring their own."""
+        return replace(self, rows=self.rows.schema.empty_table())
+
+    @cached_property
+    def index(self) -> KeyIndex:
+        return KeyIndex(self.key.values(self.rows))
+
+    @cached_property
+    def portion_rows(self) -> int:
+        return portion_rows(self.rows.nbytes / max(self.rows.num_rows, 1))
+
+    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        return rows_at(self.rows if columns is None else self.rows.select(columns), positions)
+
+
+def portion_rows(width: float) -> int:
+    """So many rows of this width, in bytes, are a few megabytes."""
+    return max(1, min(_MOST_PORTION_ROWS, int(_PORTION_BYTES / max(width, 1))))
 
 
 def rows_at(rows: pa.Table, positions: Positions) -> pa.RecordBatch:
@@ -171,17 +195,21 @@ def fit_schema(snapshot: Snapshot, data: pa.Schema, choices: Choices) -> tuple[A
     return alignment, key
 
 
+def fit_condition(
+    snapshot: Snapshot, alignment: Alignment, choices: Choices
+) -> MatchCondition | None:
+    """The condition on a pair of rows, checked against both sides."""
+    if choices.matched_where is None:
+        return None
+    return parse_condition(
+        choices.matched_where, alignment.arrow, row_schema(snapshot.schema), choices.parameters
+    )
+
+
 def fit_rows(snapshot: Snapshot, data: pa.Table, choices: Choices) -> FittedSource:
     """The source as rows of this version. Raises InvalidInputError for whatever does not fit."""
     alignment, key = fit_schema(snapshot, data.schema, choices)
-    condition = None
-    if choices.matched_where is not None:
-        condition = parse_condition(
-            choices.matched_where,
-            alignment.arrow,
-            row_schema(snapshot.schema),
-            choices.parameters,
-        )
+    condition = fit_condition(snapshot, alignment, choices)
     check_values = ValueCheck(alignment.schema, snapshot.manifest.file_version)
     batches = []
     for batch in data.to_batches():
