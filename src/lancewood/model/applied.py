@@ -19,7 +19,7 @@ APPLIED_PREFIX = "lancewood.applied."
 MOST_APPS = 256
 """Of how many applications the newest batch is kept."""
 _LONGEST_NAME = 200
-_MOST = (1 << 63) - 1
+_MOST = LATEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lancewood.errors import BatchAppliedError
 from lancewood.model.applied import (
     APPLIED_PREFIX,
+    LATEST,
     MOST_APPS,
     AppliedBatch,
     Mark,
@@ -31,15 +32,26 @@ def check_new(config: Mapping[str, str], wanted: AppliedBatch | None) -> None:
         )
 
 
+def is_applied(config: Mapping[str, str], wanted: AppliedBatch | None) -> bool:
+    """Whether a batch is there already, or one after it; no batch is never there."""
+    try:
+        check_new(config, wanted)
+    except BatchAppliedError:
+        return True
+    return False
+
+
 def with_mark(
     config: Mapping[str, str], applied: AppliedBatch, uuid: str, at: int
 ) -> dict[str, str]:
     """The configuration that also says that the batch is there.
 
-    Where there are too many applications, those that loaded longest ago are forgotten.
+    Where there are too many applications, those that loaded longest ago are forgotten. A clock that
+    is behind does not count: no mark is older than those that were there before it.
     """
-    marked = {**config, applied.key: Mark(applied.batch, uuid, at).encode()}
     others = [(mark.at, app) for app, mark in marks(config) if app != applied.app]
+    at = max([at, *(min(before + 1, LATEST) for before, _ in others)])
+    marked = {**config, applied.key: Mark(applied.batch, uuid, at).encode()}
     for _, app in sorted(others)[: max(0, len(others) - (MOST_APPS - 1))]:
         del marked[APPLIED_PREFIX + app]
     return marked

@@ -9,13 +9,14 @@ import pytest
 from lancewood.errors import BatchAppliedError, FormatError, InvalidInputError
 from lancewood.model.applied import (
     APPLIED_PREFIX,
+    LATEST,
     MOST_APPS,
     AppliedBatch,
     Mark,
     marks,
     newest_batch,
 )
-from lancewood.rules.applied import check_new, with_mark
+from lancewood.rules.applied import check_new, is_applied, with_mark
 
 
 def config_of(**batches: int) -> dict[str, str]:
@@ -40,6 +41,22 @@ def test_a_later_batch_of_another_application_and_no_batch_pass() -> None:
     check_new(config, None)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "is_there"),
+    [
+        (AppliedBatch("loader", 6), True),
+        (AppliedBatch("loader", 7), True),
+        (AppliedBatch("loader", 8), False),
+        (AppliedBatch("reader", 0), False),
+        (None, False),
+    ],
+)
+def test_whether_a_batch_is_there_is_told_without_an_error(
+    wanted: AppliedBatch | None, is_there: bool
+) -> None:
+    assert is_applied(config_of(loader=7), wanted) is is_there
+
+
 def test_a_mark_replaces_the_one_before_and_leaves_the_rest() -> None:
     config = with_mark(config_of(a=1, b=2), AppliedBatch("a", 5), "uuid", 9)
     assert dict(marks(config)) == {"a": Mark(5, "uuid", 9), "b": Mark(2, "uuid-b", 1)}
@@ -56,6 +73,18 @@ def test_the_applications_that_loaded_longest_ago_make_room() -> None:
     assert len(known) == MOST_APPS
     assert "app1" not in known
     assert {"app0", "app2", "new"} <= known.keys()
+
+
+@pytest.mark.parametrize("ahead", [5_000, LATEST])
+def test_a_clock_that_is_behind_makes_no_application_the_first_to_go(ahead: int) -> None:
+    config = config_of(**{f"app{each}": each for each in range(MOST_APPS - 1)})
+    config = with_mark(config, AppliedBatch("ahead", 1), "uuid", ahead)
+    for each in ("behind", "next"):
+        config = with_mark(config, AppliedBatch(each, 1), "uuid", 0)
+    known = dict(marks(config))
+    assert len(known) == MOST_APPS
+    assert {"ahead", "behind", "next"} <= known.keys()
+    assert "app0" not in known
 
 
 @pytest.mark.parametrize(
