@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from lancewood.errors import (
     AlreadyExistsError,
+    BatchAppliedError,
     CommitUnknownError,
     ConflictError,
     FormatError,
@@ -68,6 +69,7 @@ OF_ERRORS: dict[type[LancewoodError], ExitCode] = {
     ConflictError: ExitCode.CONFLICT,
     RetryableConflictError: ExitCode.CONFLICT_RETRY,
     IncompatibleConflictError: ExitCode.CONFLICT,
+    BatchAppliedError: ExitCode.CONFLICT,
     CommitUnknownError: ExitCode.COMMIT_UNKNOWN,
     NotFoundError: ExitCode.NOT_FOUND,
     AlreadyExistsError: ExitCode.ALREADY_EXISTS,
