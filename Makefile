@@ -24,7 +24,8 @@ demo: setup ## executors write a table, the driver commits once, executors read 
 	$(BIN)/python examples/spark_walk.py
 
 test: setup ## all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal --ignore tests/spark
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/spark
 
 lint: setup ## ruff and mypy over everything
 	$(BIN)/ruff check .
@@ -46,7 +47,7 @@ docs: setup ## write docs/cli.md anew from the commands
 	$(BIN)/python scripts/cli_reference.py
 
 lock: ## resolve pyproject.toml into requirements.lock anew (needs uv)
-	uv pip compile pyproject.toml --extra spark --group dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra spark --extra connect --group dev --universal --python-version 3.11 \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock --upgrade
 
 proto: ## compile the .proto files (protoc 31.1: its code runs on protobuf 6.31 to 7)

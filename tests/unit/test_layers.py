@@ -21,8 +21,8 @@ MAY_IMPORT = {
     "engine": "proto model format rules store data expr",
     "jobs": "proto model format rules store data expr engine",
     "table": "model store data engine jobs",
-    "spark": "model engine jobs table",
-    "cli": "model store format engine jobs table",
+    "spark": "proto model format rules store data expr engine jobs table",
+    "cli": "model store format engine jobs table spark",
     "testing": "proto model format store engine jobs table",
 }
 EVERYONE = {"errors", "version"}
@@ -32,16 +32,28 @@ ONLY_IN_THE_CLI = {"typer", "rich"}
 
 
 def imports(source: str) -> Iterator[tuple[str, bool]]:
-    """Every module that the source imports, and whether it does so at the top level."""
+    """Every module that the source imports, and whether it does so at the top level.
+
+    Our own under ``if TYPE_CHECKING`` count as such: a lazy room shows mypy there what it has.
+    """
     tree = ast.parse(source)
     top = {id(node) for node in tree.body}
+    apart = {id(node) for node in _for_types_only(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
                 yield each.name, id(node) in top
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            yield node.module or "", id(node) in top
+            name = node.module or ""
+            yield name, id(node) in top or (id(node) in apart and name.startswith("lancewood."))
+
+
+def _for_types_only(tree: ast.Module) -> Iterator[ast.stmt]:
+    """What stands under ``if TYPE_CHECKING``."""
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from node.body
 
 
 def faults(room: str, source: str) -> list[str]:

@@ -1,0 +1,23 @@
+"""The kinds of Spark that suites run on, as parameters of tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+LOCAL, LOCAL_CLUSTER, STANDALONE, CONNECT = "local", "local-cluster", "standalone", "connect"
+KINDS = (LOCAL, LOCAL_CLUSTER, STANDALONE, CONNECT)
+"""Threads; processes with a Java each; a master and two workers; a server elsewhere."""
+
+
+def on(kind: str) -> Any:
+    """A parameter that keeps the tests of a kind together, in one worker of pytest-xdist."""
+    group = "spark" if kind == LOCAL else f"spark-{kind}"
+    return pytest.param(kind, marks=[pytest.mark.spark, pytest.mark.xdist_group(group)])
+
+
+elsewhere = pytest.mark.parametrize(
+    "mode", [on(each) for each in KINDS if each != LOCAL], indirect=True
+)
+"""For what the other modules show on threads: the clusters, and Connect."""

@@ -1,0 +1,69 @@
+"""A running Spark for the tests that need one, of the kind that they need.
+
+``spark`` is a classic session on two threads. ``any_spark`` is a session on each of four kinds in
+turn; a worker of pytest-xdist has all tests of a kind, because starting one takes seconds. A
+process has one session at a time: a module asks for the one or for the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.clusters.kinds import CONNECT, KINDS, LOCAL, on
+
+NOT_OURS = (
+    "ignore:PySpark does not yet fully support pandas:FutureWarning",
+    "ignore:lance is not fork-safe:UserWarning",
+)
+"""What PySpark and lance warn about whatever is done. A session silences it for a process, but
+pytest forgets that after each test."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            for each in NOT_OURS:
+                item.add_marker(pytest.mark.filterwarnings(each))
+
+
+@pytest.fixture(scope="session")
+def sessions() -> Iterator[Any]:
+    """Where sessions come from: ``sessions.use("standalone")``."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    from tests.spark.clusters.sessions import Sessions
+
+    from lancewood.errors import UnsupportedError
+    from lancewood.spark.java import find_java
+
+    try:
+        find_java(os.environ)
+    except UnsupportedError as missing:
+        pytest.skip(str(missing))
+    found = Sessions()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def spark(sessions: Any) -> Any:
+    """A classic session on two threads of this machine."""
+    return sessions.use(LOCAL)
+
+
+@pytest.fixture(scope="session", params=[on(each) for each in KINDS])
+def mode(request: pytest.FixtureRequest) -> str:
+    """One kind of Spark after the other."""
+    return str(request.param)
+
+
+@pytest.fixture
+def any_spark(sessions: Any, mode: str) -> Any:
+    """A session on that kind."""
+    if mode == CONNECT:
+        pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
+    return sessions.use(mode)
