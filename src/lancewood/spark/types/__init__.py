@@ -1,0 +1,12 @@
+"""Types and values, Arrow ↔ Spark, both ways; ``docs/spark-types.md`` is the written table.
+
+Knows what a table's columns are in Spark, and what a frame's columns become in a table. Opens no
+file and needs no running Spark. Importing this does not load pyspark.
+"""
+
+from __future__ import annotations
+
+from lancewood.spark.types.reading import Reading, spark_schema
+from lancewood.spark.types.writing import Writing
+
+__all__ = ["Reading", "Writing", "spark_schema"]
