@@ -1,0 +1,145 @@
+"""The fast door for readers: rows of a table as a DataFrame, and how many there are.
+
+The version is found and the tasks are planned when the DataFrame is made; what others commit later
+does not change it. Knows sessions and nothing of how rows are read: that is ``plan`` and ``task``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lancewood.engine.chosen_homes import Bases
+from lancewood.engine.projection import Columns, Parameters
+from lancewood.engine.revisions import At
+from lancewood.engine.scan import plan_scan
+from lancewood.errors import InvalidInputError
+from lancewood.spark.reading.plan import ReadPlan, plan_read
+from lancewood.spark.reading.task import COUNT_SCHEMA, count_rows, read_tasks
+from lancewood.spark.tasks import slots, spread
+from lancewood.table.door import open as open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_LIMIT = (1 << 31) - 1
+
+
+def read(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    *,
+    branch: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    as_of: datetime | None = None,
+    at: At = None,
+    columns: Columns = None,
+    where: str | None = None,
+    parameters: Parameters = None,
+    limit: int | None = None,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+    batch_rows: int | None = None,
+    bases: Bases = None,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+) -> DataFrame:
+    """The rows of one version as a DataFrame, whose partitions are in the order of the table.
+
+    The version is given as for ``lancewood.open``; ``columns``, ``where``, ``parameters`` and
+    ``bases`` are as for ``Table.scan``, and all of them are checked now. Only the columns and rows
+    that are asked for here leave Python: what Spark selects and filters later is read before it
+    is dropped. ``limit`` gives so many rows, the first ones if there is no filter. Row ids and
+    addresses are the columns ``_rowid`` and ``_rowaddr``, of type long. ``batch_rows`` are in a
+    batch at most; by default that follows the width of a row.
+
+    Storage options travel to the executors inside the function that they run; they are in no plan
+    that Spark prints. Every action reads the files anew, and fails with NotFoundError in its text
+    if a cleanup has taken them: a tag keeps a version.
+    Raises NotFoundError, InvalidInputError, UnsupportedError for a type that Spark does not have.
+    """
+    table = open_table(
+        uri,
+        branch=branch,
+        version=version,
+        tag=tag,
+        as_of=as_of,
+        at=at,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        allowed_bases=allowed_bases,
+    )
+    scan = plan_scan(
+        table._snapshot,
+        columns=columns,
+        where=where,
+        parameters=parameters,
+        limit=limit,
+        batch_rows=batch_rows,
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+        bases=bases,
+    )
+    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+
+
+def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
+    """A planned read as a DataFrame."""
+    if plan.limit is not None and plan.limit > _MOST_LIMIT:
+        raise InvalidInputError(
+            f"a limit beside a filter is {_MOST_LIMIT} at most on Spark, got {plan.limit}"
+        )
+    work: Any = partial(read_tasks, plan.work)
+    work.__name__ = plan.work.name
+    frame = spread(spark, plan.messages).mapInArrow(work, plan.spark)
+    return frame if plan.limit is None else frame.limit(plan.limit)
+
+
+def count(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    *,
+    branch: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    as_of: datetime | None = None,
+    at: At = None,
+    where: str | None = None,
+    parameters: Parameters = None,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+) -> int:
+    """How many rows a version has, or how many of them meet a condition.
+
+    Without a condition that is told by the manifest, if its writers recorded it; else executors
+    read the columns of the condition, and each task answers with a number.
+    Raises what ``read`` raises.
+    """
+    table = open_table(
+        uri,
+        branch=branch,
+        version=version,
+        tag=tag,
+        as_of=as_of,
+        at=at,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        allowed_bases=allowed_bases,
+    )
+    scan = plan_scan(table._snapshot, columns=(), where=where, parameters=parameters)
+    known = scan.snapshot.manifest.row_count
+    if where is None and known is not None:
+        return known
+    plan = plan_read(scan.snapshot, scan.request, slots(spark))
+    if not plan.messages:
+        return 0
+    work: Any = partial(count_rows, plan.work)
+    work.__name__ = plan.work.name
+    counted = spread(spark, plan.messages).mapInArrow(work, COUNT_SCHEMA)
+    return sum(each.rows for each in counted.collect())
