@@ -1,0 +1,107 @@
+"""What a failed Spark job means, in the words of our errors and without Java's stacks.
+
+Errors of tasks arrive as answers: see ``answers``. Here are the others: a Python that did not start
+or died, an executor that was lost too often, results that are too large for the driver, a job that
+somebody cancelled. Pure: reads the text of an exception, asks no session.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lancewood import errors
+from lancewood.errors import LancewoodError
+
+_TRACEBACK = "Traceback (most recent call last):"
+_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<why>.*))?$")
+_STAGE_FAILURE = re.compile(r"Job aborted due to stage failure: (.*)", re.DOTALL)
+_MOST_CHARACTERS = 600
+
+
+def told(error: BaseException, what: str) -> LancewoodError:
+    """The error to be raised for a Spark job that failed; ``what`` names the work for people."""
+    if isinstance(error, LancewoodError):
+        return error
+    text = str(error)
+    if "spark.driver.maxResultSize" in text:
+        return _because(
+            error,
+            what,
+            "its tasks have more to tell than Spark lets the driver take. Raise "
+            "spark.driver.maxResultSize (it is set when the session begins)",
+        )
+    ours = our_error(text, what=what)
+    if ours is not None:
+        return ours
+    raised = python_error(text)
+    if raised is not None:
+        kind, why = raised
+        if kind.endswith("ModuleNotFoundError"):
+            why += ". Executors need the same packages as the driver; set PYSPARK_PYTHON to a "
+            why += "Python that has them"
+        return _because(error, what, f"{kind.rpartition('.')[2]}: {why}" if why else kind)
+    return _because(error, what, _shortened(_first_words(text)) or type(error).__name__)
+
+
+def our_error(text: str, **facts: object) -> LancewoodError | None:
+    """The error of ours that the text ends with: a task raised it each time Spark tried."""
+    raised = python_error(text)
+    if raised is None:
+        return None
+    module, _, name = raised[0].rpartition(".")
+    found = getattr(errors, name, None) if module == errors.__name__ else None
+    if not isinstance(found, type) or not issubclass(found, LancewoodError):
+        return None
+    return found(raised[1], **facts)
+
+
+def python_error(text: str) -> tuple[str, str] | None:
+    """The class and message of the Python exception that the text ends with; None without one."""
+    _, found, last = text.rpartition(_TRACEBACK)
+    if not found:
+        return None
+    lines = iter(last.splitlines())
+    for line in lines:
+        raised = _RAISED.match(line)
+        if raised is None:
+            continue
+        more = [raised["why"] or ""]
+        for each in lines:
+            if _is_javas(each):
+                break
+            more.append(each)
+        return raised["kind"], _shortened("\n".join(more).strip())
+    return None
+
+
+def _is_javas(line: str) -> bool:
+    stripped = line.strip()
+    return (
+        not stripped
+        or stripped.startswith(("at ", "SQLSTATE", "JVM stacktrace", "Driver stacktrace"))
+        or line.startswith("\t")
+    )
+
+
+def _first_words(text: str) -> str:
+    """What Spark says before it shows stacks."""
+    found = _STAGE_FAILURE.search(text)
+    lines = (found[1] if found else text).splitlines()
+    said: list[str] = []
+    for each in lines:
+        if _is_javas(each) and said:
+            break
+        if each.strip():
+            said.append(each.strip())
+    return " ".join(said)
+
+
+def _because(error: BaseException, what: str, why: str) -> LancewoodError:
+    made = LancewoodError(f"{what} failed on Spark: {why}", what=what)
+    made.__cause__ = None
+    made.add_note(f"Spark raised {type(error).__module__}.{type(error).__name__}")
+    return made
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
