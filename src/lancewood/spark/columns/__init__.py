@@ -1,0 +1,1 @@
+"""New columns of a table, computed by Spark expressions."""
