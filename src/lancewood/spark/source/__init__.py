@@ -1,0 +1,5 @@
+"""The familiar door: ``format("lance")``, its options and its metadata tables.
+
+What Spark wants to be classes of its own are made of ours when it asks (``spark_classes``):
+importing this room loads neither pyspark nor pylance.
+"""

@@ -1,0 +1,211 @@
+"""``format("lance")``: from options to readers and writers.
+
+Spark makes a source when a DataFrame is loaded, pickles it, and plans the reads of all its later
+actions with that copy: so the version is found before the source is pickled, and travels with it.
+A source that writes is made anew, is not pickled, and looks for no version. With ``.schema(…)``,
+and over Connect, Spark makes the source only when something first needs it; then the version is
+that of this moment. Knows no Spark session: it lives in worker processes beside the driver.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lancewood.engine.scan import ScanPlan, plan_scan
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.jobs.packing import TASKS_PER_SLOT
+from lancewood.model.schema import ROW_ADDRESS, ROW_ID
+from lancewood.spark.reading.cutting import MOST
+from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.source import reader as readers
+from lancewood.spark.source import writer as writers
+from lancewood.spark.source.metadata import plan_metadata
+from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, check_kind
+from lancewood.spark.source.options import SourceOptions, Use, check_use, parse_options
+from lancewood.spark.source.pin import Pin
+from lancewood.spark.source.shape import check_names, shape_of
+from lancewood.spark.source.spark_classes import spark_class
+from lancewood.spark.streaming.doors import open_reader, open_stream_schema, open_writer
+from lancewood.spark.streaming.plan import TaskSize
+from lancewood.spark.types import spark_schema
+from lancewood.spark.writing.job import WriteJob
+from lancewood.spark.writing.plan import plan_write
+from lancewood.table.door import open as open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+MOST_BYTES = 256 << 20
+"""Bytes that one task reads if nobody says how many tasks there are to be: the number of slots is
+not known here."""
+
+
+class Source:
+    """One table, as options describe it."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        self._asked = parse_options(options)
+        self._pin: Pin | None = None
+        self._is_copy = False
+
+    @classmethod
+    def name(cls) -> str:
+        return "lance"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With the version: whoever gets the copy reads that one."""
+        if self._pin is None:
+            with suppress(NotFoundError):  # a stream's sink travels, too, before there is a table
+                self._found()
+        return {**self.__dict__, "_is_copy": True}
+
+    def schema(self) -> StructType:
+        """What a read gives, in Spark's types."""
+        snapshot = self._found()
+        if self._asked.metadata is not None:
+            return _metadata_schema(self._asked.metadata)
+        if self._asked.streaming:
+            return open_stream_schema(snapshot, self._asked)
+        return spark_schema(_scan(snapshot, self._asked).schema)
+
+    def reader(self, schema: StructType) -> Any:
+        """A planned read of the columns that ``schema`` names."""
+        check_use(self._asked, Use.READ)
+        snapshot = self._found()
+        if self._asked.metadata is not None:
+            return _metadata_reader(snapshot, self._asked.metadata, schema)
+        scan = _narrowed(_scan(snapshot, self._asked), schema)
+        partitions = self._asked.partitions
+        most_bytes = MOST_BYTES if partitions is None else MOST
+        plan = plan_read(snapshot, scan.request, _slots(partitions), most_bytes=most_bytes)
+        if plan.limit is not None:
+            raise InvalidInputError(
+                "option 'limit' cannot be kept to here together with 'filter': each task would "
+                "count for itself. Use df.limit(…), or lancewood.spark.read(limit=)"
+            )
+        return readers.LanceReader(plan.work, plan.messages, shape_of(schema, plan.spark))
+
+    def streamReader(self, schema: StructType) -> Any:
+        """A stream of what versions bring."""
+        check_use(self._asked, Use.READ_STREAM)
+        partitions = self._asked.partitions
+        tasks = TaskSize(_slots(partitions), MOST_BYTES if partitions is None else MOST)
+        return open_reader(self._found(), schema, self._asked, tasks)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        """A sink; each batch is planned before its rows are written."""
+        check_use(self._asked, Use.WRITE_STREAM)
+        plan = partial(self._plan_write, schema, overwrite, is_in_stream=True)
+        # Where a batch is planned the source is made anew; a copy only commits.
+        return open_writer(plan, self._asked, is_planned_now=not self._is_copy)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """A planned write; everything is checked, nothing is written yet."""
+        check_use(self._asked, Use.WRITE)
+        return writers.LanceWriter(self._plan_write(schema, overwrite))
+
+    def _plan_write(
+        self, schema: StructType, overwrite: bool, *, is_in_stream: bool = False
+    ) -> WriteJob:
+        asked = self._asked
+        return plan_write(
+            asked.path,
+            schema,
+            mode="overwrite" if overwrite else "append",
+            branch=asked.branch,
+            max_rows_per_file=asked.max_rows_per_file,
+            max_bytes_per_file=asked.max_bytes_per_file,
+            stable_row_ids=asked.stable_row_ids,
+            file_version=asked.file_version,
+            app=None if is_in_stream else asked.app,
+            batch=asked.batch,
+            message=asked.message,
+            properties=asked.properties,
+            serializable=asked.serializable,
+            storage_options=asked.storage_options,
+            base_storage_options=asked.base_storage_options,
+        )
+
+    def _found(self) -> Snapshot:
+        """The version that this source and its copies read."""
+        if self._pin is not None:
+            return self._pin.load()
+        asked = self._asked
+        table = open_table(
+            asked.path,
+            branch=asked.branch,
+            version=asked.version,
+            tag=asked.tag,
+            as_of=asked.as_of,
+            storage_options=asked.storage_options,
+            base_storage_options=asked.base_storage_options,
+        )
+        self._pin = Pin.of(table._snapshot)
+        return table._snapshot
+
+
+_CLASSES = {"LanceSource": (Source, "pyspark.sql.datasource.DataSource")}
+
+
+def __getattr__(name: str) -> Any:
+    return spark_class(globals(), _CLASSES, name)
+
+
+def _scan(snapshot: Snapshot, asked: SourceOptions) -> ScanPlan:
+    return plan_scan(
+        snapshot,
+        columns=asked.columns,
+        where=asked.where,
+        limit=asked.limit,
+        batch_rows=asked.batch_rows,
+        with_row_id=asked.with_row_id,
+        with_row_address=asked.with_row_address,
+    )
+
+
+def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
+    """The same scan without columns that nobody wants; raises for one that is not there."""
+    known = scan.schema.names
+    names = check_names(schema, known)
+    columns = scan.request.columns
+    if len(names) == len(known) or not set(columns or known) <= set(known):
+        return scan
+    listed = frozenset(columns or ())  # where a row id may be named like any other column
+    stored = [each for each in names if each in listed or each not in (ROW_ID, ROW_ADDRESS)]
+    request = replace(
+        scan.request,
+        columns={each: columns[each] for each in stored}
+        if isinstance(columns, Mapping)
+        else stored,
+        with_row_id=scan.request.with_row_id and ROW_ID in names,
+        with_row_address=scan.request.with_row_address and ROW_ADDRESS in names,
+    )
+    return ScanPlan(scan.snapshot, request)
+
+
+def _slots(partitions: int | None) -> int:
+    """How many tasks are thought to run at once: the driver's own cores, if nobody says more.
+
+    There is no session here that could tell.
+    """
+    if partitions is None:
+        return os.cpu_count() or 1
+    return -(-partitions // TASKS_PER_SLOT)
+
+
+def _metadata_schema(kind: str) -> StructType:
+    return spark_schema(METADATA_SCHEMAS[check_kind(kind)])
+
+
+def _metadata_reader(snapshot: Snapshot, kind: str, schema: StructType) -> Any:
+    plan = plan_metadata(snapshot, kind)
+    check_names(schema, METADATA_SCHEMAS[plan.work.kind].names)
+    return readers.LanceReader(plan.work, plan.messages, shape_of(schema, _metadata_schema(kind)))

@@ -1,0 +1,329 @@
+"""What ``.option(…)`` says, checked and put into one value; an unknown option is an error.
+
+Names are those of the JVM connector where it has them, so that code moves over unchanged; what it
+only tunes with is taken and not used. Spark gives every name in lower case. Opens nothing.
+
+| option | also called | for |
+|---|---|---|
+| ``path`` | | the table; may carry a revision: ``photos.lance@exp`` |
+| ``branch`` | | reading and writing |
+| ``version`` ``tag`` ``asOf`` | ``versionAsOf`` ``timestampAsOf`` | reading one version |
+| ``columns`` | | ``a,b``, a JSON list, or a JSON object of names and SQL texts |
+| ``filter`` | ``where`` | SQL text; only rows that pass are read |
+| ``limit`` | | so many rows, without a filter |
+| ``withRowId`` ``withRowAddress`` | | the columns ``_rowid`` and ``_rowaddr`` |
+| ``batchRows`` | ``batch_size`` | rows that are handed to Spark at a time |
+| ``numPartitions`` | | about so many tasks read |
+| ``metadata`` | | a table about the table, see ``metadata_tables`` |
+| ``maxRowsPerFile`` | ``max_row_per_file`` | writing |
+| ``maxBytesPerFile`` | ``max_bytes_per_file`` | writing |
+| ``fileVersion`` | ``data_storage_version`` ``file_format_version`` | a new table |
+| ``stableRowIds`` | ``enable_stable_row_ids`` | a new table |
+| ``app`` ``batch`` | | writing exactly once |
+| ``message`` ``properties`` | | kept with the version; properties as a JSON object |
+| ``serializable`` | | writing only if nobody else did meanwhile |
+| ``storage.…``, ``aws_…``, ``azure_…``, ``google_…`` | | storage options |
+| ``baseStorageOptions`` | | storage options of base paths, as a JSON object of objects |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, NamedTuple
+
+from lancewood.engine.limits import FileLimits
+from lancewood.errors import InvalidInputError
+from lancewood.spark.source import option_values as values
+from lancewood.spark.streaming.options import (
+    STARTING_TAG,
+    STARTING_TIMESTAMP,
+    STARTING_VERSION,
+    STREAM_READ_OPTIONS,
+)
+from lancewood.store.options import StorageOptions
+
+STORAGE_PREFIX = "storage."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Everything that options can say."""
+
+    path: str
+    branch: str | None = None
+    version: int | None = None
+    tag: str | None = None
+    as_of: datetime | None = None
+    columns: list[str] | dict[str, str] | None = None
+    where: str | None = None
+    limit: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    batch_rows: int | None = None
+    partitions: int | None = None
+    metadata: str | None = None
+    max_rows_per_file: int = FileLimits().max_rows
+    max_bytes_per_file: int = FileLimits().max_bytes
+    file_version: str | None = None
+    stable_row_ids: bool | None = None
+    app: str | None = None
+    batch: int | None = None
+    message: str | None = None
+    properties: dict[str, str] | None = None
+    serializable: bool = False
+    streaming: Mapping[str, str] = field(default_factory=dict)
+    """What is said to streams that read, not yet looked at: see ``spark.streaming.options``."""
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+    base_storage_options: dict[str, dict[str, str]] | None = field(default=None, repr=False)
+
+    @property
+    def given(self) -> list[str]:
+        """The options that say something else than what holds anyway."""
+        default = {each.name: each.default for each in fields(self)}
+        known = {name: option.field for name, option in _OPTIONS.items()}
+        said = [name for name, each in known.items() if getattr(self, each) != default[each]]
+        return [*said, *self.streaming]
+
+    @property
+    def narrowing(self) -> list[str]:
+        """The options given that make a reader see less than the newest version of a branch."""
+        return [
+            name
+            for name in self.given
+            if Use.READ in USES[name] and Use.WRITE not in USES[name] and name not in _TUNING
+        ]
+
+
+class Use(Enum):
+    """What an option is for."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_STREAM = "readStream"
+    WRITE_STREAM = "writeStream"
+
+
+class _Option(NamedTuple):
+    field: str
+    parse: Callable[[str, str], Any]
+    uses: frozenset[Use]
+
+
+_ALL = frozenset(Use)
+_READS = frozenset({Use.READ, Use.READ_STREAM})
+_WRITES = frozenset({Use.WRITE, Use.WRITE_STREAM})
+_ONE_READ = frozenset({Use.READ})
+_ONE_WRITE = frozenset({Use.WRITE})
+_OPTIONS: dict[str, _Option] = {
+    "path": _Option("path", values.text, _ALL),
+    "branch": _Option("branch", values.text, _ALL),
+    "version": _Option("version", values.positive, _ONE_READ),
+    "tag": _Option("tag", values.text, _ONE_READ),
+    "asOf": _Option("as_of", values.moment, _ONE_READ),
+    "columns": _Option("columns", values.columns, _READS),
+    "filter": _Option("where", values.text, _READS),
+    "limit": _Option("limit", values.number, _ONE_READ),
+    "withRowId": _Option("with_row_id", values.flag, _READS),
+    "withRowAddress": _Option("with_row_address", values.flag, _READS),
+    "batchRows": _Option("batch_rows", values.positive, _READS),
+    "numPartitions": _Option("partitions", values.positive, _READS),
+    "metadata": _Option("metadata", values.text, _ONE_READ),
+    "maxRowsPerFile": _Option("max_rows_per_file", values.positive, _WRITES),
+    "maxBytesPerFile": _Option("max_bytes_per_file", values.positive, _WRITES),
+    "fileVersion": _Option("file_version", values.file_version, _WRITES),
+    "stableRowIds": _Option("stable_row_ids", values.flag, _WRITES),
+    "app": _Option("app", values.text, _WRITES),
+    "batch": _Option("batch", values.number, _ONE_WRITE),
+    "message": _Option("message", values.text, _WRITES),
+    "properties": _Option("properties", values.texts, _WRITES),
+    "serializable": _Option("serializable", values.flag, _WRITES),
+    "baseStorageOptions": _Option("base_storage_options", values.nested_texts, _ALL),
+}
+USES: dict[str, frozenset[Use]] = {
+    **{name: option.uses for name, option in _OPTIONS.items()},
+    **dict.fromkeys(STREAM_READ_OPTIONS, frozenset({Use.READ_STREAM})),
+}
+"""What each option is for."""
+_TUNING = frozenset({"batchRows", "numPartitions"})
+"""What changes how rows are read, and not which."""
+_INSTEAD = {
+    "version": f"a stream goes on with the versions of a branch; begin with {STARTING_VERSION}",
+    "tag": f"a stream goes on with the versions of a branch; begin with {STARTING_TAG}",
+    "asOf": f"a stream goes on with the versions of a branch; begin with {STARTING_TIMESTAMP}",
+    "limit": "a stream has no end; maxRowsPerTrigger bounds a batch",
+    "metadata": "metadata tables are read at once, with spark.read",
+    "batch": "Spark numbers its batches itself",
+}
+"""What to do in a stream, where an option is for one read or one write."""
+_ALSO_CALLED = {
+    "versionAsOf": "version",
+    "timestampAsOf": "asOf",
+    "where": "filter",
+    "batch_size": "batchRows",
+    "max_row_per_file": "maxRowsPerFile",
+    "max_rows_per_file": "maxRowsPerFile",
+    "max_bytes_per_file": "maxBytesPerFile",
+    "data_storage_version": "fileVersion",
+    "file_format_version": "fileVersion",
+    "enable_stable_row_ids": "stableRowIds",
+}
+_NOT_USED = frozenset(
+    {
+        *("pushdownfilters", "topn_push_down", "block_size", "index_cache_size"),
+        *("metadata_cache_size", "batch_readahead", "batch_prefetch_queue_depth"),
+        *("max_rows_per_group", "use_queued_write_buffer", "queue_depth"),
+    }
+)
+"""What the JVM connector tunes its own readers and writers with; it changes no result."""
+_REFUSED = {
+    "nearest": "vector search is not done here: Table.lance() opens the same version with pylance",
+    "write_mode": 'the mode is said to Spark: df.write.mode("append") or .mode("overwrite")',
+    "mode": 'the mode is said to Spark: df.write.mode("append") or .mode("overwrite")',
+}
+_OF_SPARK = frozenset({"paths", "checkpointlocation", "queryname", "outputmode"})
+_OF_A_CATALOG = frozenset({"owner", "provider", "location"})
+"""What Spark adds to the options of CREATE TABLE."""
+_OF_METADATA = frozenset({"version", "tag", "asOf", "metadata"})
+"""Of the options that narrow a read, those that choose a version, and the table itself."""
+_STORAGE_NAMES = frozenset(
+    {
+        *("region", "endpoint", "endpoint_url", "allow_http", "account_name", "account_key"),
+        *("access_key_id", "secret_access_key", "session_token", "sas_token"),
+        *("client_max_retries", "client_retry_timeout", "virtual_hosted_style_request"),
+    }
+)
+_STORAGE_FAMILIES = ("aws_", "azure_", "google_")
+_NAMES = {each.lower(): each for each in (*_OPTIONS, *STREAM_READ_OPTIONS)}
+_ALIASES = {each.lower(): meant for each, meant in _ALSO_CALLED.items()}
+_TABLE_TRAP = (
+    "Spark keeps no options for a table of its catalog that has a Python source: use CREATE TEMP "
+    "VIEW … USING lance OPTIONS (path '…'), or spark.read.format(\"lance\").load(…)"
+)
+
+
+def parse_options(given: Mapping[str, str]) -> SourceOptions:
+    """Raises InvalidInputError for an option that is not known, said twice, or cannot be right."""
+    found: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    streaming: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    if any(each.lower() in _OF_A_CATALOG for each in given):
+        raise InvalidInputError(f"CREATE TABLE … USING lance would not work: {_TABLE_TRAP}")
+    for key, value in given.items():
+        lower = key.lower()
+        name = _ALIASES.get(lower) or _NAMES.get(lower)
+        if name is None:
+            stored = storage_option(lower)
+            if stored is not None:
+                _once(said, stored, key)
+                storage[stored] = value
+            elif not (lower.startswith("__") or lower in _OF_SPARK or lower in _NOT_USED):
+                raise _unknown(key)
+            continue
+        _once(said, name, key)
+        if name in STREAM_READ_OPTIONS:
+            streaming[name] = value
+        else:
+            option = _OPTIONS[name]
+            found[option.field] = option.parse(key if lower in _ALIASES else name, value)
+    if "path" not in found:
+        found["path"] = _only_path(given)
+    options = SourceOptions(
+        **found,
+        streaming=streaming,
+        storage_options=StorageOptions(storage) if storage else None,
+    )
+    _check_metadata(options)
+    return options
+
+
+def check_use(asked: SourceOptions, use: Use) -> None:
+    """Raises InvalidInputError for an option that is not for this, and would do nothing.
+
+    A view serves reads and INSERT INTO, with the same options for both. So a read passes over
+    those of writes, and a write over those that only tune a read; streams have no views.
+    """
+    for name in asked.given:
+        uses = USES[name]
+        if use in uses:
+            continue
+        if (use is Use.READ and Use.WRITE in uses) or (use is Use.WRITE and name in _TUNING):
+            continue
+        raise InvalidInputError(_not_for(name, use), option=name)
+
+
+def _not_for(name: str, use: Use) -> str:
+    uses = USES[name]
+    if uses == {Use.READ_STREAM}:
+        return f"option {name!r} is for spark.readStream"
+    if use in (Use.READ_STREAM, Use.WRITE_STREAM) and uses in (_ONE_READ, _ONE_WRITE):
+        is_reading = use is Use.READ_STREAM
+        if is_reading == (uses == _ONE_READ):
+            return f"option {name!r} is not for a stream: {_INSTEAD[name]}"
+    if Use.READ in uses:
+        return (
+            f"option {name!r} is for reading, and rows go to the newest version of a branch; leave "
+            "it out, and INSERT INTO a view that is made without it"
+        )
+    return f"option {name!r} is for writing, and a stream that reads writes nothing; leave it out"
+
+
+def _check_metadata(options: SourceOptions) -> None:
+    """A metadata table comes whole: what would narrow its rows or columns is not passed over."""
+    if options.metadata is None:
+        return
+    for name in options.narrowing:
+        if name not in _OF_METADATA:
+            raise InvalidInputError(
+                f"option {name!r} is not for metadata tables: they are small, use df.select(…), "
+                "df.where(…) or df.limit(…)",
+                option=name,
+            )
+
+
+def storage_option(key: str) -> str | None:
+    """The storage option that an option in lower case means; None if it means none."""
+    if key.startswith(STORAGE_PREFIX):
+        return key.removeprefix(STORAGE_PREFIX)
+    return key if key.startswith(_STORAGE_FAMILIES) or key in _STORAGE_NAMES else None
+
+
+def _once(said: dict[str, str], name: str, key: str) -> None:
+    if name in said:
+        raise InvalidInputError(f"options {said[name]!r} and {key!r} are the same one; give one")
+    said[name] = key
+
+
+def _only_path(given: Mapping[str, str]) -> str:
+    """The path where Spark calls it a list."""
+    listed = next((value for key, value in given.items() if key.lower() == "paths"), None)
+    paths = [] if listed is None else values.list_of_texts("paths", listed)
+    if not paths:
+        raise InvalidInputError(
+            f'format("lance") needs a path: .load(path), .save(path). {_TABLE_TRAP}'
+        )
+    if len(paths) > 1:
+        raise InvalidInputError(
+            f'format("lance") reads one table at a time, got {len(paths)} paths; load each, and '
+            "union them"
+        )
+    return values.text("path", paths[0])
+
+
+def _unknown(key: str) -> InvalidInputError:
+    refused = _REFUSED.get(key.lower())
+    if refused is not None:
+        return InvalidInputError(f"option {key!r} is not taken: {refused}", option=key)
+    known = {**_NAMES, **{each: each for each in _ALIASES}}
+    near = get_close_matches(key.lower(), known, n=1, cutoff=0.6)
+    names = ", ".join(_NAMES.values())
+    hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {names}"
+    return InvalidInputError(
+        f'option {key!r} is not known to format("lance"): {hint} (storage options begin with '
+        f"{STORAGE_PREFIX!r})",
+        option=key,
+    )
