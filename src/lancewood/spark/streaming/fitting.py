@@ -1,0 +1,247 @@
+"""How rows of any version become rows of the stream, which keeps the schema that it began with.
+
+A column that a version does not have yet is null. One that it does not have any more, or that has
+another type or name there, does not fit, and the stream says so. Reads no rows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancewood.engine.projection import Columns
+from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.model.ids import Version
+from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
+from lancewood.spark.reading.task import ReadWork
+from lancewood.spark.streaming.options import OnChange
+from lancewood.spark.types import Reading
+from lancewood.table.changing import CHANGE
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+VERSION = "_version"
+"""The column that says which version changed a row."""
+_MOST_VIEWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StreamColumns:
+    """What a stream reads of a table."""
+
+    columns: Columns = None
+    where: str | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    batch_rows: int | None = None
+    with_changes: bool = False
+
+    def request(self) -> ScanRequest:
+        return ScanRequest(
+            columns=self.columns,
+            where=self.where,
+            with_row_id=self.with_row_id or self.with_changes,
+            with_row_address=self.with_row_address,
+            batch_rows=self.batch_rows,
+        )
+
+
+def stream_schema(snapshot: Snapshot, columns: StreamColumns) -> StructType:
+    """The schema of a stream that begins with this version's.
+
+    A stream of changes has three more columns: what became of the row, its id, and the version
+    that did it. Raises InvalidInputError for names that are wrong, UnsupportedError for a table
+    whose changes cannot be told, and for types that Spark does not have.
+    """
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    check_changes(snapshot, columns)
+    plan = ScanPlan(snapshot, columns.request())
+    found = Reading(plan.schema).spark
+    if not columns.with_changes:
+        return found
+    # A row that is gone may be from before a column was there.
+    kept = [
+        StructField(each.name, each.dataType, True, each.metadata)
+        for each in found.fields
+        if each.name != ROW_ID
+    ]
+    added = [
+        StructField(CHANGE, StringType(), False),
+        StructField(ROW_ID, LongType(), False),
+        StructField(VERSION, LongType(), False),
+    ]
+    return StructType([*kept, *added])
+
+
+def check_changes(snapshot: Snapshot, columns: StreamColumns) -> None:
+    """Raise for a table of which a stream cannot emit changes."""
+    if not columns.with_changes:
+        return
+    if not snapshot.manifest.has_stable_row_ids:
+        raise UnsupportedError(
+            f"{snapshot.place.uri} has no stable row ids, so that its changes cannot be told; "
+            f"onChange {OnChange.CHANGES.value!r} needs a table that was created with them"
+        )
+    read = snapshot.schema.names if columns.columns is None else columns.columns
+    for name in (CHANGE, VERSION):
+        if name in read:
+            raise InvalidInputError(
+                f"the table has a column {name!r} of its own, which a stream of changes adds; "
+                "leave it out with option columns",
+                column=name,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One version as the stream reads it. Pickles; holds no fragments."""
+
+    work: ReadWork
+    target: pa.Schema
+    """What Spark takes, to the last bit of nullability."""
+    needs_lineage: bool
+    """Whether someone asks for the ids or versions of rows."""
+    with_changes: bool
+    """Whether each row says what became of it."""
+
+    def finished(self, batch: pa.RecordBatch, change: str, version: Version) -> pa.RecordBatch:
+        """Rows of this version as rows of the stream."""
+        if not self.target.names:
+            return batch
+        said: dict[str, Any] = {}
+        if self.with_changes:
+            said = {
+                CHANGE: pa.repeat(pa.scalar(change, pa.string()), batch.num_rows),
+                VERSION: pa.repeat(pa.scalar(version, pa.int64()), batch.num_rows),
+            }
+        arrays = []
+        for each in self.target:
+            array = said.get(each.name)
+            if array is None and each.name in batch.schema.names:
+                array = batch.column(each.name)
+            if array is None:
+                array = pa.nulls(batch.num_rows, each.type)
+            arrays.append(array if array.type == each.type else array.cast(each.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.target)
+
+
+@dataclass
+class Fitting:
+    """The schema that a stream has, held against versions."""
+
+    opened: Snapshot
+    """The version that the schema is of."""
+    columns: StreamColumns
+    target: pa.Schema
+    types: Mapping[str, str]
+    """The Spark type of each column."""
+    _views: OrderedDict[tuple[str, Version], View] = field(default_factory=OrderedDict)
+
+    @classmethod
+    def of(cls, opened: Snapshot, columns: StreamColumns, schema: StructType) -> Fitting:
+        """For the schema that Spark gives: ours, or a part of it that the user asked for.
+
+        Raises InvalidInputError for one that the table does not have.
+        """
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        check_changes(opened, columns)
+        names = set(schema.fieldNames())
+        if columns.columns is None:
+            stored = [each for each in opened.schema.names if each in names]
+            columns = replace(columns, columns=stored)
+        target: Any = to_arrow_schema(schema, timezone="UTC")
+        fitting = cls(opened, columns, target, _types(schema))
+        fitting.view(opened)
+        return fitting
+
+    def view(self, snapshot: Snapshot) -> View:
+        """How a version is read; raises UnsupportedError for one that does not fit."""
+        key = (snapshot.place.uri, snapshot.manifest.version)
+        known = self._views.pop(key, None)
+        if known is None:
+            request = replace(self.columns.request(), columns=self._there(snapshot))
+            try:
+                plan = ScanPlan(snapshot, request)
+                reading = Reading(plan.schema)
+            except (InvalidInputError, UnsupportedError) as cause:
+                if snapshot is self.opened:
+                    raise
+                raise self._misfit(snapshot, cause.message) from cause
+            self._check(snapshot, reading)
+            work = ReadWork(snapshot.bare(), request, reading)
+            known = View(work, self.target, _needs_lineage(plan), self.columns.with_changes)
+        self._views[key] = known
+        while len(self._views) > _MOST_VIEWS:
+            self._views.popitem(last=False)
+        return known
+
+    def _there(self, snapshot: Snapshot) -> Columns:
+        """The columns of the stream that a version has."""
+        asked = self.columns.columns
+        if asked is None or isinstance(asked, Mapping) or snapshot is self.opened:
+            return asked
+        there, is_earlier = snapshot.schema.by_name, self._is_earlier(snapshot)
+        fields = {each.id: each.name for each in snapshot.schema.fields}
+        kept = []
+        for name in asked:
+            top = name if name in self.opened.schema.by_name else name.split(".")[0]
+            mine = self.opened.schema.by_name.get(top)
+            if top in there or top in SYSTEM_COLUMNS or mine is None:
+                kept.append(name)
+            elif not is_earlier:
+                raise self._misfit(snapshot, f"column {top!r} is not there any more")
+            elif mine.id in fields:
+                raise self._misfit(snapshot, f"column {top!r} is called {fields[mine.id]!r} there")
+        return kept
+
+    def _check(self, snapshot: Snapshot, reading: Reading) -> None:
+        found, types = reading.schema, _types(reading.spark)
+        added = (CHANGE, VERSION) if self.columns.with_changes else ()
+        for each in self.target:
+            if each.name in added:
+                continue
+            if each.name not in found.names:
+                if snapshot is self.opened or not each.nullable:
+                    raise self._misfit(snapshot, f"column {each.name!r} is not there")
+                continue
+            there = found.field(each.name)
+            mine, theirs = self.types[each.name], types[each.name]
+            if mine != theirs:
+                raise self._misfit(snapshot, f"column {each.name!r} is {theirs}, not {mine}")
+            if there.nullable and not each.nullable and each.name not in SYSTEM_COLUMNS:
+                raise self._misfit(snapshot, f"column {each.name!r} may be null")
+
+    def _is_earlier(self, snapshot: Snapshot) -> bool:
+        return snapshot.manifest.version <= self.opened.manifest.version
+
+    def _misfit(self, snapshot: Snapshot, what: str) -> LancewoodError:
+        version = snapshot.manifest.version
+        if snapshot is self.opened:
+            return InvalidInputError(
+                f"the schema that was given does not fit version {version} of "
+                f"{snapshot.place.uri}: {what}. Leave it out, and cast columns afterwards"
+            )
+        return UnsupportedError(
+            f"version {version} of {snapshot.place.uri} does not fit the schema of the stream, "
+            f"which is that of version {self.opened.manifest.version}: {what}. Start the query "
+            "again, and the stream has the newest schema; leave columns out with option columns",
+            version=version,
+        )
+
+
+def _needs_lineage(plan: ScanPlan) -> bool:
+    asked = {*plan.projection.system, *(() if plan.predicate is None else plan.predicate.columns)}
+    return not asked.isdisjoint(frozenset(SYSTEM_COLUMNS) - {ROW_ADDRESS})
+
+
+def _types(schema: StructType) -> dict[str, str]:
+    return {each.name: each.dataType.simpleString() for each in schema.fields}

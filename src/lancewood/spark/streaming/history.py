@@ -1,0 +1,268 @@
+"""The versions of a branch as a stream walks through them, and where it begins.
+
+Knows what kind of thing each version did, from its transaction alone, and loads a version when
+someone needs it. Reads no rows, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
+from functools import cached_property, partial
+
+from lancewood.engine.descent import Descent
+from lancewood.engine.fanout import in_order
+from lancewood.engine.revisions import main_place, open_revision
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.versions import list_versions, load_as_of, newest_version
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.model.ids import Version
+from lancewood.model.operations import (
+    Append,
+    Clone,
+    CreateIndex,
+    MissingTransaction,
+    Operation,
+    Project,
+    ReserveFragments,
+    Rewrite,
+    UnknownOperation,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+    UpdateMemWalState,
+    operation_name,
+)
+from lancewood.model.refs import called
+from lancewood.model.transaction import Transaction
+from lancewood.spark.streaming.offsets import Origin
+from lancewood.spark.streaming.options import StreamOptions
+
+_STILL = (CreateIndex, ReserveFragments, UpdateBases, UpdateConfig, UpdateMemWalState)
+_AT_ONCE = 16
+_MOST_STEPS = 100_000
+_MOST_SNAPSHOTS = 4
+_INSTANT = timedelta(microseconds=1)
+
+
+class Kind(Enum):
+    """What a version means to a stream."""
+
+    APPEND = "new fragments, nothing else"
+    STILL = "neither fragments nor columns changed"
+    REWRITE = "the same rows in other fragments, or under other columns"
+    LOOK = "two versions have to be compared"
+    BEGIN = "the branch, or the clone, begins here"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one version did, as far as its transaction tells."""
+
+    version: Version
+    kind: Kind
+    operation: str
+    fragments: int = 0
+    """How many an append brought."""
+    rows: int = 0
+    ends: tuple[str, str] = ("", "")
+    """The first files of the first and of the last of them."""
+    uuid: str = ""
+    """The identity of its transaction; empty where it has none."""
+
+    def describe(self) -> str:
+        return f"version {self.version} ({self.operation})"
+
+
+def step_of(version: Version, transaction: Transaction) -> Step:
+    """What a transaction means. Raises FormatError for an append that does not count its rows."""
+    if len(transaction.operations) != 1:
+        return Step(version, Kind.LOOK, "several operations", uuid=transaction.uuid)
+    return replace(_step(version, transaction.operation), uuid=transaction.uuid)
+
+
+def _step(version: Version, operation: Operation) -> Step:
+    name = operation_name(operation)
+    if isinstance(operation, MissingTransaction | UnknownOperation):
+        return Step(version, Kind.LOOK, "an operation that is not known")
+    if isinstance(operation, Append):
+        for each in operation.fragments:
+            each.check_counted()
+        named = [each.files[0].path for each in operation.fragments if each.files]
+        ends = (named[0], named[-1]) if len(named) == len(operation.fragments) and named else None
+        if ends is None and operation.fragments:
+            return Step(version, Kind.LOOK, name)
+        rows = sum(each.physical_rows for each in operation.fragments)
+        return Step(version, Kind.APPEND, name, len(named), rows, ends or ("", ""))
+    if isinstance(operation, Clone):
+        return Step(version, Kind.BEGIN, name)
+    if isinstance(operation, _STILL):
+        return Step(version, Kind.STILL, name)
+    moves = isinstance(operation, Update) and operation.moves_files
+    if moves or isinstance(operation, Rewrite | Project):
+        return Step(version, Kind.REWRITE, name)
+    return Step(version, Kind.LOOK, name)
+
+
+@dataclass
+class History:
+    """The history that a stream reads. ``opened`` is the version whose schema it has."""
+
+    opened: Snapshot
+    _steps: OrderedDict[Version, Step] = field(default_factory=OrderedDict)
+    _snapshots: OrderedDict[Version, Snapshot] = field(default_factory=OrderedDict)
+
+    @cached_property
+    def _descent(self) -> Descent:
+        return Descent(self.opened)
+
+    @property
+    def uri(self) -> str:
+        return self.opened.place.uri
+
+    def newest(self) -> Version:
+        """The newest version there is now; one listing, no manifest."""
+        found = newest_version(self.opened.place.store)
+        if found is None:
+            raise NotFoundError(f"the table at {self.uri} is gone: it was dropped or moved")
+        return found.version
+
+    def steps(self, versions: Sequence[Version]) -> Iterator[Step]:
+        """What each version did; several are looked at in advance.
+
+        Raises NotFoundError at one that was cleaned up.
+        """
+        tasks = (partial(self._look, each) for each in versions)
+        for step in in_order(tasks, workers=_AT_ONCE):
+            self._steps[step.version] = step
+            while len(self._steps) > _MOST_STEPS:
+                self._steps.popitem(last=False)
+            yield step
+
+    def step(self, version: Version) -> Step:
+        return next(self.steps((version,)))
+
+    def identity(self, version: Version) -> str:
+        """The identity of a version as it is now, whatever is remembered; empty where there is
+        none, as of one that was cleaned up."""
+        try:
+            return self._descent.transaction(version).uuid
+        except NotFoundError:
+            return ""
+
+    def load(self, version: Version) -> Snapshot:
+        """A version of this history; raises NotFoundError at one that was cleaned up."""
+        if version == self.opened.manifest.version:
+            return self.opened
+        known = self._snapshots.pop(version, None)
+        if known is None:
+            try:
+                known = self._descent.load(version)
+            except NotFoundError as cause:
+                raise self._gone(version) from cause
+        self._snapshots[version] = known
+        while len(self._snapshots) > _MOST_SNAPSHOTS:
+            self._snapshots.popitem(last=False)
+        return known
+
+    def before(self, version: Version) -> Snapshot:
+        """The version before one that has to be compared with it."""
+        try:
+            return self.load(Version(version - 1))
+        except NotFoundError as gone:
+            raise NotFoundError(
+                f"what version {version} of {self.uri} did to rows can only be told from version "
+                f"{version - 1} as well. {gone.message}",
+                **gone.facts,
+            ) from gone
+
+    def origin(self, options: StreamOptions) -> Origin:
+        """Where the stream begins, as things are now.
+
+        Without a word about it that is the version that was opened, whole, so that whoever follows
+        the stream has the table. A version, a tag and a moment name the first version whose own
+        rows come. Raises NotFoundError or InvalidInputError.
+        """
+        if options.is_from_latest:
+            return Origin(Version(self.newest() + 1), False)
+        if options.is_from_earliest:
+            return Origin(self._oldest(), True)
+        if options.starting_version is not None:
+            return self._from(Version(options.starting_version))
+        if options.starting_tag is not None:
+            return self._from(self._tagged(options.starting_tag))
+        if options.starting_timestamp is not None:
+            return self._since(options)
+        return Origin(self.opened.manifest.version, True)
+
+    def _from(self, version: Version) -> Origin:
+        newest = self.newest()
+        if version > newest + 1:
+            raise InvalidInputError(
+                f"the stream is to begin at version {version} of {self.uri}, but the newest is "
+                f"{newest}; begin at {newest + 1}, or at 'latest', for what comes next",
+                version=version,
+                newest=newest,
+            )
+        if version == newest + 1:
+            return Origin(version, False)
+        step = self.step(version)
+        return Origin(version, version == 1 or step.kind is Kind.BEGIN)
+
+    def _tagged(self, tag: str) -> Version:
+        found = open_revision(main_place(self.opened), tag=tag).manifest
+        if found.branch != self.opened.manifest.branch:
+            raise InvalidInputError(
+                f"tag {tag!r} is on {called(found.branch)}, and the stream reads "
+                f"{called(self.opened.manifest.branch)}; give the branch by option branch",
+                tag=tag,
+            )
+        return found.version
+
+    def _since(self, options: StreamOptions) -> Origin:
+        moment = options.starting_timestamp
+        assert moment is not None
+        store = self.opened.place.store
+        try:
+            before, _ = load_as_of(store, moment - _INSTANT)
+        except NotFoundError:
+            oldest = self._oldest()
+            origin = self._from(oldest)
+            if not origin.is_whole:
+                raise NotFoundError(
+                    f"the oldest version of {self.uri} that is there, {oldest}, is younger than "
+                    f"{moment.isoformat()}, and those before it were cleaned up: begin with it by "
+                    f"startingVersion {oldest}, or with the whole of it by 'earliest'",
+                    version=oldest,
+                ) from None
+            return origin
+        return self._from(Version(before.version + 1))
+
+    def _oldest(self) -> Version:
+        versions = list_versions(self.opened.place.store).versions
+        if not versions:
+            raise NotFoundError(f"the table at {self.uri} is gone: it was dropped or moved")
+        return versions[-1]
+
+    def _look(self, version: Version) -> Iterator[Step]:
+        known = self._steps.get(version)
+        if known is None:
+            made = self._descent.transaction(version)
+            if any(isinstance(each, MissingTransaction) for each in made.operations):
+                self.load(version)  # tells whether it is the version that is missing
+            known = step_of(version, made)
+        yield known
+
+    def _gone(self, version: Version) -> NotFoundError:
+        oldest = self._oldest()
+        return NotFoundError(
+            f"version {version} of {self.uri} was cleaned up before the stream had read it; the "
+            f"oldest that is there is {oldest}. Rows may be missing: start the query with a new "
+            "checkpointLocation, which begins with the whole table, and let cleanup keep versions "
+            "for longer than the stream may stand still",
+            version=version,
+            oldest=oldest,
+        )
