@@ -20,8 +20,9 @@ HEAD = """\
 
 <!-- Written by scripts/cli_reference.py from the commands themselves; do not edit. -->
 
-`lw table COMMAND URI …` works on one table, `lw doctor URI` examines a place. `URI` is a path or a
-URI of an object store; `lw --install-completion` teaches your shell to complete names and options.
+`lw table COMMAND URI …` works on one table, `lw doctor URI` examines a place, `lw spark doctor`
+looks at this machine. `URI` is a path or a URI of an object store; `lw --install-completion`
+teaches your shell to complete names and options.
 
 **Which version.** Without more words it is the newest of main, or of the branch whose root `URI`
 is. Commands that read take `--branch`, `--version`, `--tag`, `--as-of` and `--at`; those that write

