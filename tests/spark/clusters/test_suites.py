@@ -1,0 +1,99 @@
+"""Reading, writing and merging on clusters and over Connect: pylance sees what was written, and a
+merge is that of the local runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from tests.spark.clusters.kinds import elsewhere
+
+import lancewood as lw
+from lancewood.errors import AlreadyExistsError, InvalidInputError
+from lancewood.spark import count, metadata, read, write
+
+VECTOR = pa.list_(pa.float32(), 3)
+SCHEMA = pa.schema([("id", pa.int64()), ("label", pa.string()), ("vector", VECTOR)])
+
+
+def rows(spark: Any, start: int, stop: int) -> Any:
+    return spark.range(start, stop, 1, 3).selectExpr(
+        "id",
+        "concat('n', id % 10) AS label",
+        "IF(id % 5 = 0, NULL, array(1F, 2F, CAST(NULL AS FLOAT))) AS vector",
+    )
+
+
+def expected(*ids: range) -> list[dict[str, Any]]:
+    return [
+        {"id": n, "label": f"n{n % 10}", "vector": None if n % 5 == 0 else [1.0, 2.0, None]}
+        for each in ids
+        for n in each
+    ]
+
+
+def judged(uri: Path, branch: str | None = None) -> list[dict[str, Any]]:
+    """What pylance reads, in the order of the ids; it is content with the table."""
+    dataset: Any = lance.dataset(str(uri))
+    if branch is not None:
+        dataset = dataset.checkout_version((branch, None))
+    dataset.validate()
+    assert dataset.schema.field("vector").type == VECTOR
+    return sorted(dataset.to_table().to_pylist(), key=lambda row: row["id"])
+
+
+@elsewhere
+def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
+    any_spark: Any, tmp_path: Path
+) -> None:
+    uri = tmp_path / "photos.lance"
+    made = write(rows(any_spark, 0, 100), uri, schema=SCHEMA, max_rows_per_file=20)
+    assert (made.version, made.counts.inserted, made.skipped) == (1, 100, False)
+    assert judged(uri) == expected(range(100))
+    old = read(any_spark, uri, columns=["id"])
+    with pytest.raises(AlreadyExistsError):
+        write(rows(any_spark, 0, 1), uri)
+    with pytest.raises(InvalidInputError, match="wrong"):
+        write(any_spark.range(1).selectExpr("id AS wrong"), uri, "append")
+    assert write(rows(any_spark, 0, 1), uri, "ignore").skipped
+
+    for skipped in (False, True):
+        done = write(rows(any_spark, 100, 120), uri, "append", app="load", batch=7)
+        assert (done.version, done.skipped) == (2, skipped)
+    rows(any_spark, 120, 130).write.format("lance").mode("append").save(str(uri))
+    assert judged(uri) == expected(range(130))
+    assert old.count() == 100, "a frame keeps its version"
+
+    fast = read(any_spark, uri, columns=["id", "vector"], where="label = 'n3'", with_row_id=True)
+    found = fast.orderBy("id").collect()
+    assert [row.id for row in found] == list(range(3, 130, 10))
+    assert [row._rowid for row in found] == [row.id for row in found]
+    assert found[0].vector == [1.0, 2.0, None]
+    familiar = any_spark.read.format("lance").option("filter", "label = 'n3'").load(str(uri))
+    assert familiar.where("id < 50").count() == 5
+    assert familiar.count() == 13
+    assert [count(any_spark, uri), count(any_spark, uri, where="vector IS NULL")] == [130, 26]
+    assert metadata(any_spark, uri, "versions").count() == 3
+
+    lw.open(uri).branches.create("trial")
+    write(rows(any_spark, 130, 140), f"{uri}@trial", "append")
+    assert judged(uri, "trial") == expected(range(140))
+    write(rows(any_spark, 500, 510), uri, "overwrite")
+    assert judged(uri) == expected(range(500, 510))
+    assert read(any_spark, uri, version=3).count() == 130
+
+
+@elsewhere
+def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> None:
+    uri, local = tmp_path / "photos.lance", tmp_path / "local.lance"
+    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
+    ours = lw.create(local, lw.open(uri), max_rows_per_file=10)
+    news = any_spark.range(55, 65).selectExpr("id", "'new' AS label")
+    done = write(news, uri, "merge", on="id")
+    theirs = ours.merge(news.toArrow(), on="id")
+    assert done.counts == theirs.counts
+    assert (done.counts.updated, done.counts.inserted) == (5, 5)
+    assert judged(uri) == judged(local)
