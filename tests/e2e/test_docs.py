@@ -23,6 +23,8 @@ from lancewood.expr.functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WITH_SPARK = [ROOT / "README.md", ROOT / "docs" / "spark.md"]
+"""Pages that start a session, for which they get a process of their own."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -30,11 +32,42 @@ RUN_ELSEWHERE = re.compile(r"make |pip ")
 ANYTHING = "…"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "page", [each for each in PAGES if each not in WITH_SPARK], ids=lambda each: each.name
+)
 def test_the_snippets_of_a_page_print_what_it_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("page", WITH_SPARK, ids=lambda each: each.name)
+def test_the_snippets_of_a_page_with_spark_print_what_it_says(page: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    code = (
+        f"from pathlib import Path; from {__name__} import run_page; run_page(Path({str(page)!r}))"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run_page(page: Path) -> None:
+    """Run what stands on a page, in the directory of this process."""
     space: dict[str, object] = {"__name__": "__docs__"}
     blocks = FENCE.findall(page.read_text())
     for (kind, text), (after, expected) in zip(blocks, [*blocks[1:], ("", "")], strict=False):
@@ -42,7 +75,8 @@ def test_the_snippets_of_a_page_print_what_it_says(
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(compile(text, str(page), "exec"), space)
-            assert printed.getvalue() == (expected if after == "text" else "")
+            found = printed.getvalue()
+            assert found == (expected if after == "text" else ""), f"{text}\n{found}"
         elif kind == "console":
             for command, promised in COMMAND.findall(text):
                 if not RUN_ELSEWHERE.match(command):
