@@ -27,6 +27,8 @@ from bench import (
     rows,
     s3,
     small_append,
+    spark,
+    spark_plans,
     versions,
 )
 from bench.machine import is_busy, machine_facts
@@ -53,6 +55,8 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "changes": changes.run,
     "changes-parquet": changes.run_against_parquet,
     "changes-fragments": changes.run_on_many_fragments,
+    "spark": spark.run,
+    "spark-plans": spark_plans.run,
 }
 
 

@@ -39,6 +39,8 @@ class Scale:
     change_passes: int
     scan_passes: int
     take_passes: int
+    spark_passes: int
+    spark_fragments: tuple[int, ...]
 
 
 FULL = Scale(
@@ -65,6 +67,8 @@ FULL = Scale(
     change_passes=3,
     scan_passes=5,
     take_passes=15,
+    spark_passes=3,
+    spark_fragments=(10, 1_000, 100_000),
 )
 
 QUICK = Scale(
@@ -91,4 +95,6 @@ QUICK = Scale(
     change_passes=1,
     scan_passes=2,
     take_passes=3,
+    spark_passes=1,
+    spark_fragments=(10, 1_000),
 )
