@@ -47,7 +47,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert "lancewood/py.typed" in names
     assert "lancewood/proto/table_pb2.py" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"lancewood"}
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"lancewood", "pyspark_lance"}
 
 
 def test_the_wheel_works_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
