@@ -27,9 +27,10 @@ def run(scale: Scale, places: Places) -> Section:
     return Section(
         name="spark-plans",
         title="Spark: what the driver does",
-        note=f"On {places.fast_name}; `local[2]`; fragments of ten rows. To plan is to open the "
-        "table and to make the DataFrame with its tasks; no task is run. The write appends two "
-        "partitions of ten rows; most of it is Spark's two stages.",
+        note=f"On {places.fast_name}; `local[2]`; fragments of ten rows that all name one file, so "
+        "that messages compress better than real ones. To plan is to open the table and to make "
+        "the DataFrame with its tasks; no task is run. The write appends two partitions of ten "
+        "rows; most of it is Spark's two stages.",
         rows=rows,
     )
 
