@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lancewood.spark.batches import ADVISED_BYTES, BYTES, ROWS
 from lancewood.spark.merging.key_codes import code_names, coded_schema
 from lancewood.spark.merging.key_join import FoundIn, KeyJoin, Wanted
 from lancewood.spark.merging.planning import ChangeTasks
@@ -18,10 +19,31 @@ from lancewood.spark.tasks import MESSAGE, TASK
 T = TypeVar("T")
 
 
+class Settings:
+    def __init__(self, values: dict[str, str]) -> None:
+        self._values = values
+
+    def get(self, name: str) -> str:
+        return self._values[name]
+
+    def set(self, name: str, value: str) -> None:
+        self._values[name] = value
+
+
+class Session:
+    """The settings that a write looks at."""
+
+    def __init__(self, rows: str = "50000", size: str = ADVISED_BYTES) -> None:
+        self.conf = Settings({ROWS: rows, BYTES: size})
+
+    def bounds(self) -> tuple[str, str]:
+        return self.conf.get(ROWS), self.conf.get(BYTES)
+
+
 class Frame:
     """Rows in partitions, with the few verbs of a DataFrame that staging uses."""
 
-    sparkSession = None
+    sparkSession = Session()
 
     def __init__(self, rows: pa.Table, partitions: int = 1, *, travels: bool = True) -> None:
         """``travels``: work is pickled, as on its way to executors."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lancewood.spark.batches import batches_for
 from lancewood.spark.running.failures import our_error
 from lancewood.spark.writing.work import ANSWER_DDL, WriteWork, write_task
 
@@ -24,7 +25,8 @@ def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
     """
     plan = df.mapInArrow(partial(write_task, work), ANSWER_DDL)
     try:
-        return [bytes(each[0]) for each in plan.collect()]
+        with batches_for(df):
+            return [bytes(each[0]) for each in plan.collect()]
     except Exception as failure:
         known = our_error(str(failure))
         if known is None:
