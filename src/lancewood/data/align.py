@@ -91,7 +91,7 @@ def _unknown(name: str, names: Sequence[str]) -> str:
     if name.startswith("__index_level_"):
         return f"{text} (it is the index of a pandas frame: use reset_index(drop=True))"
     close = difflib.get_close_matches(name, names[:100], n=1)
-    return f"{text}, did you mean {close[0]!r}?" if close else text
+    return f"{text} (did you mean {close[0]!r}?)" if close else text
 
 
 def _listed(problems: Sequence[str]) -> str:

@@ -55,7 +55,6 @@ _CONSTRUCTS = {
     "BitwiseOr": "the operator |",
     "BitwiseXor": "a bitwise XOR",
     "BitwiseNot": "the operator ~",
-    "RegexpLike": "the operator ~ (write regexp_matches)",
     "Select": "a SELECT",
     "Subquery": "a subquery",
     "Exists": "EXISTS (a subquery)",
@@ -79,6 +78,9 @@ _CONSTRUCTS = {
     "Lambda": "a lambda",
     "ByteString": "an e'…' string",
 }
+
+_PATTERNS = ("RegexpLike", "RegexpILike")
+_PATTERN_WORD = re.compile(r"(rlike|regexp|~\*?)[\s(]*$", re.IGNORECASE)
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 _LENGTHS = {
@@ -106,7 +108,8 @@ class _Lowering:
         kind = type(node).__name__
         entry = _HANDLERS.get(kind)
         if entry is None:
-            raise self.refuse(node, _CONSTRUCTS.get(kind, kind))
+            what = self.pattern_operator(node) if kind in _PATTERNS else kind
+            raise self.refuse(node, _CONSTRUCTS.get(kind, what))
         handler, fields = entry
         for name, value in node.args.items():
             if name not in fields and value not in (None, False, [], ""):
@@ -119,6 +122,11 @@ class _Lowering:
     def refuse(self, node: Any, what: str) -> InvalidInputError:
         words, facts = place(self.sql, self.start(node))
         return InvalidInputError(f"{what}{words} in {shorten(self.sql)} is not supported", **facts)
+
+    def pattern_operator(self, node: Any) -> str:
+        """The operator as it was typed: it has several names."""
+        typed = _PATTERN_WORD.search(self.sql[: self.start(node.expression) or 0])
+        return f"the operator {typed[1].upper() if typed else '~'} (write regexp_matches)"
 
     def start(self, node: Any) -> int | None:
         starts = (each.meta["start"] for each in node.walk() if "start" in each.meta)

@@ -34,9 +34,9 @@ _FAILURES_BY_DEFAULT = 4
 def runner(spark: SparkSession, *, progress: Progress | None = None) -> SparkRunner:
     """What runs the tasks of a job on executors: for ``runner=`` of any verb of a table.
 
-    ``progress`` is called on the driver, in the thread that waits for the job, each time a task is
-    done. The executors need lancewood and what a function of yours imports; functions of a script
-    or notebook travel by value.
+    ``progress`` is called on the driver, in the thread that waits for the job: at the start, and
+    each time a task is done. The executors need lancewood and what a function of yours imports;
+    functions of a script or notebook travel by value.
     """
     return SparkRunner(spark, progress)
 

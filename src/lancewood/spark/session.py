@@ -63,6 +63,7 @@ ADVISED_LOCALLY = {
 CONNECT_PORT = 15002
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 _ANSWER_SECONDS = 10
+_SQL = "spark.sql."
 _MASTERS = ("local", "spark://", "k8s://", "sc://")
 _OURS = {"spark.master": "master", "spark.remote": "master", "spark.app.name": "app_name"}
 """Settings that have arguments of their own."""
@@ -83,13 +84,14 @@ def session(
 
     Sets JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON of this process, so that Spark starts
     the right ones, and silences its warning about new pandas. Of a session that runs already, only
-    SQL settings are changed. A server of Spark Connect has its Java and its Pythons: there
-    nothing is set but the session, and ``app_name`` is not used.
+    SQL settings are changed, and another that it was not started with is refused. A server of
+    Spark Connect has its Java and its Pythons: there nothing is set but the session, and
+    ``app_name`` is not used.
 
     Raises InvalidInputError for a name or value that is no setting, for a setting that a client
-    of Connect cannot change, and where a session runs on another master; NotFoundError if no
-    server of Connect listens there; UnsupportedError if pyspark, a Java or what Connect needs is
-    missing.
+    of Connect or a running session cannot change, and where a session runs on another master
+    (``stop()`` it first); NotFoundError if no server of Connect listens there; UnsupportedError if
+    pyspark, a Java or what Connect needs is missing.
     """
     check_master(master)
     given = checked_settings(conf or {}, settings)
@@ -103,14 +105,16 @@ def session(
             "Run pip install 'lancewood[spark]'"
         ) from missing
 
-    active = SparkSession.getActiveSession()
-    _check_no_other_runs(active, master)
+    running = _running(SparkSession)
+    _check_no_other_runs(running, master)
     if is_connect_address(master):
         return _connect(SparkSession.builder.remote(master), master, given)
-    if active is None:
+    if running is None:
         # A session over Connect that was stopped leaves it, and every later one would be such.
         os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
-    wanted = advised_settings(master, given)
+        wanted = advised_settings(master, given)
+    else:
+        wanted = changed_settings(running, given)
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     os.environ.update(python_for_spark(master, wanted, os.environ))
     builder = SparkSession.builder.master(master).appName(app_name)
@@ -120,7 +124,7 @@ def session(
         # The Java is started by a fork that does nothing with lance before it becomes Java.
         warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
         running = _started(builder, master)
-    # A thread may see no active session where the process has one.
+    # The process may have a context without a session.
     _check_no_other_runs(running, master)
     return running
 
@@ -200,6 +204,46 @@ def advised_settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
     return {**ADVISED, **(ADVISED_LOCALLY if _is_local(master) else {}), **given}
 
 
+def changed_settings(running: Any, given: Mapping[str, str]) -> dict[str, str]:
+    """What can be set on a session that runs already: SQL settings, the caller's and ours.
+
+    Raises InvalidInputError for another that it was not started with: Spark would show the new
+    value and go on with the old one.
+    """
+    started = running.sparkContext.getConf()
+    changed = dict(ADVISED_SQL)
+    for name, value in given.items():
+        if _is_changeable(running, name, value):
+            changed[name] = value
+        elif not _has_value(started.get(name), value):
+            raise InvalidInputError(
+                f"{name} cannot be changed while a session runs, and the one of this process was "
+                "started with another value, or none: leave it out, or stop() the session first",
+                setting=name,
+            )
+    return changed
+
+
+def _is_changeable(running: Any, name: str, value: str) -> bool:
+    from pyspark.errors import PySparkException
+
+    if running.conf.isModifiable(name):
+        return True
+    if not name.startswith(_SQL):
+        return False
+    try:
+        # Spark knows neither the settings of catalogs nor those of other packages, and takes them.
+        running.conf.set(name, value)
+    except PySparkException:
+        return False
+    return True
+
+
+def _has_value(found: str | None, asked: str) -> bool:
+    """Whether it is that; Spark puts options of its own before those for Java."""
+    return found is not None and (found == asked or found.endswith(f" {asked}"))
+
+
 def python_for_spark(
     master: str, settings: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, str]:
@@ -222,6 +266,14 @@ def is_connect_address(master: str) -> bool:
 
 def _is_local(master: str) -> bool:
     return master.startswith("local")
+
+
+def _running(sessions: Any) -> Any:
+    """The session of this process, None if it has none; a thread may have none that is active."""
+    found = sessions.getActiveSession() or sessions._instantiatedSession
+    if found is None or is_connect(found) or found.sparkContext._jsc is not None:
+        return found
+    return None
 
 
 def _check_no_other_runs(running: Any, master: str) -> None:

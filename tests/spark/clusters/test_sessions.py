@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.spark.clusters.faults import java_of_this_worker
-from tests.spark.clusters.kinds import CONNECT, on
+from tests.spark.clusters.kinds import CONNECT, LOCAL, on
 
 from lancewood.errors import InvalidInputError
 from lancewood.spark import session
@@ -45,6 +45,22 @@ def test_a_running_session_is_returned_for_its_master_and_refused_for_another(
 def test_settings_of_every_session_are_set(any_spark: Any) -> None:
     assert any_spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert any_spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+@pytest.mark.parametrize("mode", [on(LOCAL)], indirect=True)
+def test_what_a_running_session_cannot_change_is_refused_and_not_shown(
+    any_spark: Any, sessions: Any, mode: str
+) -> None:
+    master = sessions.master(mode)
+    for name in ("spark.executor.cores", "spark.sql.warehouse.dir", "spark.executorEnv.NEW"):
+        before = any_spark.conf.get(name, None)
+        with pytest.raises(InvalidInputError, match=rf"{name} cannot be changed"):
+            session(master, conf={name: "7"})
+        assert any_spark.conf.get(name, None) == before
+    again: Any = {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": 3}
+    assert session(master, conf=again) is any_spark
+    assert any_spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    any_spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
 @pytest.mark.parametrize("mode", [on(CONNECT)], indirect=True)

@@ -1,7 +1,9 @@
-"""docs/spark-options.md names every option and every metadata column, and no others."""
+"""docs/spark-options.md names every option, argument and metadata column, and no others; so does
+docs/spark.md for the settings of a session."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +12,10 @@ from typing import Any
 import pytest
 
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.merging.source import Choices
 from lancewood.model.file_version import DEFAULT_FILE_VERSION, WRITABLE_FILE_VERSIONS
+from lancewood.spark import add_columns, count, metadata, read, session, write
+from lancewood.spark.session import ADVISED, ADVISED_LOCALLY
 from lancewood.spark.source import options as source
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
 from lancewood.spark.source.options import SourceOptions, parse_options
@@ -21,6 +26,8 @@ from lancewood.testing.page_tables import page_tables
 PATH = Path(__file__).parents[3] / "docs" / "spark-options.md"
 PAGE = page_tables(PATH)
 OPTIONS = {each[0]: each for each in PAGE["Options"]}
+FAST_DOOR = {each.__name__: each for each in (add_columns, count, metadata, read, write)}
+PLAIN_TYPES = {"str", "int", "bool", "datetime", "SparkSession", "DataFrame"}
 
 
 def words(cell: str) -> set[str]:
@@ -91,3 +98,55 @@ def test_a_metadata_table_has_the_columns_of_its_page(kind: str) -> None:
 def test_the_page_has_no_other_metadata_table() -> None:
     _, _, below = PATH.read_text().partition("\n# Metadata tables\n")
     assert re.findall(r"^## (\w+)$", below, re.MULTILINE) == list(METADATA_SCHEMAS)
+
+
+def check_argument(told: tuple[str, ...], found: inspect.Parameter) -> None:
+    """A row of a page (type, default, meaning) tells what the signature says."""
+    kind, default, meaning = told
+    needed = str(found.annotation).removesuffix(" | None")
+    assert needed not in PLAIN_TYPES or kind == needed, found.name
+    if found.default is found.empty:
+        expected = {"required"} if found.kind is not found.VAR_KEYWORD else {""}
+        assert default in expected, found.name
+    elif found.default not in (None, ()):
+        assert default == repr(found.default), found.name
+    assert meaning or found.name == "spark", found.name
+
+
+@pytest.mark.parametrize("name", FAST_DOOR)
+def test_the_arguments_of_the_fast_door_are_those_of_its_page(name: str) -> None:
+    rows = [row for row in PAGE["Arguments"] if name in words(row[1])]
+    told = {argument: rest for argument, _, *rest in rows}
+    found = inspect.signature(FAST_DOOR[name]).parameters
+    assert len(rows) == len(told)
+    assert set(told) == set(found)
+    for argument, rest in told.items():
+        check_argument(tuple(rest), found[argument])
+
+
+def test_no_argument_is_said_to_be_of_something_else() -> None:
+    assert all(words(of) <= set(FAST_DOOR) for _, of, *_ in PAGE["Arguments"])
+
+
+def test_defaults_of_a_merge_are_those_of_the_code() -> None:
+    told = {row[0]: row[3] for row in PAGE["Arguments"] if words(row[1]) == {"write"}}
+    texts = {each.name: each.default for each in fields(Choices) if isinstance(each.default, str)}
+    assert texts
+    assert {name: told[name] for name in texts} == texts
+
+
+def test_the_arguments_of_session_are_those_of_its_page() -> None:
+    told = {argument: rest for argument, *rest in PAGE["Arguments of session"]}
+    found = inspect.signature(session).parameters
+    assert list(told) == list(found)
+    for argument, rest in told.items():
+        check_argument(tuple(rest), found[argument])
+
+
+def test_the_settings_of_a_session_are_those_of_its_page() -> None:
+    rows = page_tables(PATH.with_name("spark.md"))["Sessions"]
+    told = {name: value for name, value, _ in rows}
+    found = {**ADVISED, **ADVISED_LOCALLY}
+    assert set(told) == set(found)
+    plain = {name for name in found if not name.endswith("JavaOptions")}
+    assert {name: told[name] for name in plain} == {name: found[name] for name in plain}

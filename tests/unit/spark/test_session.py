@@ -12,6 +12,7 @@ import pytest
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.spark.session import (
     advised_settings,
+    changed_settings,
     checked_settings,
     connect_endpoint,
     python_for_spark,
@@ -57,6 +58,53 @@ def test_missing_pyspark_is_an_error_with_the_way_out(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'lancewood\[spark\]'"):
         session()
+
+
+class RunningSession:
+    """As much of a session as settings are asked of."""
+
+    def __init__(self, **started: str) -> None:
+        self.sparkContext = self
+        self.conf = self
+        self.started = {name.replace("_", "."): value for name, value in started.items()}
+
+    def getConf(self) -> dict[str, str]:
+        return self.started
+
+    def isModifiable(self, name: str) -> bool:
+        return name == "spark.sql.shuffle.partitions"
+
+    def set(self, name: str, value: str) -> None:
+        from pyspark.errors import AnalysisException
+
+        if name == "spark.sql.static":
+            raise AnalysisException("cannot modify")
+
+
+def test_sql_settings_of_a_running_session_are_changed() -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    asked = {"spark.sql.shuffle.partitions": "3", "spark.sql.catalog.theirs": "x"}
+    changed = changed_settings(RunningSession(spark_sql_shuffle_partitions="2"), asked)
+    assert asked.items() <= changed.items()
+    assert changed["spark.sql.session.timeZone"] == "UTC"
+    assert "spark.ui.enabled" not in changed, "it would be shown and not used"
+
+
+@pytest.mark.parametrize("name", ["spark.executor.memory", "spark.sql.static"])
+def test_setting_that_a_running_session_would_show_and_not_use_is_refused(name: str) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    for running in (RunningSession(), RunningSession(**{name: "14g"})):
+        with pytest.raises(InvalidInputError, match=rf"{name} cannot .* stop\(\)") as refused:
+            changed_settings(running, {name: "4g"})
+        assert "4g" not in str(refused.value), "a value may be a secret"
+
+
+@pytest.mark.parametrize("there", ["-Xss8m", "--add-opens=spark -Xss8m"])
+def test_setting_that_a_running_session_was_started_with_may_be_said_again(there: str) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    asked = {"spark.driver.extraJavaOptions": "-Xss8m"}
+    running = RunningSession(spark_driver_extraJavaOptions=there)
+    assert "spark.driver.extraJavaOptions" not in changed_settings(running, asked)
 
 
 def test_import_of_the_room_does_not_load_pyspark() -> None:

@@ -84,11 +84,11 @@ def test_everything_that_does_not_fit_is_named_at_once() -> None:
     with pytest.raises(InvalidInputError) as found:
         Writing(given, schema)
     assert found.value.facts["problems"] == [
-        "column 'Name' is not in the table, did you mean 'name'?",
+        "column 'Name' is not in the table (did you mean 'name'?)",
         "column '_rowid' is not in the table: every row has it by itself, drop it",
         "column 'zzz' is not in the table",
         "column 'key' is missing and may not be null",
-        "column 's.long_nam' is not in the table, did you mean 's.long_name'?",
+        "column 's.long_nam' is not in the table (did you mean 's.long_name'?)",
         "column 's.x' is missing and may not be null",
     ]
     assert pickle.loads(pickle.dumps(found.value)).facts == found.value.facts

@@ -225,4 +225,4 @@ def _unknown(name: str, names: Sequence[str], above: str) -> str:
         return f"{text}: every row has it by itself, drop it"
     same = [each for each in names if each.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names[:_MOST_NAMES], n=1)
-    return f"{text}, did you mean {above + close[0]!r}?" if close else text
+    return f"{text} (did you mean {above + close[0]!r}?)" if close else text
