@@ -6,12 +6,12 @@ Knows keys, bytes and compare-and-swap. Does not know what the bytes mean, nor a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lancewood.errors import InvalidInputError
 
@@ -25,6 +25,14 @@ class ObjectInfo:
     size: int
     modified: datetime
     etag: str
+
+
+class Stamp(NamedTuple):
+    """A directory, and when its names last changed, by the clock of this machine."""
+
+    device: int
+    inode: int
+    changed_ns: int
 
 
 class PutOutcome(Enum):
@@ -85,7 +93,7 @@ class Store(Protocol):
         double the cost of a long listing.
         """
 
-    def stamp(self, directory: str) -> object | None:
+    def stamp(self, directory: str) -> Stamp | None:
         """A value that is another one after an object was created or removed in a directory.
 
         It changes at most some milliseconds late. None where the store cannot tell, or not for
@@ -94,6 +102,11 @@ class Store(Protocol):
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object, over an old one if there is one: whole or not at all, and durable."""
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        """Write several objects, each as ``put`` does, in no order: for those that nobody looks for
+        before all are there. A failure may leave some of them.
+        """
 
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         """Write an object if there is none: whole or not at all, durable, never over another."""

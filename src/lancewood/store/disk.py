@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import NoReturn
 
 from lancewood.errors import InvalidInputError, NotFoundError, StorageError
@@ -20,6 +20,7 @@ from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
+    Stamp,
     Store,
     check_directory,
     check_key,
@@ -28,6 +29,7 @@ from lancewood.store.base import (
 )
 from lancewood.store.lockfile import held, queued
 from lancewood.store.mounts import keeps_directory_times
+from lancewood.store.together import together
 from lancewood.store.wholefile import (
     etag_of,
     is_taken,
@@ -113,7 +115,7 @@ class DiskStore:
     def names(self, directory: str) -> Iterator[str]:
         return _names(self._directory(check_directory(directory)))
 
-    def stamp(self, directory: str) -> object | None:
+    def stamp(self, directory: str) -> Stamp | None:
         path = self._directory(check_directory(directory))
         try:
             found = os.stat(path)
@@ -121,7 +123,7 @@ class DiskStore:
             return None
         if not keeps_directory_times(path, found.st_dev):
             return None
-        return found.st_dev, found.st_ino, found.st_mtime_ns
+        return Stamp(found.st_dev, found.st_ino, found.st_mtime_ns)
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
@@ -129,6 +131,28 @@ class DiskStore:
             self._put(path, data)
         except OSError as error:
             self._fail("write", key, error)
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        paths = {key: self._path(key) for key in objects}
+        staged: dict[str, str] = {}
+        key = ""
+        try:
+            for key, path in paths.items():
+                staged[key] = self._stage(path, objects[key], sync=False)
+            if self.fsync:
+                together([partial(sync_file, each) for each in staged.values()])
+            for key, path in paths.items():
+                move_over(staged[key], path)
+                del staged[key]
+            if self.fsync:
+                directories = dict.fromkeys(map(os.path.dirname, paths.values()))
+                together([partial(self._settle, each) for each in directories])
+        except OSError as error:
+            self._fail("write", key, error)
+        finally:
+            for each in staged.values():
+                with suppress(OSError):
+                    os.unlink(each)
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         path = self._path(key)
@@ -243,12 +267,7 @@ class DiskStore:
         paths = [self._path(key) for key in keys]
         if not self.fsync or not paths:
             return
-        if len(paths) == 1:
-            self._sync_file(keys[0], paths[0])
-        else:
-            with ThreadPoolExecutor(min(8, len(paths))) as pool:
-                for _ in pool.map(self._sync_file, keys, paths):
-                    pass
+        together([partial(self._sync_file, *each) for each in zip(keys, paths, strict=True)])
         for directory in dict.fromkeys(map(os.path.dirname, paths)):
             try:
                 self._settle(directory)
@@ -315,13 +334,14 @@ class DiskStore:
         if self.fsync:
             self._settle(os.path.dirname(path))
 
-    def _stage(self, path: str, data: bytes) -> str:
+    def _stage(self, path: str, data: bytes, *, sync: bool | None = None) -> str:
         directory = os.path.dirname(path)
+        sync = self.fsync if sync is None else sync
         try:
-            return stage(directory, data, sync=self.fsync)
+            return stage(directory, data, sync=sync)
         except FileNotFoundError:
             self._make_directory(directory)
-            return stage(directory, data, sync=self.fsync)
+            return stage(directory, data, sync=sync)
 
     def _make_directory(self, directory: str) -> None:
         """Make a directory and the parents it lacks, each name durable in the one above."""

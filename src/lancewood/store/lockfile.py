@@ -27,18 +27,29 @@ COURTESY = 2.0
 
 
 @contextmanager
-def held(lock: str, patience: float = PATIENCE) -> Iterator[None]:
+def held(
+    lock: str,
+    patience: float = PATIENCE,
+    *,
+    staging: str | None = None,
+    like: str | None = None,
+    unowned_after: float | None = None,
+) -> Iterator[None]:
     """Own the lock file while the block runs.
 
     A lock whose owner is proven dead on this machine is taken over; any other is waited for, and
-    after ``patience`` seconds comes ``StorageError``. A lock that cannot be judged is not removed.
+    after ``patience`` seconds comes ``StorageError``. A lock that cannot be judged is not removed;
+    where other programs make locks of that name, which do not say whose they are, one that is
+    older than ``unowned_after`` seconds counts as left behind. ``staging`` is the directory where
+    the file is made, if not beside the lock; ``like`` is a lock that the caller holds, of which
+    this one can be a second name.
     """
     me = _identity(os.getpid())
     deadline = time.monotonic() + patience
     pause = 0.0005
-    # It appears with its owner inside, so that no one ever meets a lock without one.
-    while not move_if_absent(stage(os.path.dirname(lock), me, sync=False), lock):
-        if _take_over(lock):
+    place = staging or os.path.dirname(lock)
+    while os.path.lexists(lock) or not _claim(lock, me, place, like):
+        if _take_over(lock, unowned_after):
             continue
         if time.monotonic() > deadline:
             raise StorageError(
@@ -53,6 +64,40 @@ def held(lock: str, patience: float = PATIENCE) -> Iterator[None]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(lock)
+
+
+def _claim(lock: str, me: bytes, place: str, like: str | None) -> bool:
+    """Make the lock. It appears with its owner inside, so that no one meets one without."""
+    if like is not None:
+        try:
+            os.link(like, lock)
+            return True
+        except FileExistsError:
+            # A network file system may ask twice and get the answer to its second question.
+            return os.path.lexists(lock) and os.path.samefile(like, lock)
+        except PermissionError:
+            pass  # no second names here
+    return move_if_absent(stage(place, me, sync=False), lock)
+
+
+def is_dead(lock: str, unowned_after: float | None = None) -> bool:
+    """Whether nobody holds a lock any more that is there, by the rules of ``held``."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        owner = os.read(descriptor, 1024)
+        return _is_dead(owner) or _is_left_behind(owner, descriptor, unowned_after)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def release_dead(lock: str, unowned_after: float | None = None) -> bool:
+    """Remove a lock that nobody holds any more, by the rules of ``held``; False if it stays."""
+    return os.path.lexists(lock) and _take_over(lock, unowned_after)
 
 
 @cache
@@ -92,7 +137,15 @@ def _is_dead(owner: bytes) -> bool:
         return False
 
 
-def _take_over(lock: str) -> bool:
+def _is_left_behind(owner: bytes, descriptor: int, unowned_after: float | None) -> bool:
+    """Whether a lock that names no owner is too old for anybody to hold it still."""
+    fields = owner.split()
+    if unowned_after is None or (len(fields) == 4 and fields[0].isdigit()):
+        return False
+    return time.time() - os.fstat(descriptor).st_mtime > unowned_after
+
+
+def _take_over(lock: str, unowned_after: float | None = None) -> bool:
     """Remove the lock of a dead owner. Nobody but a dead owner's heir removes another's lock, and
     the flock on that very file lets in one heir at a time, so that a fresh lock is never hit."""
     try:
@@ -102,7 +155,8 @@ def _take_over(lock: str) -> bool:
     except OSError:
         return False
     try:
-        if not _is_dead(os.read(descriptor, 1024)):
+        owner = os.read(descriptor, 1024)
+        if not _is_dead(owner) and not _is_left_behind(owner, descriptor, unowned_after):
             return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.stat(lock, follow_symlinks=False)):

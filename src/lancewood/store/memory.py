@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -94,6 +94,12 @@ class MemoryStore:
         check_key(key)
         with self._bucket.lock:
             self._bucket.objects[self._prefix + key] = _Object(bytes(data))
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        for key in objects:
+            check_key(key)
+        for key, data in objects.items():
+            self.put(key, data)
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         check_key(key)

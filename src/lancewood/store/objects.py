@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -135,6 +135,12 @@ class ObjectStore:
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)
         self._read("write", key, lambda: put_object(self._clients.patient, path, data))
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        for key in objects:
+            check_key(key)
+        for key, data in objects.items():
+            self.put(key, data)
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         path = self._path(key)

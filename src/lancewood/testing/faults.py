@@ -7,12 +7,19 @@ test says where it hurts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, Self, TypeVar
 
 from lancewood.errors import StorageError
-from lancewood.store.base import ObjectInfo, PutOutcome, ReplaceOutcome, Store, check_directory
+from lancewood.store.base import (
+    ObjectInfo,
+    PutOutcome,
+    ReplaceOutcome,
+    Stamp,
+    Store,
+    check_directory,
+)
 
 T = TypeVar("T")
 Mode = Literal["before", "after", "kill", "kill-after"]
@@ -65,12 +72,16 @@ class WatchedStore:
         full = self._prefix + directory
         return iter(self._call("names", full, lambda: [*self._inner.names(directory)]))
 
-    def stamp(self, directory: str) -> object | None:
+    def stamp(self, directory: str) -> Stamp | None:
         full = self._prefix + directory
         return self._call("stamp", full, lambda: self._inner.stamp(directory))
 
     def put(self, key: str, data: bytes) -> None:
         self._call("put", self._prefix + key, lambda: self._inner.put(key, data))
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        for key, data in objects.items():
+            self.put(key, data)
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         self._call("put_parts", self._prefix + key, lambda: self._inner.put_parts(key, parts))

@@ -143,6 +143,7 @@ class StoreContract:
             lambda: store.copy(key, "other"),
             lambda: store.copy_from(store, store.head("kept"), key),
             lambda: store.put_parts(key, [b"2"]),
+            lambda: store.put_together({key: b"2"}),
             lambda: store.delete(["kept", key]),
             lambda: store.sync([key]),
             lambda: store.location(key),
@@ -264,6 +265,15 @@ class StoreContract:
         store.put("one", b"")
         store.copy("one", "two")
         assert store.get("two") == b""
+
+    def test_several_objects_are_put_together_over_old_ones_and_into_new_places(
+        self, store: Store
+    ) -> None:
+        store.put("a/old", b"old")
+        objects = {"a/old": b"new", "a/other": b"", "b/deep/er": bytes(range(256)) * 5000}
+        store.put_together(objects)
+        assert {info.key: store.get(info.key) for info in store.list()} == objects
+        store.put_together({})
 
     def test_a_stamp_changes_with_the_names_or_is_not_given(self, store: Store) -> None:
         store.put("d/a", b"1")

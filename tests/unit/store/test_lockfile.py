@@ -7,12 +7,14 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from lancewood.errors import StorageError
-from lancewood.store.lockfile import _identity, held, queued
+from lancewood.store import lockfile
+from lancewood.store.lockfile import _identity, held, queued, release_dead
 
 SHORT = 0.05
 
@@ -176,3 +178,51 @@ def _is_locked(directory: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def test_an_heir_who_is_too_late_leaves_the_new_owner_s_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two judge the same dead owner; the first has taken over before the second goes on."""
+    lock = tmp_path / "k.lock"
+    lock.write_bytes(lock_of_a_dead_process())
+    is_dead = lockfile._is_dead
+    with ExitStack() as first:
+
+        def judge(owner: bytes) -> bool:
+            verdict = is_dead(owner)
+            if verdict:
+                monkeypatch.setattr(lockfile, "_is_dead", is_dead)
+                first.enter_context(held(str(lock)))
+            return verdict
+
+        monkeypatch.setattr(lockfile, "_is_dead", judge)
+        with pytest.raises(StorageError, match="still held"), held(str(lock), SHORT):
+            pytest.fail("two owners at once")
+        assert lock.read_bytes() == _identity(os.getpid())
+
+
+def test_an_old_lock_without_an_owner_is_taken_over_where_the_caller_says_so(
+    tmp_path: Path,
+) -> None:
+    lock = tmp_path / "k.lock"
+    lock.write_text("made by another program")
+    then = lock.stat().st_mtime - 100
+    os.utime(lock, (then, then))
+    with pytest.raises(StorageError), held(str(lock), SHORT, unowned_after=1000):
+        pytest.fail("too young")
+    assert not release_dead(str(lock), 1000)
+    with held(str(lock), SHORT, unowned_after=50):
+        assert lock.read_bytes() == _identity(os.getpid())
+        assert not release_dead(str(lock), -1), "old as it may be, it has an owner"
+    assert not release_dead(str(lock))
+
+
+def test_the_lock_is_made_elsewhere_if_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "refs").mkdir()
+    with held(str(tmp_path / "refs" / "k.lock"), staging=str(tmp_path)):
+        assert os.listdir(tmp_path / "refs") == ["k.lock"]
+        assert os.listdir(tmp_path) == ["refs"]
+    with pytest.raises(FileNotFoundError), held(str(tmp_path / "no/k.lock"), staging=str(tmp_path)):
+        pytest.fail("there is no such directory")
+    assert os.listdir(tmp_path) == ["refs"]
