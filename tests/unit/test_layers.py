@@ -19,11 +19,14 @@ MAY_IMPORT = {
     "rules": "model proto",
     "data": "model format store expr",
     "engine": "proto model format rules store data expr",
-    "jobs": "proto model format rules store data expr engine",
+    "git": "store",
+    "catalog": "model format store engine git",
+    "jobs": "proto model format rules store data expr engine git catalog",
     "table": "model store data engine jobs",
+    "repo": "model format store engine git catalog jobs table",
     "spark": "proto model format rules store data expr engine jobs table",
-    "cli": "model store format engine jobs table spark",
-    "testing": "proto model format store engine jobs table",
+    "cli": "model store format engine git catalog jobs table repo spark",
+    "testing": "proto model format store engine git catalog jobs table repo",
 }
 EVERYONE = {"errors", "version"}
 CODEC_ROOM = "data"

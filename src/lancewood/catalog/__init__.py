@@ -1,0 +1,1 @@
+"""What the commits of a repository say about tables: pins, and which versions they need."""

@@ -1,0 +1,1 @@
+"""A bare git repository in SHA-256 format on a local disk, on dulwich; knows nothing of tables."""

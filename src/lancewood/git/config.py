@@ -1,0 +1,138 @@
+"""The settings of a repository: git's ``config`` file, read and written with dulwich.
+
+Knows sections, keys and texts. Does not know what they mean.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from io import BytesIO
+
+from dulwich.config import ConfigFile, StackedConfig
+
+from lancewood.errors import FormatError, InvalidInputError, StorageError
+from lancewood.git.locks import locked
+from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
+
+_is_section = re.compile(r"[A-Za-z0-9-]+(\.[^\n\0]+)?").fullmatch
+_is_key = re.compile(r"[A-Za-z][A-Za-z0-9-]*").fullmatch
+
+
+class Config:
+    """``config`` of the repository at ``root``, and below it the user's and the machine's."""
+
+    def __init__(self, root: str, *, fsync: bool, patience: float) -> None:
+        self.file = f"{root}/config"
+        self._root = root
+        self._fsync = fsync
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._seen: tuple[object, ConfigFile] | None = None
+        self._inherited: list[ConfigFile] | None = None
+
+    def get(self, section: str, key: str) -> str | None:
+        """A setting, as git finds it: the repository's, or else the user's, or else the machine's.
+
+        ``section`` may have a second part after a dot. Raises FormatError.
+        """
+        own = self.own(section, key)
+        if own is not None:
+            return own
+        for each in self._all_inherited():
+            found = _get(each, section, key)
+            if found is not None:
+                return found
+        return None
+
+    def own(self, section: str, key: str) -> str | None:
+        """The repository's own setting. Raises FormatError."""
+        return _get(self._parsed(), section, key)
+
+    def sections(self, name: str) -> dict[str, str]:
+        """Every key of a section of the repository, in small letters, and its last value."""
+        _path(name, "any")
+        found = self._parsed()
+        where = tuple(each.encode() for each in name.split(".", 1))
+        if where not in found.sections():
+            return {}
+        return {
+            key.decode("utf-8", "replace").lower(): value.decode("utf-8", "replace")
+            for key, value in found.items(where)
+        }
+
+    def set(self, section: str, key: str, value: str) -> None:
+        """Write a setting of the repository, durably. Raises InvalidInputError for a text that
+        would not be read back."""
+        path = _path(section, key)
+        if not isinstance(value, str) or "\0" in value:
+            raise _unfit(section, key, value)
+        with locked(self.file, self._root, self._patience):
+            settings = self._parsed(anew=True)
+            try:
+                settings.set(*path, value.encode())
+                out = BytesIO()
+                settings.write_to_file(out)
+                again = _get(_parse(out.getvalue()), section, key)
+            except ValueError as cause:
+                raise _unfit(section, key, value) from cause
+            if again != value:
+                raise _unfit(section, key, value)
+            try:
+                move_over(stage(self._root, out.getvalue(), sync=self._fsync), self.file)
+                if self._fsync:
+                    sync_directory(self._root)
+            except OSError as cause:
+                raise StorageError(f"cannot write {self.file}: {cause.strerror}") from cause
+
+    def _parsed(self, *, anew: bool = False) -> ConfigFile:
+        try:
+            now = os.stat(self.file)
+            stamp = (now.st_ino, now.st_mtime_ns, now.st_size)
+            with self._lock:
+                if self._seen is not None and self._seen[0] == stamp and not anew:
+                    return self._seen[1]
+            parsed = _parse(read_file(self.file))
+        except FileNotFoundError as cause:
+            raise FormatError(f"{self.file} is missing", file=self.file) from cause
+        except OSError as cause:
+            raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
+        except ValueError as cause:
+            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
+        if not anew:
+            with self._lock:
+                self._seen = (stamp, parsed)
+        return parsed
+
+    def _all_inherited(self) -> list[ConfigFile]:
+        with self._lock:
+            if self._inherited is None:
+                try:
+                    self._inherited = StackedConfig.default_backends()
+                except (OSError, ValueError) as cause:
+                    raise FormatError(f"the user's git configuration: {cause}") from cause
+            return self._inherited
+
+
+def _parse(data: bytes) -> ConfigFile:
+    # Other files that it asks to include would be written into this one by the next set.
+    return ConfigFile.from_file(BytesIO(data), expand_includes=False)
+
+
+def _get(settings: ConfigFile, section: str, key: str) -> str | None:
+    where, name = _path(section, key)
+    try:
+        return settings.get(where, name).decode("utf-8", "replace")
+    except KeyError:
+        return None
+
+
+def _path(section: str, key: str) -> tuple[tuple[bytes, ...], bytes]:
+    if not _is_section(section) or not _is_key(key):
+        raise InvalidInputError(f"{section!r} and {key!r} do not name a setting of git")
+    return tuple(each.encode() for each in section.split(".", 1)), key.encode()
+
+
+def _unfit(section: str, key: str, value: object) -> InvalidInputError:
+    return InvalidInputError(f"{value!r} cannot be written as {section}.{key} of git's settings")

@@ -1,0 +1,196 @@
+"""Loose objects: one file each, named by the SHA-256 of what is in it.
+
+Knows how such files are read, and how many of them are written so that a power cut leaves whole
+ones only. Does not know what kinds of object there are, or of packs.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from lancewood.errors import FormatError, StorageError
+from lancewood.git.hashes import Hash
+from lancewood.git.syncing import Unsettled, sync_and_close, together
+from lancewood.store.wholefile import read_file, sync_file
+
+MOST_BYTES = 512 << 20
+"""Of one object. git streams what is larger; we hold an object whole."""
+_AT_ONCE = 128
+_ATTEMPTS = 5
+_FIRST = 8192
+_SMALL = 4096
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+def pack_loose(whole: bytes) -> bytes:
+    """The bytes of the file for an object, its header included. Speed counts more than size:
+    ``git gc`` writes them anew."""
+    if len(whole) > _SMALL:
+        return zlib.compress(whole, 1)
+    # Most objects are small, and to set up a large window takes longer than to compress them.
+    stream = zlib.compressobj(1, zlib.DEFLATED, 12, 5)
+    return stream.compress(whole) + stream.flush()
+
+
+def unpack_loose(data: bytes) -> bytes:
+    """An object with its header; raises FormatError, and is never led to inflate without end."""
+    stream = zlib.decompressobj()
+    try:
+        whole = stream.decompress(data, _FIRST)
+        if not stream.eof:
+            _, _, size = whole[: whole.find(b"\0")].partition(b" ")
+            if not size.isdigit() or len(size) > 12 or int(size) > MOST_BYTES:
+                raise FormatError(f"an object of {size[:30]!r} bytes is not readable")
+            most = int(size) + _FIRST
+            whole += stream.decompress(stream.unconsumed_tail, most)
+    except zlib.error as cause:
+        raise FormatError(f"it does not inflate: {cause}") from cause
+    if not stream.eof or stream.unused_data:
+        raise FormatError("it is cut short, or there is more in it than one object")
+    return whole
+
+
+class LooseObjects:
+    """The files below ``objects``."""
+
+    def __init__(self, path: str, *, fsync: bool) -> None:
+        self._path = path
+        self._fsync = fsync
+        self._settled: set[str] = set()
+        """Directories whose own names are durable."""
+
+    def file(self, hash: Hash) -> str:
+        return f"{self._path}/{hash[:2]}/{hash[2:]}"
+
+    def read(self, hash: Hash) -> bytes | None:
+        """The object with its header, or None; raises FormatError naming the file."""
+        file = self.file(hash)
+        try:
+            data = read_file(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as cause:
+            raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+        try:
+            return unpack_loose(data)
+        except FormatError as cause:
+            raise FormatError(f"{file}: {cause}", file=file) from cause
+
+    def has(self, hash: Hash) -> bool:
+        return os.path.exists(self.file(hash))
+
+    def freshen(self, hash: Hash) -> bool:
+        """Whether the object is there; it then looks new, and whoever removes old objects that
+        nobody uses leaves it."""
+        try:
+            os.utime(self.file(hash))
+        except OSError:  # not there, or another user's: then it is written, and the new one is ours
+            return False
+        return True
+
+    def write(self, batch: Mapping[Hash, bytes], met: Iterable[Hash] = ()) -> None:
+        """Write the objects of ``batch`` (as ``pack_loose`` gave them): their bytes are durable
+        when they get their names, and the names when ``unsettled`` directories are synced.
+
+        Those of ``met`` are on the disk already, by another's hand: they are only made durable,
+        or written after all if they went meanwhile. Raises StorageError.
+        """
+        there = set(met) & batch.keys()
+        try:
+            lost = self._sync_met(there) if self._fsync else set()
+            missing = [each for each in batch if each not in there or each in lost]
+            for at in range(0, len(missing), _AT_ONCE):
+                part = missing[at : at + _AT_ONCE]
+                for _ in range(_ATTEMPTS):
+                    part = self._write(part, batch)
+                    if not part:
+                        break
+                else:
+                    raise StorageError(
+                        f"cannot write {self.file(part[0])}: somebody removes files of "
+                        f"{self._path} while they are written; is a prune running?"
+                    )
+        except OSError as cause:
+            raise StorageError(
+                f"cannot write objects below {self._path}: {cause.strerror}", path=self._path
+            ) from cause
+
+    def _write(self, hashes: list[Hash], batch: Mapping[Hash, bytes]) -> list[Hash]:
+        """Write files and give them their names; what is returned was swept away before that."""
+        staged: dict[Hash, str] = {}
+        descriptors: list[int] = []
+        try:
+            try:
+                for each in hashes:
+                    staged[each] = temporary = f"{self._path}/{each[:2]}/tmp_obj_{_random()}"
+                    descriptor = self._create(temporary)
+                    descriptors.append(descriptor)
+                    _write_all(descriptor, batch[each])
+            finally:
+                if self._fsync:
+                    sync_and_close(descriptors)
+                else:
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+            swept = []
+            for each, temporary in staged.items():
+                try:
+                    os.rename(temporary, self.file(each))
+                except FileNotFoundError:
+                    swept.append(each)
+            return swept
+        except BaseException:
+            for temporary in staged.values():
+                with suppress(OSError):
+                    os.unlink(temporary)
+            raise
+
+    def _create(self, file: str) -> int:
+        """Open a new file; a directory that is not there, or was just removed, is made."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return os.open(file, _CREATE, 0o444)
+            except FileNotFoundError:
+                directory = os.path.dirname(file)
+                self._settled.discard(os.path.basename(directory))
+                with suppress(FileExistsError):
+                    os.mkdir(directory)
+        return os.open(file, _CREATE, 0o444)
+
+    def _sync_met(self, hashes: set[Hash]) -> set[Hash]:
+        """Make files durable that others wrote; what is returned went meanwhile."""
+        lost: set[Hash] = set()
+
+        def sync(hash: Hash) -> None:
+            try:
+                sync_file(self.file(hash))
+            except (FileNotFoundError, NotADirectoryError):
+                lost.add(hash)
+
+        together([partial(sync, each) for each in hashes])
+        return lost
+
+    def unsettled(self, hashes: Iterable[Hash]) -> Unsettled:
+        """What is left to do for objects that were written."""
+        if not self._fsync:
+            return Unsettled()
+        fans = {each[:2] for each in hashes}
+        new = fans - self._settled
+        directories = [f"{self._path}/{each}" for each in sorted(fans)]
+        if new:
+            directories.append(self._path)
+        return Unsettled(tuple(directories), lambda: self._settled.update(new))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+
+
+def _random() -> str:
+    return os.urandom(8).hex()

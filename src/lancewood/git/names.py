@@ -1,0 +1,100 @@
+"""What branches, tags and refs may be called: git's rules, each refusal with the rule it follows.
+
+Knows texts only. Does not know what else a name may stand for: what Lance allows is for those to
+say who give a name to both.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lancewood.errors import InvalidInputError
+
+HEAD = "HEAD"
+HEADS = "refs/heads/"
+TAGS = "refs/tags/"
+
+_MOST_BYTES = 250
+"""Of one part of a name: a file name has 255, and the lock beside it takes five."""
+_is_half = re.compile(r"[\ud800-\udfff]").search
+_is_forbidden = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]").search
+
+
+def checked_branch(text: str) -> str:
+    """The name of a branch, without ``refs/heads/``; raises InvalidInputError."""
+    return _checked("branch", text)
+
+
+def checked_tag(text: str) -> str:
+    """The name of a tag, without ``refs/tags/``; raises InvalidInputError."""
+    return _checked("tag", text)
+
+
+def checked_ref(text: str) -> str:
+    """The full name of a ref, ``refs/`` included; raises InvalidInputError.
+
+    A name that passes leads to a path below ``refs`` and to no other.
+    """
+    why = _not_a_text(text) or _broken_rule(text)
+    if why is None and not text.startswith("refs/"):
+        why = "the full name of a ref starts with 'refs/'"
+    if why:
+        raise InvalidInputError(f"ref name {text!r} is not allowed: {why}")
+    return text
+
+
+def is_ref(text: str) -> bool:
+    """Whether a text is the full name of a ref."""
+    return text.startswith("refs/") and _broken_rule(text) is None
+
+
+def _checked(kind: str, text: str) -> str:
+    why = _not_a_text(text) or _broken_rule(text)
+    if why is None and _is_half(text):
+        why = "it is not UTF-8"
+    if why is None and text.startswith("-"):
+        why = "it starts with '-'"
+    if why is None and text in (HEAD, "@"):
+        why = "it stands for the current commit"
+    if why:
+        raise InvalidInputError(f"{kind} name {text!r} is not allowed: {why}")
+    return text
+
+
+def _not_a_text(text: object) -> str | None:
+    return None if isinstance(text, str) else "it is not a text"
+
+
+def _broken_rule(text: str) -> str | None:
+    """Which rule of ``git check-ref-format`` a name breaks."""
+    if not text:
+        return "it is empty"
+    found = _is_forbidden(text)
+    if found:
+        return f"it contains {_said(found[0])}"
+    for bad in ("..", "@{", "//"):
+        if bad in text:
+            return f"it contains {bad!r}"
+    if text[0] == "/" or text[-1] in "/.":
+        return f"it starts or ends with {(text[0] if text[0] == '/' else text[-1])!r}"
+    for part in text.split("/"):
+        if part.startswith("."):
+            return f"{part!r} starts with '.'"
+        if part.endswith(".lock"):
+            return f"{part!r} ends with '.lock'"
+        try:
+            # git's names are bytes: those that a disk or packed refs hold are known like this
+            size = len(part.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:
+            return "it is not UTF-8"
+        if size > _MOST_BYTES:
+            return f"one part of it is {size} bytes long, and {_MOST_BYTES} is the most"
+    return None
+
+
+def _said(character: str) -> str:
+    if character == " ":
+        return "a space"
+    if character.isprintable():
+        return repr(character)
+    return f"the control character {character!r}"

@@ -1,0 +1,146 @@
+"""Packs: many objects in one file, as ``git gc`` leaves them; read through dulwich.
+
+Knows how to find an object in whatever packs there are now, also when somebody else repacks
+meanwhile. Writes nothing but the time of a file.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from traceback import clear_frames
+
+from dulwich.object_format import SHA256
+from dulwich.object_store import BaseObjectStore, DiskObjectStore
+from dulwich.objects import ObjectID
+from dulwich.pack import PackFileDisappeared
+
+from lancewood.errors import FormatError, StorageError
+from lancewood.git.hashes import Hash, is_hash
+from lancewood.git.loose import MOST_BYTES
+from lancewood.git.quickpack import QuickPacks
+
+_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
+
+
+class _Store(DiskObjectStore):
+    """dulwich's own, for SHA-256 all the way: it opens the places that a repository borrows from
+    as if they were SHA-1. An index over several packs is left out: each pack has its own too."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, object_format=SHA256, loose_object_size_limit=MOST_BYTES)
+        self._use_midx = False
+        self._looked_at: int | None = None
+
+    @property
+    def alternates(self) -> list[BaseObjectStore]:
+        if self._alternates is None:
+            self._alternates = [_Store(each) for each in self._read_alternate_paths()]
+        return self._alternates
+
+    def pack_file(self, name: ObjectID) -> str | None:
+        """The pack that holds the object, of those that one look at the directory's time shows."""
+        changed = os.stat(self.pack_dir).st_mtime_ns
+        if changed != self._looked_at:
+            self._update_pack_cache()
+            self._looked_at = changed
+        for pack in list(self._pack_cache.values()):
+            try:
+                if name in pack:
+                    return os.fsdecode(pack._data_path)
+            except PackFileDisappeared:
+                continue
+        return None
+
+
+class Packs:
+    """The packs of one repository and of those it borrows from; safe to use from threads."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._store = _Store(path)
+        self._quick = QuickPacks(f"{path}/pack")
+        self._lock = threading.Lock()
+        self._closed = weakref.finalize(self, _close, self._store)
+
+    def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        """Kind and content of an object, or None; looks for new packs before it says so.
+
+        An object that was loose a moment ago, and is not any more, is found as well, and so is one
+        that became loose. Raises FormatError.
+        """
+        with self._lock:
+            found = self._quick.read(hash)
+            if found is not None:
+                return found
+            try:
+                number, data = self._store.get_raw(_name(hash))
+                self._quick.look()
+                return _KINDS[number], data
+            except KeyError:
+                return None
+            except OSError as cause:
+                raise StorageError(
+                    f"cannot read {hash} in {self._path}: {cause.strerror or cause}", hash=hash
+                ) from cause
+            except Exception as cause:  # damaged packs make dulwich raise whatever comes first
+                clear_frames(cause.__traceback__)  # or they hold on to the pack, and keep it open
+                raise FormatError(
+                    f"object {hash} in the packs of {self._path} is damaged: {cause!r}; "
+                    "git fsck says more",
+                    hash=hash,
+                ) from cause
+
+    def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        """The same if it is quickly found; None says nothing."""
+        with self._lock:
+            return self._quick.read(hash)
+
+    def freshen(self, hash: Hash) -> bool:
+        """Whether a pack has the object; the pack then looks new.
+
+        In doubt it is not: what is in a pack and is written once more does no harm.
+        """
+        with self._lock:
+            try:
+                file = self._store.pack_file(_name(hash))
+                if file is None:
+                    return False
+                os.utime(file)
+            except Exception:  # a pack that cannot be read or touched keeps nothing for us
+                return False
+            return True
+
+    def starting_with(self, prefix: str) -> Iterator[Hash]:
+        """The objects whose hashes start so, loose ones included."""
+        with self._lock:
+            try:
+                found = {each.decode("ascii") for each in self._store.iter_prefix(prefix.encode())}
+            except Exception as cause:  # as above
+                clear_frames(cause.__traceback__)
+                raise FormatError(
+                    f"the packs of {self._path} are damaged, and which hashes start with "
+                    f"{prefix!r} is not known: {cause!r}; git fsck says more; a whole hash may "
+                    "still be found"
+                ) from cause
+        yield from sorted(Hash(each) for each in found if is_hash(each))
+
+    def close(self) -> None:
+        """Let go of open files; they are opened again when they are asked for."""
+        with self._lock:
+            self._quick.close()
+            _close(self._store)
+            self._store._looked_at = None
+
+
+def _close(store: _Store) -> None:
+    """A pack whose damage somebody is just told of is still in use, and goes when that is over."""
+    with suppress(BufferError):
+        store.close()
+
+
+def _name(hash: Hash) -> ObjectID:
+    return ObjectID(hash.encode("ascii"))

@@ -1,0 +1,141 @@
+"""What refs say: the values in their files and in packed refs, and which names exclude each other.
+
+Reads; changes nothing but empty directories that are in the way. Knows nothing of locks or logs.
+dulwich's way to read a ref is not used: there, a ref that cannot be read looks like none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from lancewood.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    RetryableConflictError,
+    StorageError,
+)
+from lancewood.git.hashes import ZERO, Hash, is_hash
+from lancewood.git.names import HEAD, is_ref
+from lancewood.git.packed import PackedRefs
+from lancewood.git.places import Places
+from lancewood.store.wholefile import read_file
+
+SYMBOLIC = "ref: "
+WORK_TREES = "worktrees"
+_MOST_STEPS = 5
+
+
+class RefReader:
+    """Files first, then what is packed: who packs a ref removes its file last."""
+
+    def __init__(self, places: Places, packed: PackedRefs) -> None:
+        self._places = places
+        self._packed = packed
+
+    def names(self, prefix: str) -> dict[str, Hash]:
+        """The refs whose full names start so, in order, and their values."""
+        found: dict[str, Hash] = {}
+        for name in self.loose_names(prefix.rpartition("/")[0]):
+            if name.startswith(prefix):
+                value = self.follow(name)
+                if value is not None:
+                    found[name] = value
+        for name, value in self._packed.starting_with(prefix):
+            found.setdefault(name, value)
+        return dict(sorted(found.items()))
+
+    def loose_names(self, directory: str) -> Iterator[str]:
+        """The refs that are files below a directory, in no order; raises StorageError."""
+        try:
+            yield from self._places.ref_names(directory)
+        except OSError as cause:
+            raise StorageError(
+                f"cannot list {self._places.ref(directory)}: {cause.strerror} ({cause.filename})"
+            ) from cause
+
+    def work_trees(self) -> list[str]:
+        """Where git keeps what it knows of its work trees, in order; raises StorageError."""
+        try:
+            return sorted(
+                f"{WORK_TREES}/{each}" for each in os.listdir(self._places.ref(WORK_TREES))
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as cause:
+            raise StorageError(
+                f"cannot list {self._places.ref(WORK_TREES)}: {cause.strerror}"
+            ) from cause
+
+    def standing(self, name: str) -> Hash | None:
+        """The value of a ref that is no name for another; raises InvalidInputError if it is."""
+        text = self.text(name)
+        if text is not None and text.startswith(SYMBOLIC):
+            target = text.removeprefix(SYMBOLIC)
+            raise InvalidInputError(f"{name} stands for {target}: move that one")
+        return None if text is None else Hash(text)
+
+    def follow(self, name: str) -> Hash | None:
+        at = name
+        for _ in range(_MOST_STEPS):
+            text = self.text(at)
+            if text is None or not text.startswith(SYMBOLIC):
+                return None if text is None else Hash(text)
+            at = text.removeprefix(SYMBOLIC)
+        raise FormatError(f"{self._places.ref(name)} leads from ref to ref, {_MOST_STEPS} deep")
+
+    def text(self, name: str) -> str | None:
+        text = self.loose(name)
+        return self._packed.get(name) if text is None and name != HEAD else text
+
+    def loose(self, name: str) -> str | None:
+        """What the file of a ref says: a hash, or ``ref: `` and another name."""
+        file = self._places.ref(name)
+        try:
+            data = read_file(file, 0, 4096)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as cause:
+            raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+        text = data.decode("utf-8", "replace").rstrip()
+        if is_hash(text) and text != ZERO:
+            return text
+        if text.startswith("ref:"):
+            target = text[4:].strip()
+            if is_ref(target):
+                return SYMBOLIC + target
+        raise FormatError(
+            f"{file} holds {text[:100]!r}, which is neither a hash of 64 digits nor the name of "
+            f"another ref; write there what the last line of logs/{name} says, or bring it back "
+            "from a copy",
+            file=file,
+        )
+
+    def check_room(self, name: str) -> None:
+        """Raises AlreadyExistsError if a ref is where this one needs a directory, or below it."""
+        parts = name.split("/")
+        for count in range(2, len(parts)):
+            above = "/".join(parts[:count])
+            if self.text(above) is not None:
+                raise _in_the_way(name, above)
+        file = self._places.ref(name)
+        if os.path.isdir(file):
+            for below in self.loose_names(name):
+                raise _in_the_way(name, below)
+            self._places.clear_empty_below(file)
+        for below, _ in self._packed.starting_with(f"{name}/"):
+            raise _in_the_way(name, below)
+        if os.path.isdir(file):
+            raise RetryableConflictError(
+                f"cannot make {name}: somebody is making a ref below it, in {file}; try again"
+            )
+
+
+def _in_the_way(name: str, other: str) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"cannot make {name}: {other} exists, and git keeps refs as files, so that one name cannot "
+        "be a directory of another; delete or rename one of them",
+        ref=name,
+        other=other,
+    )

@@ -1,0 +1,358 @@
+"""Refs: names for commits, each a file with a hash in it, and HEAD.
+
+A ref moves by compare-and-swap under git's own lock, and every move is logged. The order is:
+objects are written; then, under the lock, the line in the log, a new file with the value and the
+names of the objects are made durable, all at once; then the file takes the ref's name; then its
+directory is synced. So a ref is never empty or half written, and never names what a power cut can
+take away. Knows nothing of what is named.
+
+dulwich's container reads packed refs. It does not move any: its locks cannot say whose they are,
+and it syncs no directory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+
+from lancewood.errors import (
+    CommitUnknownError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+)
+from lancewood.git.hashes import ZERO, Hash, checked_hash
+from lancewood.git.locks import LEFT_BEHIND, PATIENCE, locked
+from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
+from lancewood.git.packed import PackedRefs
+from lancewood.git.places import Places
+from lancewood.git.reading import SYMBOLIC, RefReader
+from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
+from lancewood.git.signature import Signature
+from lancewood.git.syncing import Unsettled, sync_paths
+from lancewood.store.lockfile import is_dead, release_dead
+from lancewood.store.wholefile import stage
+
+__all__ = ["Head", "LogEntry", "Refs"]
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What HEAD names: a branch by its short name, or, without one, a commit (detached).
+
+    ``hash`` is None for a branch that has no commit yet.
+    """
+
+    branch: str | None
+    hash: Hash | None
+
+
+class Refs:
+    """The refs of the repository at ``root``. Safe to use from threads and processes.
+
+    ``write_objects`` is called before any ref moves, and what it leaves to be synced is synced
+    before the ref has its value. ``patience`` is how many seconds a lock is waited for.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        fsync: bool = True,
+        write_objects: Callable[[], Unsettled] = Unsettled,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._root = os.path.abspath(root)
+        self._fsync = fsync
+        self._write_objects = write_objects
+        self._patience = patience
+        self._places = Places(self._root)
+        self._packed = PackedRefs(self._root, fsync=fsync, patience=patience)
+        self._reader = RefReader(self._places, self._packed)
+
+    # Reading
+
+    def read(self, name: str) -> Hash | None:
+        """The value of a ref by its full name, or of HEAD; None where there is none.
+
+        Raises FormatError that names the file.
+        """
+        return self._reader.follow(_checked(name))
+
+    def head(self) -> Head:
+        """Raises FormatError, and NotFoundError where there is no HEAD."""
+        text = self._reader.loose(HEAD)
+        if text is None:
+            raise NotFoundError(f"{self._root} has no HEAD: it is not a git repository")
+        if not text.startswith(SYMBOLIC):
+            return Head(None, Hash(text))
+        target = text.removeprefix(SYMBOLIC)
+        if not target.startswith(HEADS):
+            raise FormatError(f"{self._root}/HEAD names {target!r}, which is not a branch")
+        return Head(target.removeprefix(HEADS), self._reader.follow(target))
+
+    def names(self, prefix: str = "refs/") -> dict[str, Hash]:
+        """The refs whose full names start so, in order, and their values. Raises FormatError."""
+        if prefix != "refs/":
+            checked_ref(prefix.removesuffix("/"))
+        return self._reader.names(prefix)
+
+    def every_name(self, prefix: str = "refs/") -> list[str]:
+        """The full names of the refs that start so, whether or not they can be read, in order."""
+        packed = (name for name, _ in self._packed.starting_with(prefix))
+        loose = self._reader.loose_names(prefix.rpartition("/")[0])
+        return sorted({*packed, *(each for each in loose if each.startswith(prefix))})
+
+    def log(self, name: str) -> Iterator[LogEntry]:
+        """The moves of a ref or of HEAD, newest first, read as they are asked for.
+
+        Empty for a ref that has no log: git removes it with the branch. Raises FormatError.
+        """
+        return read_newest_first(self._places.log(_checked(name)))
+
+    def of_work_trees(self) -> tuple[set[Hash], set[Hash]]:
+        """What work trees that git made have checked out, and what their logs name besides.
+
+        Raises FormatError and StorageError: git keeps all of it, and so has everybody to.
+        """
+        named, logged = set[Hash](), set[Hash]()
+        for name in self._reader.work_trees():
+            value = self._reader.follow(f"{name}/{HEAD}")
+            if value is not None:
+                named.add(value)
+            for each in read_newest_first(f"{self._root}/{name}/logs/{HEAD}"):
+                logged |= {each.old, each.new}
+        return named, logged
+
+    # Moving
+
+    def move(
+        self, name: str, old: Hash | None, new: Hash | None, *, why: str, by: Signature
+    ) -> bool:
+        """Give a ref the value ``new`` if it has ``old``: False if it has another one by now.
+
+        ``old`` None: it must not exist; ``new`` None: it is deleted, with its log, as git does it.
+        HEAD can be moved while it is detached. Returns when the move is durable. Raises
+        AlreadyExistsError where another ref is in the way (git keeps ``a`` and ``a/b`` apart),
+        RetryableConflictError where a lock is not let go of, and CommitUnknownError where the
+        value is there but the disk would not say that it will stay.
+        """
+        _checked(name)
+        if old is None and new is None:
+            raise InvalidInputError(f"moving {name!r} from nothing to nothing is no move")
+        old, new = old and checked_hash(old), new and checked_hash(new)
+        line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
+        if self._reader.standing(name) != old:
+            return False
+        if old == new:
+            return True
+        if new is None and name == HEAD:
+            raise InvalidInputError("HEAD cannot be deleted: a repository has one")
+        objects = self._write_objects()
+        with self._telling(name):
+            if new is None:
+                objects.sync()
+                return self._delete(name, old, line)
+            if old is None:
+                self._reader.check_room(name)
+            try:
+                return self._set(name, old, new, line, objects)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                # It says which other ref came first, if one did, and clears away what is empty.
+                self._reader.check_room(name)
+                return self._set(name, old, new, line, objects)
+
+    def switch_head(self, branch: str, *, why: str, by: Signature) -> None:
+        """Make HEAD name a branch, which need not have a commit yet."""
+        name = HEADS + checked_branch(branch)
+        self._set_head(SYMBOLIC + name, lambda: self._reader.follow(name), why, by)
+
+    def detach_head(self, hash: Hash, *, why: str, by: Signature) -> None:
+        """Make HEAD name a commit, and no branch."""
+        new = checked_hash(hash)
+        self._set_head(new, lambda: new, why, by)
+
+    def release_dead_locks(self, *, dry_run: bool = False) -> list[str]:
+        """Remove every lock whose owner is proven dead, those of HEAD, of packed refs and of the
+        settings too; their paths. ``dry_run`` only finds them."""
+        files = [f"{self._root}/{each}" for each in (HEAD, "packed-refs", "config")]
+        locks = [*(f"{each}.lock" for each in files), *self._places.locks()]
+        release = is_dead if dry_run else release_dead
+        return [each for each in locks if release(each, LEFT_BEHIND)]
+
+    def _set(self, name: str, old: Hash | None, new: Hash, line: bytes, objects: Unsettled) -> bool:
+        file = self._places.ref(name)
+        with self._staged(new) as staged:
+            with self._unless_moved(name, staged), self._locked(name):
+                if self._reader.standing(name) != old:
+                    return False
+                if old is None:
+                    self._reader.check_room(name)
+                with self._logs_of(name) as logs:
+                    self._replace(file, staged, logs, line, objects)
+            self._settle(name, file)
+        return True
+
+    def _delete(self, name: str, old: Hash | None, line: bytes) -> bool:
+        """The log goes first: a ref without a log is less of a riddle than a log without a ref.
+        The packed value goes before the file, or it would shine through; and nobody can pack the
+        ref meanwhile."""
+        file, log = self._places.ref(name), self._places.log(name)
+        with self._locked(name), self._packed.locked():
+            if self._reader.standing(name) != old:
+                return False
+            with self._logs_of(name) as logs:
+                written = [self._append(each, line) for each in logs if each != name]
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    os.unlink(log)
+                self._packed.remove(name)
+                with suppress(FileNotFoundError):
+                    os.unlink(file)
+            if self._fsync:
+                directories = [os.path.dirname(file)]
+                if os.path.isdir(os.path.dirname(log)):
+                    directories.append(os.path.dirname(log))
+                sync_paths([each.file for each in written], directories)
+        self._places.remove_empty_above(self._root, name)
+        self._places.remove_empty_above(f"{self._root}/logs", name)
+        return True
+
+    def _set_head(
+        self, text: str, find: Callable[[], Hash | None], why: str, by: Signature
+    ) -> None:
+        encode_entry(LogEntry(ZERO, ZERO, by, why))
+        objects = self._write_objects()
+        file = self._places.ref(HEAD)
+        with self._telling(HEAD), self._staged(text) as staged:
+            with self._unless_moved(HEAD, staged), self._locked(HEAD):
+                if self._reader.loose(HEAD) == text:
+                    return
+                old, new = self._reader.follow(HEAD), find()
+                logs = [HEAD] if new is not None else []
+                line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
+                self._replace(file, staged, logs, line, objects)
+            self._settle(HEAD, file)
+
+    # The steps
+
+    @contextmanager
+    def _staged(self, text: str) -> Iterator[str]:
+        """A file with the value, which is gone after the block if it got no other name."""
+        staged = stage(self._root, text.encode() + b"\n", sync=False)
+        try:
+            yield staged
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(staged)
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        file = self._places.ref(name)
+        with ExitStack() as stack:
+            for left in reversed(range(_ATTEMPTS)):
+                self._places.make_directory_of(file)
+                try:
+                    stack.enter_context(locked(file, self._root, self._patience))
+                    break
+                except FileNotFoundError:  # who deleted the last ref of a directory removed it
+                    if not left:
+                        raise
+            yield
+
+    @contextmanager
+    def _logs_of(self, name: str) -> Iterator[list[str]]:
+        """Which logs tell of a move: the ref's, and HEAD's, under its lock, if it names the ref."""
+        followed = SYMBOLIC + name
+        if self._reader.loose(HEAD) != followed:
+            yield [name]
+            return
+        head = self._places.ref(HEAD)
+        with locked(head, self._root, self._patience, like=self._places.ref(name)):
+            yield [name, HEAD] if self._reader.loose(HEAD) == followed else [name]
+
+    def _replace(
+        self, file: str, staged: str, logs: list[str], line: bytes, objects: Unsettled
+    ) -> None:
+        """Write the logs, then give the staged file its name; a failure leaves neither."""
+        written: list[Appended] = []
+        try:
+            for log in logs:
+                written.append(self._append(log, line))
+            if self._fsync:
+                # HEAD's log only repeats the branch's: a power cut may take its last lines.
+                sure = written[:1]
+                new = [
+                    directory
+                    for each in sure
+                    if each.is_first
+                    for directory in self._places.unsettled(os.path.dirname(each.file))
+                ]
+                sync_paths([staged, *(each.file for each in sure)], [*new, *objects.directories])
+                self._places.settle(new)
+            objects.settled()
+            os.rename(staged, file)
+        except BaseException:
+            if os.path.lexists(staged):
+                for each in written:
+                    each.take_back()
+            raise
+
+    def _append(self, name: str, line: bytes) -> Appended:
+        file = self._places.log(name)
+        for _ in range(_ATTEMPTS):
+            try:
+                return append(file, line)
+            except FileNotFoundError:
+                self._places.make_directory_of(file)
+            except IsADirectoryError:
+                self._places.clear_empty_below(file)
+        return append(file, line)
+
+    def _settle(self, name: str, file: str) -> None:
+        if not self._fsync:
+            return
+        directories = self._places.unsettled(os.path.dirname(file))
+        try:
+            sync_paths(directories=directories)
+        except FileNotFoundError:
+            pass  # somebody deleted the ref meanwhile, and its directory with it
+        except OSError as cause:
+            raise self._unknown(name, cause) from cause
+        else:
+            self._places.settle(directories)
+
+    @contextmanager
+    def _unless_moved(self, name: str, staged: str) -> Iterator[None]:
+        """A failure after the file got its name is not the failure of the move."""
+        try:
+            yield
+        except OSError as cause:
+            if os.path.lexists(staged):
+                raise
+            raise self._unknown(name, cause) from cause
+
+    def _unknown(self, name: str, cause: OSError) -> CommitUnknownError:
+        return CommitUnknownError(
+            f"{name} in {self._root} has its new value, but the disk would not confirm that "
+            f"it will stay: {cause.strerror}",
+            ref=name,
+        )
+
+    @contextmanager
+    def _telling(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as cause:
+            where = f" ({cause.filename})" if cause.filename else ""
+            raise StorageError(
+                f"cannot move {name} in {self._root}: {cause.strerror}{where}", ref=name
+            ) from cause
+
+
+def _checked(name: str) -> str:
+    return name if name == HEAD else checked_ref(name)

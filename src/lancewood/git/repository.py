@@ -1,0 +1,213 @@
+"""A bare git repository in SHA-256 object format: made, opened, and checked to be one.
+
+Joins objects, refs and settings. Knows the layout on the disk; knows nothing of tables.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from lancewood.errors import (
+    AlreadyExistsError,
+    FormatError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from lancewood.git.config import Config
+from lancewood.git.locks import LEFT_BEHIND, PATIENCE
+from lancewood.git.names import HEAD, HEADS, checked_branch
+from lancewood.git.objects import Objects
+from lancewood.git.refs import Refs
+from lancewood.git.syncing import sync_paths
+from lancewood.store.base import is_in_the_making
+from lancewood.store.disk import DiskStore
+from lancewood.store.wholefile import move_if_absent, stage, sync_directory
+
+_DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
+_CONFIG = b"""\
+[core]
+\trepositoryformatversion = 1
+\tfilemode = true
+\tbare = true
+\tlogallrefupdates = always
+[extensions]
+\tobjectformat = sha256
+[gc]
+\tpackrefs = false
+"""
+_is_setting = re.compile(r"[A-Za-z0-9-]+\.[A-Za-z][A-Za-z0-9-]*").fullmatch
+_is_word = re.compile(r"[A-Za-z0-9._-]+").fullmatch
+_EXTENSIONS = frozenset({"objectformat", "noop", "noop-v1", "preciousobjects"})
+
+
+class GitRepository:
+    """Made by ``init`` and ``open``. ``fsync`` is decided as for every other file of ours."""
+
+    def __init__(self, path: str, *, fsync: bool, patience: float = PATIENCE) -> None:
+        self.path = Path(path)
+        self.objects = Objects(f"{path}/objects", fsync=fsync)
+        self.refs = Refs(path, fsync=fsync, write_objects=self.objects.write, patience=patience)
+        self.config = Config(path, fsync=fsync, patience=patience)
+
+    @classmethod
+    def init(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        branch: str = "main",
+        settings: Mapping[str, str] | None = None,
+        fsync: bool | None = None,
+    ) -> Self:
+        """A new repository without a commit, whose HEAD names ``branch``.
+
+        ``settings`` are plain words, by ``section.key``; what an ``init`` that was cut off wrote
+        stays. Raises AlreadyExistsError where there is one. HEAD is written last: without it
+        there is no repository, neither for git nor for us, and another ``init`` goes on from there.
+        """
+        target = HEADS + checked_branch(branch)
+        config = _CONFIG + b"".join(_setting(*each) for each in (settings or {}).items())
+        store = DiskStore(path, fsync)
+        root, sync = store.uri, store.fsync
+        try:
+            if os.path.lexists(f"{root}/{HEAD}"):
+                raise _exists(root)
+            made = _make_directories(root)
+            staged = stage(root, config, sync=sync)
+            if not move_if_absent(staged, f"{root}/config"):
+                _check_settings(root, Config(root, fsync=sync, patience=PATIENCE))
+            if sync:
+                sync_paths(directories=[*made, root, f"{root}/objects", f"{root}/refs"])
+            staged = stage(root, f"ref: {target}\n".encode(), sync=sync)
+            if not move_if_absent(staged, f"{root}/{HEAD}"):
+                raise _exists(root)
+            if sync:
+                sync_directory(root)
+        except OSError as cause:
+            raise StorageError(
+                f"cannot make a repository at {root}: {cause.strerror}", path=root
+            ) from cause
+        return cls(root, fsync=sync)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, fsync: bool | None = None) -> Self:
+        """The repository at a path.
+
+        Raises NotFoundError where there is none, and UnsupportedError for one of another kind:
+        with a work tree, or in SHA-1 format.
+        """
+        store = DiskStore(path, fsync)
+        root = store.uri
+        missing = [
+            name for name in (HEAD, "objects", "refs") if not os.path.lexists(f"{root}/{name}")
+        ]
+        if missing:
+            if os.path.lexists(f"{root}/.git"):
+                raise UnsupportedError(
+                    f"{root} is a git repository with a work tree; Lancewood's is bare, and its "
+                    "tables are the work tree: make one elsewhere"
+                )
+            raise NotFoundError(
+                f"there is no repository at {root}: {', '.join(missing)} not found; init makes one",
+                path=root,
+            )
+        found = cls(root, fsync=store.fsync)
+        _check_settings(root, found.config)
+        return found
+
+    def get(self, section: str, key: str) -> str | None:
+        """A setting of git: the repository's, or else the user's; None where there is none."""
+        return self.config.get(section, key)
+
+    def set(self, section: str, key: str, value: str) -> None:
+        """Write a setting of the repository, durably."""
+        self.config.set(section, key, value)
+
+    def tidy(self, *, dry_run: bool = False) -> list[str]:
+        """Remove what dead processes left: locks, and files that never got their name; their paths.
+
+        Nobody needs this to go on: we step over a lock whose owner is dead. git does not. Locks of
+        others, and files younger than a day, stay. ``dry_run`` removes nothing.
+        """
+        locks = self.refs.release_dead_locks(dry_run=dry_run)
+        return locks + _remove_unnamed(str(self.path), dry_run=dry_run)
+
+    def close(self) -> None:
+        """Let go of open files; the repository can be used again after."""
+        self.objects.close()
+
+    def __repr__(self) -> str:
+        return f"<GitRepository {self.path}>"
+
+
+def _setting(name: str, value: str) -> bytes:
+    """A setting as git's file has it; raises InvalidInputError for what would need quoting."""
+    if not _is_setting(name) or not _is_word(value):
+        raise InvalidInputError(f"{name!r} = {value!r} is not a setting in plain words")
+    section, _, key = name.partition(".")
+    return f"[{section}]\n\t{key} = {value}\n".encode()
+
+
+def _make_directories(root: str) -> list[str]:
+    """Make what is missing; returns the directories above the root whose names changed."""
+    changed = []
+    above = root
+    while not os.path.isdir(above):
+        above = os.path.dirname(above)
+        changed.append(above)
+    os.makedirs(root, exist_ok=True)
+    for each in _DIRECTORIES:
+        with suppress(FileExistsError):
+            os.mkdir(f"{root}/{each}")
+    return changed
+
+
+def _remove_unnamed(root: str, *, dry_run: bool) -> list[str]:
+    removed = []
+    with os.scandir(root) as entries:
+        names = [each.name for each in entries if is_in_the_making(each.name)]
+    for name in names:
+        file = f"{root}/{name}"
+        with suppress(OSError):
+            if time.time() - os.lstat(file).st_mtime > LEFT_BEHIND:
+                if not dry_run:
+                    os.unlink(file)
+                removed.append(file)
+    return removed
+
+
+def _check_settings(root: str, config: Config) -> None:
+    version = config.own("core", "repositoryformatversion") or "0"
+    if version not in ("0", "1"):
+        raise UnsupportedError(f"{root} has repository format {version!r}: 0 and 1 are known")
+    extensions = config.sections("extensions") if version == "1" else {}
+    kind = extensions.get("objectformat", "sha1").lower()
+    if kind != "sha256":
+        raise UnsupportedError(
+            f"{root} is a git repository in {kind} format; Lancewood's is in sha256: "
+            "make one elsewhere"
+        )
+    unknown = sorted(extensions.keys() - _EXTENSIONS)
+    if unknown:
+        raise UnsupportedError(
+            f"{root} uses extensions of git that Lancewood does not know: {', '.join(unknown)}"
+        )
+    bare = (config.own("core", "bare") or "false").lower()
+    if bare in ("false", "no", "off", "0"):
+        raise UnsupportedError(
+            f"{root} is a git repository with a work tree (core.bare is {bare}); Lancewood's is "
+            "bare: make one elsewhere"
+        )
+    if bare not in ("true", "yes", "on", "1"):
+        raise FormatError(f"{root}/config: core.bare is {bare!r}")
+
+
+def _exists(root: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"there is a repository at {root} already: open it", path=root)

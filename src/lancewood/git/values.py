@@ -1,0 +1,191 @@
+"""Trees and commits as values, and as the bytes that git hashes.
+
+Pure functions in pairs. Knows nothing of where objects are kept. What comes from outside is
+checked here: a name in a tree is one part of a path, never a way out of a directory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dulwich.errors import ObjectFormatException
+from dulwich.objects import parse_tree
+
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.git.hashes import Hash, checked_hash, is_hash
+from lancewood.git.signature import Signature
+
+FILE = 0o100644
+PROGRAM = 0o100755
+LINK = 0o120000
+TREE = 0o040000
+_SUBMODULE = 0o160000
+_NEW = frozenset({FILE, PROGRAM, LINK, TREE})
+_KNOWN = _NEW | {_SUBMODULE, 0o100664}
+
+_NO_TEXT = frozenset({"idna", "punycode", "unicode_escape", "unicode-escape"})
+"""Encodings of Python's that no text of git is in; some take for ever over a long one."""
+_is_plain = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*").fullmatch
+"""Whether a name is one that nobody takes for anything else; nearly all are."""
+_UNSEEN = dict.fromkeys(
+    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+)
+"""Characters that one file system leaves out when it compares names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a name in a tree leads to."""
+
+    mode: int
+    hash: Hash
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One node of a history. ``message`` has no newline at its end."""
+
+    hash: Hash
+    tree: Hash
+    parents: tuple[Hash, ...]
+    author: Signature
+    committer: Signature
+    message: str
+
+
+def encode_tree(entries: Mapping[str, Entry]) -> bytes:
+    """Raises InvalidInputError for a name or a mode that git refuses."""
+    lines = [_line(name, entry.mode, entry.hash) for name, entry in entries.items()]
+    lines.sort()
+    return b"".join([line for _, line in lines])
+
+
+@lru_cache(maxsize=1 << 14)
+def _line(name: str, mode: int, hash: Hash) -> tuple[bytes, bytes]:
+    """An entry, after what it is sorted by. Kept: most are in the next tree, too."""
+    _check_name(name)
+    if mode not in _NEW:
+        raise InvalidInputError(f"mode {mode:o} of {name!r} is not one of a tree's")
+    raw = name.encode("utf-8", "surrogateescape")
+    # git compares the names of trees as if they ended with a slash
+    key = raw + b"/" if mode == TREE else raw
+    return key, b"%o %b\0%b" % (mode, raw, bytes.fromhex(checked_hash(hash)))
+
+
+def decode_tree(data: bytes) -> dict[str, Entry]:
+    """Raises FormatError, also for a name that leads out of the tree."""
+    entries: dict[str, Entry] = {}
+    try:
+        for raw, mode, digest in parse_tree(data, 32):
+            if raw in (b"", b".", b"..") or b"/" in raw:
+                raise FormatError(f"{raw!r} is not a name in a tree")
+            if mode not in _KNOWN:
+                raise FormatError(f"mode {mode:o} of {raw!r} is not one of a tree's")
+            name = raw.decode("utf-8", "surrogateescape")
+            if name in entries:
+                raise FormatError(f"{raw!r} is in the tree twice")
+            entries[name] = Entry(mode, Hash(digest.decode("ascii")))
+    except (ObjectFormatException, ValueError, IndexError) as cause:
+        raise FormatError(f"it does not read as a tree: {cause}") from cause
+    return entries
+
+
+def encode_commit(
+    tree: Hash,
+    parents: Sequence[Hash],
+    author: Signature,
+    committer: Signature,
+    message: str,
+) -> bytes:
+    """Raises InvalidInputError for a text that git refuses. The message gets its last newline."""
+    if "\0" in message:
+        raise InvalidInputError("a commit message is not allowed to contain NUL")
+    try:
+        text = message.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"the commit message {message!r} is not UTF-8") from cause
+    lines = [b"tree " + checked_hash(tree).encode()]
+    lines += [b"parent " + checked_hash(each).encode() for each in parents]
+    lines += [b"author " + author.encode(), b"committer " + committer.encode()]
+    body = text.rstrip(b"\n")
+    return b"\n".join(lines) + b"\n\n" + (body + b"\n" if body else b"")
+
+
+def decode_commit(hash: Hash, data: bytes) -> Commit:
+    """Raises FormatError. Headers that we do not know, such as a signature, are left out."""
+    head, _, text = data.partition(b"\n\n")
+    lines = head.split(b"\n")
+    tree = _hash_after(b"tree ", lines[0])
+    at = 1
+    parents = []
+    while at < len(lines) and lines[at].startswith(b"parent "):
+        parents.append(_hash_after(b"parent ", lines[at]))
+        at += 1
+    if len(lines) < at + 2 or not lines[at].startswith(b"author "):
+        raise FormatError("it does not read as a commit: there is no author")
+    if not lines[at + 1].startswith(b"committer "):
+        raise FormatError("it does not read as a commit: there is no committer")
+    author, committer = lines[at][7:], lines[at + 1][10:]
+    by = Signature.decode(author)
+    encoding = "utf-8"
+    for line in lines[at + 2 :]:
+        if line.startswith(b"encoding "):
+            encoding = line[9:].decode("ascii", "replace")
+    return Commit(
+        hash,
+        tree,
+        tuple(parents),
+        by,
+        by if committer == author else Signature.decode(committer),
+        _decoded(text, encoding).rstrip("\n"),
+    )
+
+
+def decode_tag(data: bytes) -> Hash:
+    """The object that an annotated tag names; raises FormatError."""
+    return _hash_after(b"object ", data.partition(b"\n")[0])
+
+
+def _hash_after(word: bytes, line: bytes) -> Hash:
+    text = line[len(word) :].decode("ascii", "replace")
+    if not line.startswith(word) or not is_hash(text):
+        raise FormatError(f"{line[:200]!r} is not '{word.decode()}' and a hash of 64 digits")
+    return Hash(text)
+
+
+def _decoded(text: bytes, encoding: str) -> str:
+    try:
+        if encoding.lower() in _NO_TEXT:
+            raise LookupError(encoding)
+        return text.decode(encoding, "replace")
+    except (LookupError, ValueError):
+        return text.decode("utf-8", "replace")
+
+
+def _check_name(name: str) -> None:
+    why = None
+    if isinstance(name, str) and _is_plain(name):
+        return
+    if not isinstance(name, str):
+        why = "it is not a text"
+    elif name in ("", ".", ".."):
+        why = "it is not the name of a file"
+    elif "/" in name or "\0" in name:
+        why = "it contains '/' or NUL"
+    elif is_dot_git(name):
+        why = "git keeps it for itself"
+    if why:
+        raise InvalidInputError(f"{name!r} is not allowed as a name in a tree: {why}")
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"{name!r} is not allowed as a name in a tree: UTF-8") from cause
+
+
+def is_dot_git(name: str) -> bool:
+    """Whether some file system would take the name for ``.git``."""
+    plain = name.translate(_UNSEEN).replace("\\", ":").partition(":")[0].rstrip(" .").lower()
+    return plain in (".git", "git~1")

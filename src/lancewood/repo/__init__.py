@@ -1,0 +1,1 @@
+"""The repository: a git history over many tables."""
