@@ -20,6 +20,7 @@ from lancewood.format.deep_clone import deep_clone_manifest
 from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
 from lancewood.format.manifest import Stamp
 from lancewood.format.transaction import encode_transaction
+from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone
@@ -48,7 +49,7 @@ def write_clone(
     AlreadyExistsError, before anything is written or because another was faster, if the target
     holds a version.
     """
-    check_clonable(source, target)
+    check_clonable(source, target, branch=branch)
     paths = {} if branch is not None else _present_paths(source)
     head = CloneHead(source.place.uri, base_name, branch, config, paths)
     operation = _clone(source, is_shallow=True, branch=branch)
@@ -104,18 +105,22 @@ def write_deep_clone(
     )
 
 
-def check_clonable(source: Snapshot, target: Place) -> None:
+def check_clonable(source: Snapshot, target: Place, *, branch: BranchName | None = None) -> None:
     """Raises what a clone would raise before it writes anything."""
-    check_source(source)
+    check_source(source, is_branch=branch is not None)
     PutIfAbsent().check_trust(target.store)
     if newest_version(target.store) is not None:
         raise _exists(target)
 
 
-def check_source(source: Snapshot) -> None:
-    """Raises UnsupportedError or InvalidInputError for a version that cannot be cloned."""
+def check_source(source: Snapshot, *, is_branch: bool = True) -> None:
+    """Raises UnsupportedError or InvalidInputError for a version that cannot be cloned.
+
+    A table that a repository keeps for itself may be cloned by everybody, and branched by nobody
+    else.
+    """
     head = source.manifest
-    check_writable(head)
+    check_writable(head, source.place.repository if is_branch else ANY_REPOSITORY)
     if is_detached(head.version):
         raise InvalidInputError(
             f"version {head.version} of {source.place.uri} is detached, and a branch or clone of "

@@ -14,6 +14,7 @@ from lancewood.data.encodings import check_encoding_keys, check_hints
 from lancewood.errors import InvalidInputError
 from lancewood.model.applied import APPLIED_PREFIX
 from lancewood.model.closing import PUBLISHED_KEY
+from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import FieldId
 from lancewood.model.operations import MapUpdate
 from lancewood.model.schema import Field, Schema
@@ -46,6 +47,11 @@ def config_update(values: Mapping[str, str | None], *, replace: bool = False) ->
             raise InvalidInputError(
                 f"configuration key {key!r} is not known: the prefix {RESERVED_PREFIX!r} is "
                 f"reserved for {', '.join(sorted(KNOWN_KEYS))}"
+            )
+        if key == EXCLUSIVE_KEY and value is not None:
+            raise InvalidInputError(
+                f"configuration key {key!r} keeps the table for a repository, and is set by that: "
+                "repo.exclusive(True); None as its value frees the table"
             )
         if key == PUBLISHED_KEY:
             raise InvalidInputError(

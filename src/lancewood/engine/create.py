@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +21,19 @@ from lancewood.errors import AlreadyExistsError, ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.ids import Version
-from lancewood.model.manifest import FLAG_STABLE_ROW_IDS
+from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, Manifest
 from lancewood.model.transaction import Transaction, commit_properties
+
+
+@dataclass(frozen=True, slots=True)
+class FirstWrite:
+    """What the first version of a table is made of; nothing names it yet."""
+
+    before: Snapshot
+    """Version 0, which has nothing."""
+    transaction: Transaction
+    homes: Manifest
+    """Declares the base paths that the files are in."""
 
 
 def create_table(
@@ -42,6 +53,40 @@ def create_table(
 
     ``bases`` are declared with it, ``into`` says to which of them the data goes.
     """
+    first = write_first(
+        place,
+        data,
+        schema=schema,
+        stable_row_ids=stable_row_ids,
+        file_version=file_version,
+        limits=limits,
+        bases=bases,
+        into=into,
+        message=message,
+        properties=properties,
+    )
+    try:
+        return commit_written(
+            first.before, first.transaction, CommitPolicy(serializable=True), homes=first.homes
+        )
+    except ConflictError as lost:
+        raise _exists(place) from lost
+
+
+def write_first(
+    place: Place,
+    data: Any,
+    *,
+    schema: pa.Schema | None,
+    stable_row_ids: bool,
+    file_version: str,
+    limits: FileLimits,
+    bases: Iterable[NewBase] = (),
+    into: Bases = None,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> FirstWrite:
+    """Write the files of a new table, and commit nothing; the arguments are ``create_table``'s."""
     check_file_version(file_version)
     facts = commit_properties(message, properties)
     if newest_version(place.store) is not None:
@@ -54,15 +99,7 @@ def create_table(
     written = write_anew(place, homes, data, schema, file_version, limits)
     overwrite = replace(written, initial_bases=declared)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
-    try:
-        return commit_written(
-            Snapshot(place, nothing, NamingScheme.V2),
-            transaction,
-            CommitPolicy(serializable=True),
-            homes=with_bases,
-        )
-    except ConflictError as lost:
-        raise _exists(place) from lost
+    return FirstWrite(Snapshot(place, nothing, NamingScheme.V2), transaction, with_bases)
 
 
 def _exists(place: Place) -> AlreadyExistsError:

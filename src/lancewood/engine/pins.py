@@ -28,6 +28,7 @@ from lancewood.engine.versions import list_versions, load_version, newest_versio
 from lancewood.errors import LancewoodError, StorageError
 from lancewood.format.layout import TREE_DIR
 from lancewood.format.refs import encode_tag, tag_key
+from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId, Version
 from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName, Tag, TagName
@@ -92,8 +93,9 @@ def read_record(config: Mapping[str, str]) -> PinRecord | None:
 
 
 def without_record(config: Mapping[str, str]) -> dict[str, str]:
-    """A configuration for a table that is not the clone that the record is about."""
-    return {key: value for key, value in config.items() if key != PINS_CONFIG}
+    """A configuration for a table that is not the clone that the record is about, nor that of the
+    repository which keeps its source for itself."""
+    return {key: value for key, value in config.items() if key not in (PINS_CONFIG, EXCLUSIVE_KEY)}
 
 
 def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned, ...]]:
@@ -182,17 +184,29 @@ def _doubt(place: Place, recorded: str, clone: str, pin: Pin) -> str | None:
     return None if is_gone else f"{names}, where there still is a table"
 
 
-def _pin(name: TagName, held: Tag, clone: str) -> Tag:
+def new_tag(
+    name: TagName,
+    branch: BranchName | None,
+    version: Version,
+    manifest_size: int,
+    metadata: Mapping[str, str],
+) -> Tag:
+    """A tag that was made just now."""
     now = time.time_ns()
     return Tag(
         name=name,
-        branch=held.branch,
-        version=held.version,
-        manifest_size=held.manifest_size,
+        branch=branch,
+        version=version,
+        manifest_size=manifest_size,
         created_at_ns=now,
         updated_at_ns=now,
-        metadata={CLONE_PROPERTY: clone},
+        metadata=dict(metadata),
     )
+
+
+def _pin(name: TagName, held: Tag, clone: str) -> Tag:
+    told = {CLONE_PROPERTY: clone}
+    return new_tag(name, held.branch, held.version, held.manifest_size, told)
 
 
 class _Wanted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 from lancewood.engine.base_homes import (
@@ -58,6 +58,8 @@ class Place:
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     allowed_bases: tuple[str, ...] | None = None
     base_storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    repository: str | None = None
+    """The repository in whose name the table is written; see ``model.exclusive``."""
     _homes: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
     _findings: Findings = field(default_factory=Findings, compare=False, repr=False)
     _above: Store | None = field(default=None, compare=False, repr=False)
@@ -75,8 +77,13 @@ class Place:
             self.storage_options,
             self.allowed_bases,
             self.base_storage_options,
+            self.repository,
             _above=self.store if is_deeper else self._above,
         )
+
+    def written_by(self, repository: str | None) -> Place:
+        """The same, written in the name of a repository; None: in nobody's."""
+        return self if repository == self.repository else replace(self, repository=repository)
 
     def main(self, head: ManifestHead) -> Store | None:
         """The main root of the table whose branch this is; None for what is no branch, and for a

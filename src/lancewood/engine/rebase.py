@@ -36,11 +36,9 @@ def rebase_rows(
     operation = transaction.operation
     assert isinstance(operation, Delete | Update)
     if isinstance(operation, Update) and operation.moves_files:
-        moved = rebased_move(base, newest, operation)
-        return replace(transaction, operations=(moved,), read_version=newest.version)
+        return check_rows(place, base, newest, transaction)
     rebase = _RowRebase(place, base, newest, operation)
-    rebase.check_removed()
-    checked = [rebase.checked(each) for each in operation.updated_fragments]
+    checked = rebase.check()
     done = [rebase.written(*each) for each in checked]
     kept = tuple(each for each in done if each is not None)
     emptied = tuple(
@@ -56,6 +54,20 @@ def rebase_rows(
         removed = (*operation.removed_fragment_ids, *emptied)
         changed = replace(operation, updated_fragments=kept, removed_fragment_ids=removed)
     return replace(transaction, operations=(changed,), read_version=newest.version)
+
+
+def check_rows(
+    place: Place, base: Manifest, newest: Manifest, transaction: Transaction
+) -> Transaction:
+    """Raise what ``rebase_rows`` would raise. No file is written, so that of what comes back only
+    a change that moved files is complete."""
+    operation = transaction.operation
+    assert isinstance(operation, Delete | Update)
+    if isinstance(operation, Update) and operation.moves_files:
+        moved = rebased_move(base, newest, operation)
+        return replace(transaction, operations=(moved,), read_version=newest.version)
+    _RowRebase(place, base, newest, operation).check()
+    return transaction
 
 
 def rebase_index(base: Manifest, newest: Manifest, transaction: Transaction) -> Transaction:
@@ -83,6 +95,11 @@ class _RowRebase:
         self._base = base
         self._newest = newest
         self._operation = operation
+
+    def check(self) -> list[tuple[Fragment, BitMap | None]]:
+        """Every changed fragment as ``checked`` tells of it."""
+        self.check_removed()
+        return [self.checked(each) for each in self._operation.updated_fragments]
 
     def check_removed(self) -> None:
         """A fragment that we remove as a whole must be as it was."""

@@ -59,6 +59,9 @@ def resolve(snapshot: Snapshot, at: At) -> Snapshot:
 
 def same_branch(snapshot: Snapshot, version: int) -> Snapshot:
     """Another version of a snapshot's branch."""
+    unlanded = snapshot.unlanded(version)
+    if unlanded is not None:
+        return unlanded
     main = snapshot.place.main(snapshot.manifest)
     return _load(snapshot.place, main, _branch_of(snapshot), version)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pyroaring import BitMap
 
@@ -14,6 +14,7 @@ from lancewood.data.home import DataHome
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.homes import NewFile, data_home, discard
 from lancewood.engine.place import Place
+from lancewood.engine.transactions import load_transaction_of
 from lancewood.engine.vectors import load_deletions
 from lancewood.engine.versions import load_as_of, load_manifest, load_version
 from lancewood.errors import InvalidInputError, NotFoundError, found_in
@@ -21,13 +22,17 @@ from lancewood.format.arrow import to_arrow_schema
 from lancewood.format.layout import NamingScheme
 from lancewood.format.schema import decode_schema
 from lancewood.model.applied import AppliedBatch
+from lancewood.model.exclusive import ANY_REPOSITORY, frees
 from lancewood.model.fragment import Fragment
+from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction
 from lancewood.rules.applied import check_new
 from lancewood.rules.closed import check_open, is_closed
+from lancewood.rules.features import check_writable
 
+S = TypeVar("S", bound="Snapshot")
 _SCHEMA_CACHES = ("schema", "arrow_schema")
 
 
@@ -52,6 +57,24 @@ class Snapshot:
         own fragments travel with it."""
         self.place.settle(self.manifest)
         return Snapshot(self.place, self.manifest.bare(), self.scheme)
+
+    def newest(self) -> Snapshot:
+        """The newest version of its branch by now."""
+        return load_snapshot(self.place)
+
+    def transaction_of(self, version: Version) -> Transaction:
+        """What made a version of its branch, up to this one."""
+        return load_transaction_of(self.place.store, version, self.scheme)
+
+    def unlanded(self, version: int) -> Snapshot | None:
+        """A state that is no version of the history yet, by the number that it is going to have;
+        see ``engine.staging``."""
+        return None
+
+    def together(self, other: Snapshot) -> Snapshot:
+        """Another version of the table, for whoever came there from this one: what is written to
+        it ends where writes to this one do."""
+        return other
 
     @cached_property
     def schema(self) -> Schema:
@@ -78,11 +101,16 @@ class Snapshot:
         """The deleted offsets of a fragment; None where nothing is deleted."""
         return load_deletions(self.place, self.manifest, fragment)
 
+    def check_writable(self) -> None:
+        """Raise UnsupportedError, before any work is done, for a table that we cannot write, or
+        may not."""
+        check_writable(self.manifest, self.place.repository)
+
     def check_open(self) -> None:
         """Raise IncompatibleConflictError, before any work is done, where nothing may follow this
         version; a branch that began anew since is open."""
         if is_closed(self.manifest):
-            check_open(load_snapshot(self.place).manifest)
+            check_open(self.newest().manifest)
 
     def check_new(self, applied: AppliedBatch | None) -> None:
         """Raise BatchAppliedError, before any work is done, for a batch that this version holds."""
@@ -92,26 +120,33 @@ class Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""
         base = self.manifest
         if transaction.read_version != base.version:
-            base = self._read_version(transaction)
-        done = commit(self.place, base, self.scheme, transaction, policy)
-        after = Snapshot(self.place, done, self.scheme)
+            base = read_version(self.place, self.scheme, transaction)
+        is_freed = frees(transaction.operations)
+        place = self.place.written_by(ANY_REPOSITORY) if is_freed else self.place
+        done = commit(place, base, self.scheme, transaction, policy)
+        return self._followed_by(Snapshot(self.place, done, self.scheme))
+
+    def _followed_by(self, after: S) -> S:
+        """The snapshot after a change, with what is known of its schema already."""
         if self._same_schema(after):
             after.__dict__.update({k: v for k, v in self.__dict__.items() if k in _SCHEMA_CACHES})
         return after
 
-    def _read_version(self, transaction: Transaction) -> Manifest:
-        try:
-            return load_manifest(self.place.store, transaction.read_version, self.scheme)
-        except NotFoundError as cause:
-            raise NotFoundError(
-                f"the transaction was built on version {transaction.read_version} of "
-                f"{self.place.uri}, which is not there; build it again on the newest version",
-                version=transaction.read_version,
-            ) from cause
-
     def _same_schema(self, other: Snapshot) -> bool:
         mine, theirs = self.manifest.message, other.manifest.message
         return mine.fields == theirs.fields and mine.schema_metadata == theirs.schema_metadata
+
+
+def read_version(place: Place, scheme: NamingScheme, transaction: Transaction) -> Manifest:
+    """The version that a transaction was built on; raises NotFoundError."""
+    try:
+        return load_manifest(place.store, transaction.read_version, scheme)
+    except NotFoundError as cause:
+        raise NotFoundError(
+            f"the transaction was built on version {transaction.read_version} of "
+            f"{place.uri}, which is not there; build it again on the newest version",
+            version=transaction.read_version,
+        ) from cause
 
 
 def load_snapshot(

@@ -28,6 +28,8 @@ from lancewood.rules.features import check_readable
 from lancewood.store.base import Store
 
 _V2_LENGTH = 29
+_DETACHED = "d"
+"""How the names of versions beside the history begin, and no others."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -53,18 +55,25 @@ def list_versions(store: Store) -> VersionList:
     return _parsed(store, list(store.names(VERSIONS_DIR)))
 
 
-def versions_since(store: Store, version: Version, scheme: NamingScheme) -> VersionList:
+def versions_since(
+    store: Store, version: Version, scheme: NamingScheme | None = None
+) -> VersionList:
     """The versions after the one that a commit builds on, newest first.
 
-    Raises NotFoundError if neither it nor a newer one is there: the table was dropped meanwhile.
-    An ordered listing is left where the older versions begin.
+    Without a ``scheme`` it is found out. Raises NotFoundError if neither it nor a newer one is
+    there: the table was dropped meanwhile. An ordered listing is left where the older versions
+    begin.
     """
-    own = manifest_name(version, scheme)
+    own = manifest_name(version, scheme or NamingScheme.V2)
     names = store.names(VERSIONS_DIR)
-    if store.lists_in_order and scheme is NamingScheme.V2:
+    is_v1 = scheme is NamingScheme.V1
+    if store.lists_in_order and not is_v1:
         names = _until(names, own)
     listed = list(names)
-    found = _parsed(store, _suspects(listed, before=own) if scheme is NamingScheme.V2 else listed)
+    found = _parsed(store, listed if is_v1 else _suspects(listed, before=own))
+    if scheme is None:
+        scheme = found.scheme
+        own = manifest_name(version, scheme)
     newer = tuple(each for each in found.versions if each > version)
     if version and not newer and own not in listed:
         raise NotFoundError(
@@ -89,6 +98,10 @@ def newest_version(store: Store) -> Newest | None:
     if store.lists_in_order:
         names = _until(names, "")
     listed = list(names)
+    if not _odd(listed):
+        first = parse_manifest_name(min(listed, default=""))
+        if first is not None and not first.detached:
+            return Newest(first.version, first.scheme, len(listed))
     found = _parsed(store, _suspects(listed, before=None))
     if found.newest is None:
         found = _parsed(store, listed)
@@ -99,9 +112,10 @@ def _suspects(names: list[str], before: str | None) -> list[str]:
     """The names that decide which version is the newest; nothing else of 100,000 is parsed.
 
     Those are the first in order of the names that look like V2 (or all before a given one), and
-    all that look like anything else.
+    all that look like anything else. Versions beside the history, of which there may be as many,
+    are not among them.
     """
-    odd = [each for each in names if len(each) != _V2_LENGTH]
+    odd = _odd(names)
     alike = [each for each in names if len(each) == _V2_LENGTH] if odd else names
     if before is None:
         first = min(alike, default="")
@@ -109,6 +123,11 @@ def _suspects(names: list[str], before: str | None) -> list[str]:
             first = min(filter(_is_v2, alike), default="")
         return [*odd, first] if first else odd
     return [*odd, *(each for each in alike if each < before)]
+
+
+def _odd(names: list[str]) -> list[str]:
+    """The names that look neither like V2 nor like versions beside the history."""
+    return [each for each in names if len(each) != _V2_LENGTH and each[0] != _DETACHED]
 
 
 def _until(names: Iterator[str], bound: str) -> Iterator[str]:

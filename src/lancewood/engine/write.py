@@ -35,7 +35,6 @@ from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
 from lancewood.model.operations import Append, Overwrite
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import Transaction
-from lancewood.rules.features import check_writable
 
 
 def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases = None) -> Append:
@@ -43,7 +42,7 @@ def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases
 
     Raises InvalidInputError, before a file is written, if the columns do not fit.
     """
-    check_writable(snapshot.manifest)
+    snapshot.check_writable()
     snapshot.check_open()
     homes = _homes(snapshot, bases)
     reader = as_reader(data, snapshot.arrow_schema)
@@ -60,7 +59,7 @@ def write_overwrite(
     bases: Bases = None,
 ) -> Overwrite:
     """Write rows that will replace everything, under the data's schema or the given one."""
-    check_writable(snapshot.manifest)
+    snapshot.check_writable()
     snapshot.check_open()
     version = snapshot.manifest.file_version
     if file_version is not None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from lancewood.format.inherited import inherited_fragments
 from lancewood.format.manifest import Stamp, encode_indices, seal
 from lancewood.model.closing import PUBLISHED_KEY
+from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId
-from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, Manifest
+from lancewood.model.manifest import FLAG_BASE_PATHS, FLAG_CONFIG, FLAG_EXCLUSIVE, Manifest
 from lancewood.proto import table_pb2
 
 
@@ -53,13 +54,15 @@ def clone_manifest(source: Manifest, head: CloneHead, stamp: Stamp) -> tuple[Man
 
 
 def set_config(message: table_pb2.Manifest, config: Mapping[str, str]) -> None:
-    """Give a manifest another configuration, and the flag that goes with it. That its source was
+    """Give a manifest another configuration, and the flags that go with it. That its source was
     published is not said of a clone."""
     message.ClearField("config")
     message.config.update({key: value for key, value in config.items() if key != PUBLISHED_KEY})
-    message.writer_feature_flags &= ~FLAG_CONFIG
+    message.writer_feature_flags &= ~(FLAG_CONFIG | FLAG_EXCLUSIVE)
     if message.config:
         message.writer_feature_flags |= FLAG_CONFIG
+    if EXCLUSIVE_KEY in message.config:
+        message.writer_feature_flags |= FLAG_EXCLUSIVE
 
 
 def _declare(message: table_pb2.Manifest, path: str, name: str | None) -> BaseId:

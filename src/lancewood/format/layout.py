@@ -42,6 +42,7 @@ _DATA_KEY = re.compile(
     rf"{DATA_DIR}/(?:[^/]+(?:\{_DATA_SUFFIX}|/[01]{{32}}\.blob)|{_HALF_WRITTEN})"
 )
 _V2_DIGITS = 20
+_TRANSACTION_NAME = re.compile(rf"([0-9]{{1,{_V2_DIGITS}}})-([^/]+)\.txn")
 
 
 class NamingScheme(Enum):
@@ -110,6 +111,14 @@ def detached_version() -> Version:
 def transaction_name(read_version: Version, uuid: str) -> str:
     """The bare name of a transaction file."""
     return f"{read_version}-{uuid}.txn"
+
+
+def transaction_parts(name: str) -> tuple[Version, str] | None:
+    """The read version and the identity in the name of a transaction file; None for other names."""
+    found = _TRANSACTION_NAME.fullmatch(name)
+    if found is None or int(found[1]) > MAX_U64:
+        return None
+    return Version(int(found[1])), found[2]
 
 
 def transaction_key(name: str) -> str:

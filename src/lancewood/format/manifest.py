@@ -78,6 +78,30 @@ def seal(
     return manifest, data
 
 
+def restamped(source: Manifest, version: Version, timestamp_ns: int) -> tuple[Manifest, bytes]:
+    """The same state under another number and time, and the bytes of its file.
+
+    What made it, who wrote it and its indices stay as they are.
+    """
+    message = table_pb2.Manifest()
+    message.CopyFrom(source.message)
+    message.version = version
+    message.timestamp.seconds, message.timestamp.nanos = divmod(timestamp_ns, 1_000_000_000)
+    data = encode_manifest_file(
+        message,
+        index_section=source.index_section,
+        transaction_section=source.transaction_section,
+    )
+    manifest = Manifest(
+        message,
+        index_section=source.index_section,
+        transaction_section=source.transaction_section,
+        name=f"version {version}",
+        size=len(data),
+    )
+    return manifest, data
+
+
 def _change_fragments(message: table_pb2.Manifest, source: Manifest, patch: ManifestPatch) -> None:
     if not patch.keep:
         del message.fragments[:]

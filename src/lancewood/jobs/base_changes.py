@@ -23,7 +23,7 @@ from lancewood.engine.base_paths import (
 from lancewood.engine.chosen_homes import Base, find_base_path
 from lancewood.engine.fanout import WORKERS, in_order
 from lancewood.engine.pins import PINS_CONFIG, read_record
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import DATA_DIR, check_file_name, key_in_base
 from lancewood.jobs.execute import Change, Terms, execute
@@ -79,7 +79,7 @@ def set_base_path(
         config = _with_moved_pins(now, old, new)
         return Change(Restore(now.manifest.version, bases, config), None)
 
-    newest = load_snapshot(snapshot.place)
+    newest = snapshot.newest()
     read, last = snapshot.manifest.version, newest.manifest.version
     if terms.policy.serializable and read != last:
         raise RetryableConflictError(

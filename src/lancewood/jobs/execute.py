@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.homes import NewFile
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
     LancewoodError,
@@ -79,7 +79,7 @@ def execute(
     for execution in range(limit):
         if execution:
             terms.persistence.pause(execution)
-            snapshot = load_snapshot(snapshot.place)
+            snapshot = snapshot.newest()
         if not terms.policy.may_be_closed:
             snapshot.check_open()
         snapshot.check_new(terms.policy.applied)

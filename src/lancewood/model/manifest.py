@@ -34,6 +34,8 @@ FLAG_TAGGED_FRAGMENT_REUSE = 1024
 FLAG_SPILLED_LINEAGE = 2048
 FLAG_MANAGED_BLOBS = 16384
 FLAG_FIELD_IDS_NOT_REUSED = 32768
+FLAG_EXCLUSIVE = 1 << 40
+"""No flag of the format: whoever meets it reads the table, and does not write to it."""
 
 _DECODED = frozenset(
     {"indices", "fragments", "rows_by_fragment", "sighting", "_positions", "_is_sorted"}

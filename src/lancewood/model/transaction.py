@@ -21,6 +21,10 @@ MARKS_PROPERTY = "lancewood.marks"
 would mark."""
 MOVED_PROPERTY = "lancewood.moved"
 """Says of an Update that it only moved data files; set when it is written down."""
+EXACT_PROPERTY = "lancewood.exact"
+"""Says of a staged step why it can follow the version that it was built on, and no other."""
+STAGED_PROPERTY = "lancewood.staged"
+"""Says of a version that a transaction of a repository made it: the identity of all its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +77,19 @@ class Transaction:
         """
         if len(self.operations) == 1:
             return (self,)
-        name = uuids.UUID(self.uuid)
         return tuple(
-            replace(
-                self,
-                uuid=self.uuid if number == 0 else str(uuids.uuid5(name, str(number))),
-                operations=(operation,),
-            )
+            replace(self, uuid=step_uuid(self.uuid, number), operations=(operation,))
             for number, operation in enumerate(self.operations)
         )
 
     def rebased(self, read_version: Version) -> Transaction:
         """The same transaction, built on another version."""
         return replace(self, read_version=read_version)
+
+
+def step_uuid(uuid: str, number: int) -> str:
+    """The identity of one step of a transaction; the first one has that of the whole."""
+    return uuid if number == 0 else str(uuids.uuid5(uuids.UUID(uuid), str(number)))
 
 
 def commit_properties(message: str | None, properties: Mapping[str, str] | None) -> dict[str, str]:

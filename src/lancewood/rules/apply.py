@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.model.exclusive import EXCLUSIVE_KEY, keeper_of
 from lancewood.model.file_version import version_name
 from lancewood.model.ids import Version
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
@@ -131,7 +132,7 @@ def _restore(
         )
     changes = HeadChanges(
         base_paths=operation.base_paths,
-        config=operation.config,
+        config=_restored_config(manifest, operation, restored),
         max_fragment_id=manifest.max_fragment_id,
         next_row_id=manifest.next_row_id,
         max_allocated_field_id=field_mark(manifest, manifest.fields),
@@ -139,6 +140,19 @@ def _restore(
     patch = make_patch(restored, changes)
     sticky = manifest.writer_flags & FLAG_FIELD_IDS_NOT_REUSED
     return replace(patch, flags=(patch.flags[0], patch.flags[1] | sticky))
+
+
+def _restored_config(
+    manifest: Manifest, operation: Restore, restored: ManifestHead
+) -> Mapping[str, str] | None:
+    """The configuration of the version that comes back; None: that which it had. Who may write to
+    the table is not a thing of the past, and stays as it is."""
+    keeper = keeper_of(manifest)
+    config = restored.config if operation.config is None else operation.config
+    if config.get(EXCLUSIVE_KEY) == keeper:
+        return operation.config
+    kept = {key: value for key, value in config.items() if key != EXCLUSIVE_KEY}
+    return kept if keeper is None else {**kept, EXCLUSIVE_KEY: keeper}
 
 
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]

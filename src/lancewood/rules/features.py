@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lancewood.errors import FormatError, UnsupportedError
+from lancewood.model.exclusive import ANY_REPOSITORY, EXCLUSIVE_KEY, keeper_of
 from lancewood.model.file_version import READABLE_FILE_VERSIONS, version_name
 from lancewood.model.fragment import Fragment
 from lancewood.model.index import MEM_WAL
@@ -17,6 +18,7 @@ from lancewood.model.manifest import (
     FLAG_CONFIG,
     FLAG_COVERING_INDEX,
     FLAG_DELETION_FILES,
+    FLAG_EXCLUSIVE,
     FLAG_FIELD_IDS_NOT_REUSED,
     FLAG_MANAGED_BLOBS,
     FLAG_MIXED_FILE_VERSIONS,
@@ -83,9 +85,26 @@ def check_readable(head: ManifestHead) -> None:
         )
 
 
-def check_writable(head: ManifestHead) -> None:
-    """Raises UnsupportedError if the table asks writers for something we do not do."""
-    _refuse(head, (head.writer_flags & ~WRITABLE) | (head.reader_flags & ~WRITABLE), "writing")
+def known_writer_flags(head: ManifestHead) -> int:
+    """The writer flags that we understand in this table: one of them only where a repository is
+    named that set it."""
+    return WRITABLE if keeper_of(head) is None else WRITABLE | FLAG_EXCLUSIVE
+
+
+def check_writable(head: ManifestHead, repository: str | None = None) -> None:
+    """Raises UnsupportedError if the table asks writers for something we do not do, or belongs to
+    a repository that lets nobody else write; ``repository`` is the one that asks."""
+    keeper = keeper_of(head)
+    if keeper is not None and repository not in (keeper, ANY_REPOSITORY):
+        raise UnsupportedError(
+            f"{head.name}: the table belongs to repository {keeper}, which lets nobody else write "
+            "to it: write in a transaction of it (repo.transaction), or open it to all with "
+            "repo.exclusive(False). If it is gone for good, "
+            f"set_config({{{EXCLUSIVE_KEY!r}: None}}) frees the table",
+            repository=keeper,
+        )
+    known = known_writer_flags(head)
+    _refuse(head, (head.writer_flags & ~known) | (head.reader_flags & ~WRITABLE), "writing")
     if any(each.name == MEM_WAL for each in head.indices):
         raise UnsupportedError(
             f"{head.name}: the table has a write-ahead log ({MEM_WAL}) with rows that are not "
@@ -124,6 +143,9 @@ def next_flags(
     if any(each.message.covering_fields for each in indices):
         both |= FLAG_COVERING_INDEX
     writer = both | source.writer_flags & FLAG_FIELD_IDS_NOT_REUSED
-    if source.config if changes.config is None else changes.config:
+    config = source.config if changes.config is None else changes.config
+    if config:
         writer |= FLAG_CONFIG
+    if EXCLUSIVE_KEY in config:
+        writer |= FLAG_EXCLUSIVE
     return both, writer

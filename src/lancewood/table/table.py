@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -263,7 +263,7 @@ class Table(
         serializable: bool = False,
         app: str | None = None,
         batch: int | None = None,
-    ) -> Table:
+    ) -> Self:
         """Add rows. Columns are matched by name; a missing nullable one becomes null.
 
         ``bases`` says where the new files go, to one home after the other: the names, ids or paths
@@ -294,7 +294,7 @@ class Table(
         serializable: bool = False,
         app: str | None = None,
         batch: int | None = None,
-    ) -> Table:
+    ) -> Self:
         """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
 
         ``bases``, ``app`` and ``batch`` are as for ``append``.
@@ -313,7 +313,7 @@ class Table(
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
-    ) -> Table:
+    ) -> Self:
         """Set keys of the table's configuration; None removes one, ``replace`` clears first."""
         change = UpdateConfig(config=config_update(values, replace=replace))
         transaction = self.transaction(change, message=message, properties=properties)
@@ -327,7 +327,7 @@ class Table(
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
-    ) -> Table:
+    ) -> Self:
         """Set keys of the table's metadata; None removes one, ``replace`` clears first."""
         change = UpdateConfig(table_metadata=text_update(values, replace=replace))
         transaction = self.transaction(change, message=message, properties=properties)
@@ -341,7 +341,7 @@ class Table(
         message: str | None = None,
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
-    ) -> Table:
+    ) -> Self:
         """Set keys of columns' metadata, by dotted path: ``{"a.b": {"unit": "m"}}``.
 
         None removes a key, ``replace`` clears those columns' metadata first. Encodings apply to
@@ -392,7 +392,7 @@ class Table(
         serializable: bool = False,
         app: str | None = None,
         batch: int | None = None,
-    ) -> Table:
+    ) -> Self:
         """Commit a transaction, for example one whose fragments other machines have written.
 
         ``app`` and ``batch`` are as for ``append``; the transaction is then a single operation.
@@ -401,11 +401,11 @@ class Table(
             raise InvalidInputError(f"commit takes a transaction, got {transaction!r}")
         applied = AppliedBatch.asked_for(app, batch)
         policy = CommitPolicy(serializable=serializable, applied=applied)
-        return Table(self._snapshot.commit(transaction, policy))
+        return self._after(self._snapshot.commit(transaction, policy))
 
-    def _commit_written(self, operation: Operation, wishes: Terms) -> Table:
+    def _commit_written(self, operation: Operation, wishes: Terms) -> Self:
         transaction = self.transaction(operation, properties=wishes.properties)
-        return Table(commit_written(self._snapshot, transaction, wishes.policy))
+        return self._after(commit_written(self._snapshot, transaction, wishes.policy))
 
     def __repr__(self) -> str:
         branch = f" branch {self.branch}" if self.branch else ""

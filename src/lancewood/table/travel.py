@@ -16,7 +16,7 @@ from lancewood.engine.revisions import (
     resolve,
     same_branch,
 )
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.operations import Restore
 from lancewood.model.refs import called
@@ -42,24 +42,33 @@ class TravelVerbs(Handle):
         branch, unless ``branch`` is given; a branch alone is its newest version.
         """
         check_contradictions(branch, version, tag, as_of, at)
+        found = self._found(branch, version, tag, as_of, at)
+        return self._after(self._snapshot.together(found))
+
+    def _found(
+        self,
+        branch: str | None,
+        version: int | None,
+        tag: str | None,
+        as_of: datetime | None,
+        at: At,
+    ) -> Snapshot:
         if at is not None:
-            return self._after(resolve(self._snapshot, at))
+            return resolve(self._snapshot, at)
         if branch is None and tag is None:
             if version is not None:
-                return self._after(same_branch(self._snapshot, version))
+                return same_branch(self._snapshot, version)
             if as_of is None:
                 raise InvalidInputError(
                     "checkout needs branch=, version=, tag=, as_of= or at=; latest() is the newest"
                 )
-            return self._after(load_snapshot(self._snapshot.place, as_of=as_of))
+            return load_snapshot(self._snapshot.place, as_of=as_of)
         place = main_place(self._snapshot)
-        return self._after(
-            open_revision(place, branch=branch, version=version, tag=tag, as_of=as_of)
-        )
+        return open_revision(place, branch=branch, version=version, tag=tag, as_of=as_of)
 
     def latest(self) -> Self:
         """The newest version of this handle's branch."""
-        return self._after(load_snapshot(self._snapshot.place))
+        return self._after(self._snapshot.newest())
 
     def versions(self, limit: int | None = None) -> Iterator[VersionInfo]:
         """The versions of this handle's branch, newest first, those after this one included.
@@ -85,14 +94,15 @@ class TravelVerbs(Handle):
         """
         target = self._snapshot
         if version is not None or tag is not None or at is not None:
-            target = self.checkout(version=version, tag=tag, at=at)._snapshot
+            check_contradictions(None, version, tag, None, at)
+            target = self._found(None, version, tag, None, at)
         here, there = self._snapshot.manifest.branch, target.manifest.branch
         if there != here:
             raise InvalidInputError(
                 f"version {target.manifest.version} of {called(there)} is none of {called(here)}, "
                 f"which is to be restored; do it on {called(there)}, or make a branch there"
             )
-        newest = load_snapshot(target.place)
+        newest = self._snapshot.newest()
         transaction = Transaction.new(
             newest.manifest.version,
             Restore(target.manifest.version),

@@ -22,7 +22,7 @@ ROWS = pa.table({"a": [1]})
 
 @pytest.fixture(autouse=True)
 def _every_directory_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.engine.commit.WORTH_IT", 1)
+    monkeypatch.setattr("lancewood.engine.judging.WORTH_IT", 1)
     monkeypatch.setattr("lancewood.engine.versions.WORTH_IT", 1)
 
 
@@ -99,7 +99,7 @@ def test_a_sighting_does_not_travel(table: lw.Table) -> None:
 def test_an_ordinary_directory_is_simply_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("commit", "versions"):
+    for place in ("judging", "versions"):
         monkeypatch.setattr(f"lancewood.engine.{place}.WORTH_IT", 2_000)
     table = lw.create(tmp_path / "t.lance", ROWS).append(ROWS)
     assert table._snapshot.manifest.sighting is None

@@ -13,6 +13,7 @@ from lancewood.format.layout import (
     manifest_name,
     parse_manifest_name,
     transaction_name,
+    transaction_parts,
 )
 from lancewood.model.ids import BaseId, Version, is_detached
 from lancewood.proto import table_pb2
@@ -71,6 +72,9 @@ def test_other_names_in_the_directory_are_ignored(name: str) -> None:
 
 def test_transaction_names() -> None:
     assert transaction_name(Version(5), "550e8400") == "5-550e8400.txn"
+    assert transaction_parts("5-550e8400-aa.txn") == (5, "550e8400-aa")
+    for other in ("5-.txn", "-a.txn", "5-a", "x-a.txn", f"{1 << 64}-a.txn", "5-a/b.txn"):
+        assert transaction_parts(other) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "/etc/passwd", "a\\b", "a\0b"])

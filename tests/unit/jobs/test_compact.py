@@ -15,6 +15,7 @@ from pyroaring import BitMap
 
 import lancewood as lw
 from lancewood.data import open_files
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     IncompatibleConflictError,
     InvalidInputError,
@@ -408,12 +409,12 @@ def test_a_task_that_fails_leaves_nothing_visible(
 def test_a_store_that_fails_after_a_conflict_keeps_no_file_of_it(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(place: Any) -> Any:
+    def failing(snapshot: Snapshot) -> Snapshot:
         raise StorageError("the store is away")
 
     table.delete("a = 3")
     before = data_files(table)
-    monkeypatch.setattr(module, "load_snapshot", failing)
+    monkeypatch.setattr(Snapshot, "newest", failing)
     with pytest.raises(StorageError, match="away"):
         table.compact(runner=LocalRunner(1))
     assert data_files(table) == before

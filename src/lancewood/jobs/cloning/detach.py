@@ -33,7 +33,6 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.index import Index
-from lancewood.rules.features import check_writable
 from lancewood.rules.moves import moved_files
 from lancewood.store.transfer import copy_object
 
@@ -73,7 +72,7 @@ class _BroughtIn:
 
 def detach(snapshot: Snapshot, runner: Runner, terms: Terms) -> tuple[Snapshot, DetachCounts]:
     """The version after it, the same one if nothing lies elsewhere; and what was done."""
-    check_writable(snapshot.manifest)
+    snapshot.check_writable()
     total = DetachCounts()
     for _ in range(_ROUNDS):
         snapshot, counts = execute(snapshot, partial(_prepare, runner), terms)

@@ -18,7 +18,6 @@ from lancewood.engine.evolve import next_field_id
 from lancewood.engine.limits import as_list, check_number
 from lancewood.engine.new_columns import NewColumns, plan_new_columns
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.transactions import load_transaction_of
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.format.schema import encode_schema
 from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter
@@ -225,11 +224,10 @@ class AddColumns:
 
 def rows_moved(snapshot: Snapshot, since: Version) -> bool:
     """Whether rows have changed their fragment after a version, or that cannot be told."""
-    store, scheme = snapshot.place.store, snapshot.scheme
     return any(
         _moves_rows(operation)
         for number in range(since + 1, snapshot.manifest.version + 1)
-        for operation in load_transaction_of(store, Version(number), scheme).operations
+        for operation in snapshot.transaction_of(Version(number)).operations
     )
 
 

@@ -39,7 +39,6 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.schema import Schema
-from lancewood.rules.features import check_writable
 
 R = TypeVar("R")
 Batches = Iterator[pa.RecordBatch]
@@ -168,7 +167,7 @@ class ColumnFiles:
 
         def prepared(version: Snapshot) -> Change[R]:
             try:
-                check_writable(version.manifest)
+                version.check_writable()
                 return prepare(version)
             except BaseException:
                 self.discard()

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from lancewood.data.writer import check_columns
 from lancewood.engine.homes import new_data_files
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
     LancewoodError,
@@ -33,7 +33,6 @@ from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import ReserveFragments, Rewrite, RewriteGroup
 from lancewood.model.transaction import Transaction
-from lancewood.rules.features import check_writable
 from lancewood.rules.indices import check_no_fragment_reuse
 
 
@@ -44,7 +43,7 @@ def check_compactable(snapshot: Snapshot) -> None:
     indices.
     """
     manifest = snapshot.manifest
-    check_writable(manifest)
+    snapshot.check_writable()
     check_no_fragment_reuse(manifest.indices, "a compaction")
     for each in snapshot.schema.walk():
         if each.is_blob_v2:
@@ -76,7 +75,7 @@ class Compaction:
         for execution in range(limit):
             if execution:
                 persistence.pause(execution)
-                snapshot = load_snapshot(snapshot.place)
+                snapshot = snapshot.newest()
             groups = self._rewritten(snapshot)
             if not groups:
                 return snapshot, CompactionCounts()
@@ -133,7 +132,7 @@ class Compaction:
                 _discard(snapshot, groups)
                 raise
             try:
-                newest = load_snapshot(snapshot.place)
+                newest = snapshot.newest()
                 kept, lost = _sifted(snapshot, newest, groups)
                 if self.terms.policy.serializable or not kept:
                     break

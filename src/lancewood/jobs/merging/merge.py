@@ -43,7 +43,6 @@ from lancewood.jobs.rows.update_cost import sample, weigh
 from lancewood.jobs.rows.updating import Rewriting, Updated
 from lancewood.jobs.runner import Runner
 from lancewood.model.operations import Delete, Operation, Update
-from lancewood.rules.features import check_writable
 from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
 
 
@@ -61,7 +60,7 @@ class MergeRows:
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """Find what changes in one version; writes nothing."""
-        check_writable(snapshot.manifest)
+        snapshot.check_writable()
         if snapshot.schema != self._fitted.table:
             self._fitted = fit_rows(snapshot, self._data, self._choices)
         return plan_changes(self._find(snapshot, self._fitted), self._fitted, self._choices)

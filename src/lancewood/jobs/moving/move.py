@@ -25,7 +25,6 @@ from lancewood.jobs.packing import pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
-from lancewood.rules.features import check_writable
 from lancewood.rules.moves import moved_files
 
 
@@ -57,7 +56,7 @@ class Move:
         )
 
     def _check(self, snapshot: Snapshot) -> None:
-        check_writable(snapshot.manifest)
+        snapshot.check_writable()
         self.choice.check(snapshot)
         self._home(snapshot)
 

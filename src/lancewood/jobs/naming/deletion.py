@@ -12,6 +12,7 @@ next one with ``force``, or by whoever makes a branch of that name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lancewood.engine.place import Place
@@ -38,10 +39,18 @@ from lancewood.store.base import Store
 _ATTEMPTS = 5
 
 
-def delete_branch(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
+def delete_branch(
+    snapshot: Snapshot,
+    name: str,
+    *,
+    force: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Remove a branch that nobody needs.
 
     ``force`` also removes the tags on it, and what is left of a branch that is no longer recorded.
+    ``check`` is asked for others who may need it, once everybody can see that it is leaving, and
+    stops it with InvalidInputError.
     Raises NotFoundError; InvalidInputError if somebody needs it, who is named;
     RetryableConflictError while somebody else makes, deletes or renames it.
     """
@@ -54,7 +63,7 @@ def delete_branch(snapshot: Snapshot, name: str, *, force: bool = False) -> None
             "or on another branch",
             branch=name,
         )
-    _Deletion(snapshot, main_place(snapshot), asked, force).run()
+    _Deletion(snapshot, main_place(snapshot), asked, force, check).run()
 
 
 @dataclass
@@ -63,6 +72,7 @@ class _Deletion:
     main: Place
     name: BranchName
     force: bool
+    check: Callable[[], None]
 
     @property
     def store(self) -> Store:
@@ -78,6 +88,7 @@ class _Deletion:
         try:
             needs = self._needs()
             needs.check_none(self.name, "deleted", force=self.force)
+            self.check()
         except InvalidInputError:
             withdraw(self.root)
             raise

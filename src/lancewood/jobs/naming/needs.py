@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lancewood.catalog.tag_names import REPOSITORY_ID
 from lancewood.engine.pins import CLONE_PROPERTY
 from lancewood.engine.place import Place
 from lancewood.engine.refs import Refs, read_refs
@@ -31,7 +32,7 @@ class Needs:
     children: tuple[str, ...]
     tags: tuple[Tag, ...]
     guards: tuple[Tag, ...]
-    """Tags that a clone or a publishing by reference has left."""
+    """Tags that a clone, a publishing by reference or a repository has left."""
     bases: tuple[str, ...]
 
     def check_none(self, name: BranchName, what: str, *, force: bool = False) -> None:
@@ -40,6 +41,8 @@ class Needs:
         for each in self.guards:
             clone = each.metadata.get(CLONE_PROPERTY)
             reader = f"the clone at {clone}" if clone else "a clone or another branch"
+            if REPOSITORY_ID in each.metadata:
+                reader = f"repository {each.metadata[REPOSITORY_ID]}"
             said.append(f"tag {str(each.name)!r} says that {reader} reads its files")
         said += [f"{each} has a base path there" for each in self.bases]
         firm = bool(said)

@@ -20,7 +20,7 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.jobs.publishing.work import only_closes
+from lancewood.jobs.publishing.work import only_marks
 from lancewood.model.closing import PUBLISHED_KEY, Closing
 from lancewood.model.ids import Version
 from lancewood.model.operations import (
@@ -47,7 +47,7 @@ def find_closing(head: Snapshot) -> Closing | None:
 
 def written_late(head: Snapshot, closing: Closing) -> Version | None:
     """The first version after the one that was published that is not about publishing it."""
-    late = [v for v, steps in _since(head, closing.head) if not all(map(only_closes, steps))]
+    late = [v for v, steps in _since(head, closing.head) if not all(map(only_marks, steps))]
     return late[-1] if late else None
 
 

@@ -65,9 +65,13 @@ class Publication:
 
     def __post_init__(self) -> None:
         self._judge = Judge(self.work)
-        self._spots = Spots(self.work.head, self.target.place)
-        check_writable(self.work.head.manifest)
+        self._spots = Spots(self.work.head, self.target.place, self.work.roots)
+        self.work.head.check_writable()
         check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
+
+    def pass_over(self) -> None:
+        """The target moved, and took that back."""
+        self._judge.has_seen = True
 
     def judge(self, theirs: Transaction, version: Version) -> None:
         """Raises ConflictError if a version that landed does not go together with the work."""
@@ -95,7 +99,7 @@ class Publication:
             raise self._judge.conflict(newest.version, conflict) from conflict
 
     def _plan(self, newest: Manifest) -> Composition:
-        check_writable(newest)
+        check_writable(newest, self.target.place.repository)
         check_no_fragment_reuse(newest.indices, "publishing")
         numbering = self._number(newest)
         bases = TargetBases(self.target.place, newest)

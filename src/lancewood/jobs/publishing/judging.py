@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pyroaring import BitMap
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
-from lancewood.jobs.publishing.work import Step, Work
+from lancewood.jobs.publishing.holding import Held, held_in, in_common
+from lancewood.jobs.publishing.work import Step, Work, only_marks
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.operations import (
     Clone,
@@ -63,7 +64,12 @@ class Judge:
     def see(self, theirs: Transaction, version: Version) -> None:
         """Raises ConflictError if the work does not go together with that version."""
         self.has_seen = True
+        twice = in_common(self._work.held, held_in(theirs))
+        if twice is not None:
+            raise self._held(twice, version)
         for operation in theirs.operations:
+            if only_marks(operation):
+                continue
             self._check_understood(operation, version)
             self._look(common_part(operation, self._last), version)
             columns = severest((self._columns.see(operation), self.reuse.see(operation)))
@@ -134,6 +140,15 @@ class Judge:
             branch_version=None if mine is None else mine.version,
             version=version,
             operation=operation_name(theirs),
+        )
+
+    def _held(self, twice: Held, version: Version) -> ConflictError:
+        return IncompatibleConflictError(
+            f"{self._refused()}: version {version} of the target holds work of "
+            f"{called(twice.branch)} up to version {twice.until} already, and it would be there "
+            "twice; bring over what is missing with append or merge",
+            branch=self._work.branch,
+            version=version,
         )
 
     def _refused(self) -> str:

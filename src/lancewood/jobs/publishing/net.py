@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lancewood.model.closing import PUBLISHED_KEY
+from lancewood.jobs.publishing.work import MARKS
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.manifest import Manifest, ManifestHead, decode_fragment
@@ -86,8 +86,8 @@ def is_head_same(first: ManifestHead, head: ManifestHead) -> bool:
 
 
 def open_config(head: ManifestHead) -> dict[str, str]:
-    """The configuration without the mark of a closed branch, which is the branch's alone."""
-    return {key: value for key, value in head.config.items() if key != PUBLISHED_KEY}
+    """The configuration without what says who may write, which is the branch's alone."""
+    return {key: value for key, value in head.config.items() if key not in MARKS}
 
 
 def _is_same(changed: Changed) -> bool:

@@ -45,6 +45,8 @@ class Spots:
 
     head: Snapshot
     target: Place
+    passed: frozenset[str] = frozenset()
+    """Roots of other branches that the work went through: what lies there is like the branch's."""
 
     @cached_property
     def _known(self) -> dict[BaseId, Spot]:
@@ -64,7 +66,7 @@ class Spots:
         uri = self.head.place.base_store(base).uri
         if base.is_dataset_root and uri == self.target.uri:
             return Own.TARGET
-        if base.is_dataset_root and uri == self.head.place.uri:
+        if base.is_dataset_root and (uri == self.head.place.uri or uri in self.passed):
             return Own.BRANCH
         return Elsewhere(uri, base.is_dataset_root, base)
 

@@ -13,20 +13,15 @@ conflict in 4 is final, so the branch is opened again; after any other failure i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.homes import data_home
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import branch_place, main_place, open_revision
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import load_transaction_of, missing_transaction
-from lancewood.engine.versions import load_manifest, versions_since
 from lancewood.errors import (
     CommitUnknownError,
     ConflictError,
-    FormatError,
     InvalidInputError,
     LancewoodError,
     NotFoundError,
@@ -42,24 +37,19 @@ from lancewood.jobs.publishing.closing import (
     reopen,
 )
 from lancewood.jobs.publishing.composing import Publication
-from lancewood.jobs.publishing.copies import Copies
 from lancewood.jobs.publishing.guard import place_guard, remove_guard
-from lancewood.jobs.publishing.marks import exact_marks, has_exact_marks, needs_exact_marks
-from lancewood.jobs.publishing.net import find_net, is_head_same
+from lancewood.jobs.publishing.holding import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
+from lancewood.jobs.publishing.preparing import LandedError, prepare, publishing
 from lancewood.jobs.publishing.record import mend_record
-from lancewood.jobs.publishing.work import Work, check_restored, load_work
+from lancewood.jobs.publishing.work import Work, load_work
 from lancewood.jobs.runner import Runner
 from lancewood.model.closing import Closing
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName, called
 from lancewood.model.revision import branch_name
-from lancewood.model.transaction import MARKS_PROPERTY, Transaction
-from lancewood.rules.closed import check_open, is_closed
-from lancewood.rules.three_way import same_fields
+from lancewood.rules.closed import is_closed
 
-BRANCH_PROPERTY = "lancewood.branch"
-BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
-"""Which work a version of the target is, for people."""
+__all__ = ["BRANCH_PROPERTY", "BRANCH_VERSION_PROPERTY", "Published", "publish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +180,7 @@ class _Publishing:
             if not self.dry_run and not is_closed(load_snapshot(target).manifest):
                 reopen(head, closing, self.terms.policy)
             raise
-        except _LandedError as found:
+        except LandedError as found:
             return self._done(target, found.version, closing)
         if publication is None:
             if not self.dry_run:
@@ -240,51 +230,15 @@ class _Publishing:
     ) -> tuple[Publication | None, Snapshot]:
         """The publication, that has judged all up to the target's newest version; None where the
         work comes to nothing."""
-        check_restored(work)
         if not self.dry_run:
             mend_record(self.main.store, self.branch, work.fork)
-        place = branch_place(self.main, work.parent)
-        newest = load_snapshot(place)
-        net = find_net(work.first.manifest, work.head.manifest)
-        if needs_exact_marks(work):
-            net = net.with_marks(exact_marks(work, net))
-        is_same = is_head_same(work.first.manifest, work.head.manifest)
-        if is_same and not (net.added or net.changed or net.removed):
-            return None, newest
-        check_open(newest.manifest)
-        copies = Copies(self.main.store, work.head, place.store, data_home(place, newest.manifest))
-        target = self._at_fork(newest, work)
-        publication = Publication(
-            work, target, net, copies, self.runner, by_reference=not self.adopt
+        return prepare(
+            self.main,
+            work,
+            self.runner,
+            by_reference=not self.adopt,
+            uuid=None if closing is None else closing.uuid,
         )
-        _judge_all(publication, newest, work.fork, closing)
-        return publication, newest
-
-    def _at_fork(self, newest: Snapshot, work: Work) -> Snapshot:
-        """The target's version that the branch began as."""
-        try:
-            manifest = load_manifest(newest.place.store, work.fork, newest.scheme)
-        except NotFoundError as cause:
-            raise NotFoundError(
-                f"{called(self.branch)} began at version {work.fork} of {called(work.parent)}, "
-                "which is gone: what changed there since cannot be told. Bring the rows over with "
-                "append or merge",
-                version=work.fork,
-            ) from cause
-        one, other = manifest.message, work.first.manifest.message
-        same = (
-            same_fields(manifest.fields, work.first.manifest.fields)
-            and one.next_row_id == other.next_row_id
-            and one.max_fragment_id == other.max_fragment_id
-            and len(one.fragments) == len(other.fragments)
-        )
-        if not same:
-            raise FormatError(
-                f"version {work.fork} of {called(work.parent)} is not the one that "
-                f"{called(self.branch)} began as: the parent was made anew since",
-                version=work.fork,
-            )
-        return Snapshot(newest.place, manifest, newest.scheme)
 
     def _finish(
         self, publication: Publication, newest: Snapshot, closing: Closing
@@ -298,7 +252,7 @@ class _Publishing:
                 newest.place,
                 newest.manifest,
                 newest.scheme,
-                self._transaction(work, closing),
+                publishing(work, closing.uuid, self.terms.properties),
                 CommitPolicy(clock=policy.clock, sleep=policy.sleep),
                 publication,
             )
@@ -318,39 +272,5 @@ class _Publishing:
         landed = Snapshot(newest.place, done, newest.scheme)
         return landed, self._told(publication, publication.brought)
 
-    def _transaction(self, work: Work, closing: Closing) -> Transaction:
-        properties: Mapping[str, str] = {
-            BRANCH_PROPERTY: self.branch,
-            BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
-            **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
-            **self.terms.properties,
-        }
-        operations = tuple(each.operation for each in work.steps)
-        return Transaction(work.fork, closing.uuid, operations, properties)
-
     def _what_now(self) -> str:
         return f"{called(self.branch)} stays closed; publish it again to go on"
-
-
-class _LandedError(Exception):
-    """The commit that the mark names was found while the target was judged."""
-
-    def __init__(self, version: Version) -> None:
-        super().__init__(str(version))
-        self.version = version
-
-
-def _judge_all(
-    publication: Publication, newest: Snapshot, fork: Version, closing: Closing | None
-) -> None:
-    """Judge every version of the target since the fork, up to the newest."""
-    store, scheme = newest.place.store, newest.scheme
-    found = {*versions_since(store, fork, scheme).versions}
-    for version in map(Version, range(fork + 1, newest.manifest.version + 1)):
-        if version in found:
-            theirs = load_transaction_of(store, version, scheme)
-        else:
-            theirs = missing_transaction(version, f"version {version} was cleaned up")
-        if closing is not None and theirs.uuid == closing.uuid:
-            raise _LandedError(version)
-        publication.judge(theirs, version)

@@ -44,19 +44,27 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
         source = _source(main, branch, at)
         if not force:
             _check_published(main, head)
-        PutIfAbsent().check_trust(head.place.store)
         try:
-            done = write_clone_after(source, head, branch=branch)
+            return begin_anew(main, source, head, branch)
         except AlreadyExistsError:
             continue
-        mend_record(main.store, branch, source.manifest.version, source.manifest.size)
-        _check_alone(head, done)
-        return done
     raise RetryableConflictError(
         f"{called(branch)} moved {_ATTEMPTS} times while it was to begin anew; reset it when "
         "nobody writes to it",
         branch=str(branch),
     )
+
+
+def begin_anew(main: Place, source: Snapshot, head: Snapshot, branch: BranchName) -> Snapshot:
+    """A version of the branch right after ``head`` that is a clone of the source.
+
+    Raises AlreadyExistsError if somebody wrote after ``head``.
+    """
+    PutIfAbsent().check_trust(head.place.store)
+    done = write_clone_after(source, head, branch=branch)
+    mend_record(main.store, branch, source.manifest.version, source.manifest.size)
+    _check_alone(head, done)
+    return done
 
 
 def _source(main: Place, branch: BranchName, at: At) -> Snapshot:

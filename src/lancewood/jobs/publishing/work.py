@@ -1,7 +1,8 @@
 """The work on a branch: what happened there since it left its parent.
 
 Where it left is told by the newest Clone transaction among its versions, not by the record of the
-branch. Reads transactions; knows nothing of the target.
+branch. A part of it is a range of its versions; and work on a branch of a branch goes on top of the
+other's, seen from further up. Reads transactions; knows nothing of the target.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.revisions import branch_place, main_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.transactions import load_transaction_of
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import (
@@ -18,8 +20,10 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lancewood.jobs.publishing.holding import Held, held_in
 from lancewood.model.closing import PUBLISHED_KEY
-from lancewood.model.ids import Version
+from lancewood.model.exclusive import EXCLUSIVE_KEY
+from lancewood.model.ids import Version, is_detached
 from lancewood.model.operations import (
     Clone,
     MissingTransaction,
@@ -29,6 +33,9 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.model.refs import MAIN, BranchName, called
+
+MARKS = frozenset({PUBLISHED_KEY, EXCLUSIVE_KEY})
+"""Keys of the configuration that say who may write to a branch; they are the branch's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,22 @@ class Work:
     """None is main."""
     fork: Version
     steps: Sequence[Step]
-    """The oldest first; closing and opening the branch are not among them."""
+    """The oldest first; what only says who may write is not among them."""
+    own: tuple[Held, ...] = ()
+    """Which versions of which branches it is; several where branches of branches are passed."""
+    brought: tuple[Held, ...] = ()
+    """Work of other branches that its versions took over."""
+    roots: frozenset[str] = frozenset()
+    """Roots of branches that are passed on the way to the parent."""
 
     @property
     def branch(self) -> str:
         return self.head.manifest.branch or MAIN
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """All work that a version holds which takes this over."""
+        return (*self.own, *self.brought)
 
 
 def load_work(head: Snapshot) -> Work:
@@ -65,25 +83,105 @@ def load_work(head: Snapshot) -> Work:
     """
     if head.manifest.branch is None:
         raise InvalidInputError(f"{head.place.uri} is no branch, and has nothing to publish")
-    steps: list[Step] = []
-    version = head.manifest.version
-    while True:
-        transaction = load_transaction_of(head.place.store, version, head.scheme)
-        for operation in transaction.operations:
-            if isinstance(operation, Clone):
-                return _work(head, version, operation, steps)
-            _check_known(head, version, operation)
-            if not only_closes(operation):
-                steps.append(Step(version, operation))
-        version = Version(version - 1)
+    walked = _Walk(head)
+    version = walked.back_to(None)
+    clone = walked.clone
+    assert clone is not None, "a branch begins with one"
+    parent = None if clone.ref_name in (None, MAIN) else BranchName.found(str(clone.ref_name))
+    return walked.work(version, parent, clone.ref_version)
+
+
+def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
+    """The same, from where the branch left the target, or the branch that it left did, and so on.
+
+    Raises InvalidInputError if none of them did.
+    """
+    work = load_work(head)
+    main = main_place(head)
+    while work.parent != target:
+        if work.parent is None:
+            raise InvalidInputError(
+                f"{called(work.branch)} does not come from {called(target)}, and cannot be "
+                "published onto it",
+                branch=work.branch,
+            )
+        above = load_work(load_snapshot(branch_place(main, work.parent), version=work.fork))
+        work = Work(
+            above.first,
+            work.head,
+            above.parent,
+            above.fork,
+            (*above.steps, *work.steps),
+            (*above.own, *work.own),
+            (*above.brought, *work.brought),
+            work.roots | above.roots | {above.head.place.uri},
+        )
+    return work
+
+
+def load_part(first: Snapshot, head: Snapshot, target: BranchName | None) -> Work:
+    """What happened between two versions of one branch, to be done again on another branch.
+
+    Raises IncompatibleConflictError if the branch began anew in between, and what ``load_work``
+    raises.
+    """
+    walked = _Walk(head)
+    walked.back_to(first.manifest.version)
+    if walked.clone is not None:
+        raise IncompatibleConflictError(
+            f"{called(head.manifest.branch)} began anew between versions {first.manifest.version} "
+            f"and {head.manifest.version}: they have no ids in common",
+            branch=head.manifest.branch,
+        )
+    return walked.work(first.manifest.version, target, first.manifest.version)
+
+
+class _Walk:
+    """From a version of a branch back, one transaction after the other."""
+
+    def __init__(self, head: Snapshot) -> None:
+        self._head = head
+        self._steps: list[Step] = []
+        self._brought: list[Held] = []
+        self.clone: Clone | None = None
+        """Where the branch began, if it was passed."""
+
+    def back_to(self, end: Version | None) -> Version:
+        """Go back to a version, which is left out, or to where the branch began; the version."""
+        head = self._head
+        version = head.manifest.version
+        while version != end:
+            transaction = load_transaction_of(head.place.store, version, head.scheme)
+            for operation in transaction.operations:
+                if isinstance(operation, Clone):
+                    self.clone = operation
+                    return version
+                _check_known(head, version, operation)
+                if not only_marks(operation):
+                    self._steps.append(Step(version, operation))
+            self._brought += held_in(transaction)
+            version = Version(version - 1)
+        return version
+
+    def work(self, first: Version, parent: BranchName | None, fork: Version) -> Work:
+        head = self._head
+        begun = head
+        if first != head.manifest.version:
+            found = load_manifest(head.place.store, first, head.scheme)
+            begun = Snapshot(head.place, found, head.scheme)
+        own = Held(head.manifest.branch or MAIN, first, head.manifest.version)
+        steps = tuple(reversed(self._steps))
+        return Work(begun, head, parent, fork, steps, (own,), tuple(self._brought))
 
 
 def check_restored(work: Work) -> None:
-    """Raises IncompatibleConflictError for a version that was restored from before a reset: its ids
-    of rows and fragments are those of others on the target."""
+    """Raises IncompatibleConflictError for a version that was restored from before a reset, or from
+    beside the history: its ids of rows and fragments are those of others on the target."""
     for each in work.steps:
         restored = each.operation.version if isinstance(each.operation, Restore) else None
-        if restored is not None and restored < work.first.manifest.version:
+        if restored is None:
+            continue
+        if restored < work.first.manifest.version or is_detached(restored):
             raise IncompatibleConflictError(
                 f"{called(work.branch)} cannot be published onto {called(work.parent)}: in version "
                 f"{each.version} it went back to version {restored}, from before it was reset, "
@@ -92,17 +190,6 @@ def check_restored(work: Work) -> None:
                 branch=work.branch,
                 version=each.version,
             )
-
-
-def _work(head: Snapshot, version: Version, clone: Clone, steps: list[Step]) -> Work:
-    if version == head.manifest.version:
-        first = head
-    else:
-        first = Snapshot(
-            head.place, load_manifest(head.place.store, version, head.scheme), head.scheme
-        )
-    parent = None if clone.ref_name in (None, MAIN) else BranchName.found(str(clone.ref_name))
-    return Work(first, head, parent, clone.ref_version, tuple(reversed(steps)))
 
 
 def _check_known(head: Snapshot, version: Version, operation: Operation) -> None:
@@ -121,11 +208,13 @@ def _check_known(head: Snapshot, version: Version, operation: Operation) -> None
         )
 
 
-def only_closes(operation: Operation) -> bool:
-    """Whether it closed the branch, or opened it again, and did nothing else."""
+def only_marks(operation: Operation) -> bool:
+    """Whether it said of the branch who may write to it, and did nothing else: closed it, opened it
+    again, or kept it for a repository."""
     return (
         isinstance(operation, UpdateConfig)
-        and set(operation.config.entries) == {PUBLISHED_KEY}
+        and len(operation.config.entries) > 0
+        and operation.config.entries.keys() <= MARKS
         and not operation.config.replace
         and not operation.table_metadata
         and not operation.touches_schema

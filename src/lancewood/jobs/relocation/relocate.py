@@ -36,6 +36,7 @@ from lancewood.format.relocated import relocated_manifest
 from lancewood.jobs.packing import shares
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
+from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.rules.features import check_readable, check_writable
 from lancewood.store.base import ReplaceOutcome, Store
 
@@ -224,7 +225,7 @@ def survey_manifests(task: SurveyTask) -> Survey:
         try:
             manifest = decode_manifest_file(task.place.store.get(key), name=file)
             check_readable(manifest)
-            check_writable(manifest)
+            check_writable(manifest, ANY_REPOSITORY)
         except NotFoundError:
             continue  # cleaned up since the listing
         except (FormatError, UnsupportedError) as error:

@@ -29,7 +29,6 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.operations import Delete
-from lancewood.rules.features import check_writable
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class DeleteRows:
         read.
         """
         matching = Matching(snapshot, self.where, self.parameters)
-        check_writable(snapshot.manifest)
+        snapshot.check_writable()
         if matching.is_every_row:
             return self._everything(snapshot)
         tasks = list(pack_fragments(matching.fragments(), self.runner.slots))

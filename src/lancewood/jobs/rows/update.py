@@ -33,7 +33,6 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.operations import Update
-from lancewood.rules.features import check_writable
 
 _LEAST_BYTES = 8 << 20
 """The rows that move out of so much data share new fragments, however many held them."""
@@ -59,7 +58,7 @@ class UpdateRows:
         """
         matching = Matching(snapshot, self.where, self.parameters)
         assignments = Assignments(snapshot.schema, self.values, self.parameters)
-        check_writable(snapshot.manifest)
+        snapshot.check_writable()
         rewrite = _possible(snapshot, assignments, self.rewrite)
         fragments = list(matching.fragments())
         if not fragments:

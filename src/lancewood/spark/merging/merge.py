@@ -37,7 +37,6 @@ from lancewood.jobs.rows.moving import check_movable
 from lancewood.jobs.rows.update_cost import sample
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.model.schema import Schema
-from lancewood.rules.features import check_writable
 from lancewood.rules.inserted_keys import MOST_EXACT
 from lancewood.spark.merging.changes import Changes, Done, Weight, change, weigh_ways
 from lancewood.spark.merging.key_join import FEW_ROWS, FoundIn, KeyJoin, Wanted
@@ -157,7 +156,7 @@ class FrameMerge:
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Find what changes in one version, and write it."""
-        check_writable(snapshot.manifest)
+        snapshot.check_writable()
         PutIfAbsent().check_trust(snapshot.place.store)
         source = self._source_for(snapshot)
         found = self._match(snapshot, source)

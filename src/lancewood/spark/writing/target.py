@@ -19,7 +19,6 @@ from lancewood.engine.uris import find_address, is_table
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.refs import MAIN
 from lancewood.model.revision import AtTag, OnBranch, parse_revision
-from lancewood.rules.features import check_writable
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 
@@ -64,7 +63,7 @@ def find_target(
     snapshot = open_revision(place, branch=branch, in_uri=revision)
     if revision is not None:
         _check_branch(revision, snapshot)
-    check_writable(snapshot.manifest)
+    snapshot.check_writable()
     snapshot.check_open()
     return Target(snapshot.place, snapshot)
 

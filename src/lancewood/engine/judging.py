@@ -1,0 +1,227 @@
+"""Operations on their way to become versions, and what landed meanwhile: may they follow it?
+
+Reads the table and changes nothing. The rules are ``rules.conflicts``; what is built once they have
+spoken is ``engine.drafting``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lancewood.engine.composer import Composer
+from lancewood.engine.conflicts import conflict_of, names_of
+from lancewood.engine.place import Place
+from lancewood.engine.policy import CommitPolicy
+from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest
+from lancewood.engine.transactions import (
+    load_transaction,
+    load_transaction_of,
+    missing_transaction,
+)
+from lancewood.engine.versions import load_manifest, versions_since
+from lancewood.errors import (
+    CommitUnknownError,
+    ConflictError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancewood.format.layout import NamingScheme
+from lancewood.model.applied import AppliedBatch
+from lancewood.model.ids import Version
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import Operation
+from lancewood.model.transaction import Transaction
+from lancewood.rules.columns import ColumnWatch
+from lancewood.rules.conflicts import judge
+from lancewood.rules.features import check_writable
+from lancewood.rules.lists import check_list
+from lancewood.rules.verdicts import Outcome, severest
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to become one version, and the batch that it brings."""
+
+    transaction: Transaction
+    applied: AppliedBatch | None = None
+
+
+def steps_of(
+    transaction: Transaction, policy: CommitPolicy, composer: Composer | None = None
+) -> list[Step]:
+    """The versions that a transaction is to become; raises InvalidInputError for one that cannot.
+
+    What a composer builds is one version, however many operations the transaction lists.
+    """
+    if composer is None:
+        check_list(transaction.operations)
+    if policy.applied is not None and len(transaction.operations) > 1:
+        raise InvalidInputError(
+            "a batch becomes one version; this transaction is a list of "
+            f"{len(transaction.operations)} operations, each of which becomes one"
+        )
+    whole = (transaction,) if composer else transaction.steps()
+    return [Step(each, policy.applied) for each in whole]
+
+
+class Judging:
+    """Steps that were built on ``base``, how far they are judged, and which are still to land."""
+
+    def __init__(
+        self,
+        place: Place,
+        scheme: NamingScheme,
+        base: Manifest,
+        steps: Sequence[Step],
+        policy: CommitPolicy,
+        composer: Composer | None = None,
+    ) -> None:
+        self.base = self.newest = base
+        self.steps = list(steps)
+        self.landed: list[Version] = []
+        self.is_long = base.sighting is not None
+        """Whether the directory is so long that it should not be listed again and again."""
+        self._place = place
+        self._store = place.store
+        self._scheme = scheme
+        self._policy = policy
+        self._composer = composer
+        self._first = self.steps[0].transaction
+        self._columns = ColumnWatch(base.fields, self._operations)
+        self._must_rebase = False
+        """Whether somebody changed a fragment that we change, too, or index."""
+        self._is_known = False
+        """Whether the base was found to be the version that was read."""
+
+    @property
+    def names(self) -> str:
+        """The operations that are still to land, for people."""
+        return names_of([each.transaction for each in self.steps])
+
+    def has_landed(self, manifest: Manifest) -> None:
+        """The next step is there, as this version."""
+        self.newest = manifest
+        self.landed.append(manifest.version)
+        del self.steps[0]
+
+    def catch_up(self, upto: Manifest | None = None) -> None:
+        """Judge every version since the newest one we know, and raise the severest conflict.
+
+        To run an operation again is no answer if a later version has taken away what it rests on. A
+        version that carries the identity of our own step is that step: it landed before, and
+        whoever asked for it did not hear so. ``upto`` is the version to end with.
+        """
+        sighting = self.newest.sighting
+        if isinstance(sighting, Sighting) and is_still_newest(self._store, sighting, self._scheme):
+            return
+        found = versions_since(self._store, self.newest.version, self._scheme)
+        newer, self.is_long = found.versions, found.listed >= WORTH_IT
+        if not self._is_known:
+            self._check_same_table()
+        if upto is not None:
+            newer = tuple(each for each in newer if each <= upto.version)
+        if not newer:
+            return
+        expected = self.newest.version
+        met: ConflictError | None = None
+        for version in reversed(newer):
+            expected = Version(expected + 1)
+            if version != expected:
+                gone = missing_transaction(expected, f"version {expected} was cleaned up")
+                self._judge(gone, expected, newest=newer[0])
+            theirs = load_transaction_of(self._store, version, self._scheme)
+            if self.steps and theirs.uuid == self.steps[0].transaction.uuid:
+                self.has_landed(self._read_back(version))
+                met = None
+            elif self.steps:
+                conflict = self._judge(theirs, version)
+                met = met or conflict
+            else:
+                return
+        if met is not None:
+            raise met
+        if self.newest.version != newer[0]:
+            is_given = upto is not None and upto.version == newer[0]
+            self.newest = upto if upto and is_given else self._loaded(newer[0])
+            check_writable(self.newest, self._place.repository)
+
+    def follow(self, history: Sequence[Transaction], newest: Manifest) -> None:
+        """Judge what became consecutive versions in memory, up to ``newest``; raises ConflictError.
+
+        None of them is a step of ours.
+        """
+        met: ConflictError | None = None
+        for number, theirs in enumerate(history, newest.version - len(history) + 1):
+            conflict = self._judge(theirs, Version(number))
+            met = met or conflict
+        if met is not None:
+            raise met
+        self.newest = newest
+
+    def _loaded(self, version: Version) -> Manifest:
+        return load_manifest(self._store, version, self._scheme)
+
+    def _read_back(self, version: Version) -> Manifest:
+        """Our own version, found again. It is there, so failing to read it is not failing."""
+        try:
+            return self._loaded(version)
+        except LancewoodError as cause:
+            raise CommitUnknownError(
+                f"the commit landed as version {version} of {self._store.uri}, but cannot be read "
+                f"back: {cause}",
+                version=version,
+            ) from cause
+
+    def _check_same_table(self) -> None:
+        """Raises NotFoundError if the base version is no longer the one that we read.
+
+        A table that was dropped and made again has the same names, and other rows behind them.
+        """
+        base = self.newest
+        self._is_known = True
+        if not base.version:
+            return
+        now = load_transaction_of(self._store, base.version, self._scheme)
+        then = load_transaction(self._store, base)
+        if now.uuid and then.uuid and now.uuid != then.uuid:
+            raise NotFoundError(
+                f"version {base.version} of {self._store.uri} is not the one that was read: the "
+                "table was dropped and made again; open it anew",
+                version=base.version,
+            )
+
+    def _judge(
+        self, theirs: Transaction, version: Version, newest: Version | None = None
+    ) -> ConflictError | None:
+        """A conflict that running the operation again may settle; raises any other."""
+        if self._composer is not None:
+            self._composer.judge(theirs, version)
+            return None
+        mine = replace(self._first, operations=tuple(self._operations))
+        if self._policy.serializable:
+            raise RetryableConflictError(
+                f"{self.names} is serializable and built on version "
+                f"{mine.read_version}, but version {version} has landed; run it again on the "
+                "newest version",
+                version=version,
+                landed=self.landed,
+            )
+        columns = [self._columns.see(each) for each in theirs.operations]
+        verdict = severest([judge(mine, theirs), *columns])
+        if verdict.outcome is Outcome.REBASE and len(self.steps) == 1:
+            self._must_rebase = True
+            return None
+        conflict = conflict_of(self._store, mine, theirs, verdict, version, newest or version)
+        if conflict is not None:
+            conflict.facts["landed"] = self.landed
+        if isinstance(conflict, IncompatibleConflictError):
+            raise conflict
+        return conflict
+
+    @property
+    def _operations(self) -> Iterator[Operation]:
+        return (operation for each in self.steps for operation in each.transaction.operations)

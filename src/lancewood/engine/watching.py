@@ -1,0 +1,60 @@
+"""The newest version of a root that is asked for again and again, by who keeps many tables in view.
+
+A directory that nobody writes to costs one look at its stamp. Stamps are coarse: a change right
+after another may leave them as they are. So one is believed only if it was older than any of them
+is coarse before the directory was listed: whatever changed since has another. A directory that is
+busy is listed each time, and a long one looked at as ``engine.sighting`` says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest
+from lancewood.engine.versions import Newest, require_newest
+from lancewood.format.layout import VERSIONS_DIR
+from lancewood.store.base import Stamp, Store
+
+_SECOND = 1_000_000_000
+_COARSE, _FINE = 3 * _SECOND, _SECOND // 10
+"""How old a stamp has to be. The clock of the kernel moves in ticks of up to ten milliseconds; a
+stamp of a whole second may be of a file system that keeps no more than those."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    stamp: Stamp
+    newest: Newest
+    is_settled: bool
+    """Whether the stamp was old enough when the versions were listed."""
+
+
+class Watch:
+    """One root. Threads may share it."""
+
+    def __init__(self, store: Store, clock: Callable[[], int] = time.time_ns) -> None:
+        self.store = store
+        self._clock = clock
+        self._seen: _Seen | None = None
+
+    def newest(self) -> Newest:
+        """The newest version by now; raises NotFoundError where there is no table."""
+        now = self._clock()
+        stamp = self.store.stamp(VERSIONS_DIR)
+        if stamp is None:
+            return require_newest(self.store)
+        seen = self._seen
+        if seen is not None and seen.stamp == stamp and (seen.is_settled or self._is_still(seen)):
+            return seen.newest
+        newest = require_newest(self.store)
+        least = _FINE if stamp.changed_ns % _SECOND else _COARSE
+        self._seen = _Seen(stamp, newest, is_settled=now - stamp.changed_ns >= least)
+        return newest
+
+    def _is_still(self, seen: _Seen) -> bool:
+        newest = seen.newest
+        return newest.listed >= WORTH_IT and is_still_newest(
+            self.store, Sighting(newest.version, seen.stamp), newest.scheme
+        )

@@ -1,0 +1,187 @@
+"""The work of a branch, judged by all that happened on its target, up to the newest version.
+
+What the target took back itself, by restoring a version from since the fork, counts as not having
+happened. Writes nothing; how the publication becomes a version is for others to say: publishing
+commits it (``publish``), a repository stages it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lancewood.engine.homes import data_home
+from lancewood.engine.place import Place
+from lancewood.engine.revisions import branch_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.transactions import load_transaction_of, missing_transaction
+from lancewood.engine.versions import load_manifest, versions_since
+from lancewood.errors import FormatError, NotFoundError
+from lancewood.format.manifest_digest import content_digest
+from lancewood.jobs.publishing.composing import Publication
+from lancewood.jobs.publishing.copies import Copies
+from lancewood.jobs.publishing.holding import (
+    BRANCH_PROPERTY,
+    BRANCH_VERSION_PROPERTY,
+    HELD_PROPERTY,
+    encode_held,
+)
+from lancewood.jobs.publishing.marks import exact_marks, has_exact_marks, needs_exact_marks
+from lancewood.jobs.publishing.net import Net, find_net, is_head_same
+from lancewood.jobs.publishing.work import Work, check_restored
+from lancewood.jobs.runner import Runner
+from lancewood.model.ids import Version, is_detached
+from lancewood.model.operations import Restore
+from lancewood.model.refs import called
+from lancewood.model.transaction import MARKS_PROPERTY, Transaction
+from lancewood.rules.closed import check_open
+from lancewood.rules.three_way import same_fields
+
+
+class LandedError(Exception):
+    """The commit that the work was to become was found while the target was judged."""
+
+    def __init__(self, version: Version) -> None:
+        super().__init__(str(version))
+        self.version = version
+
+
+def prepare(
+    main: Place,
+    work: Work,
+    runner: Runner,
+    *,
+    by_reference: bool = False,
+    uuid: str | None = None,
+) -> tuple[Publication | None, Snapshot]:
+    """The publication, that has judged all up to the target's newest version, and that version;
+    None where the work comes to nothing.
+
+    Raises ConflictError where the two do not go together, and LandedError if a version of the
+    target has the identity ``uuid``.
+    """
+    check_restored(work)
+    place = branch_place(main, work.parent)
+    newest = load_snapshot(place)
+    net = _net(work)
+    if net is None:
+        return None, newest
+    check_open(newest.manifest)
+    copies = Copies(main.store, work.head, place.store, data_home(place, newest.manifest))
+    target = _at_fork(newest, work)
+    publication = Publication(work, target, net, copies, runner, by_reference=by_reference)
+    _judge_all(publication, newest, work.fork, uuid)
+    return publication, newest
+
+
+def prepare_again(main: Place, work: Work, onto: Snapshot, runner: Runner) -> Publication | None:
+    """Work that is to be done once more on a version with the same content as that where it began;
+    None where it comes to nothing."""
+    check_restored(work)
+    net = _net(work)
+    if net is None:
+        return None
+    check_open(onto.manifest)
+    home = data_home(onto.place, onto.manifest)
+    copies = Copies(main.store, work.head, onto.place.store, home)
+    return Publication(work, onto, net, copies, runner)
+
+
+def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transaction:
+    """The transaction that stands for the work: its identity, and whose work it is."""
+    told = {
+        BRANCH_PROPERTY: work.branch,
+        BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
+        **({HELD_PROPERTY: encode_held(work.held)} if len(work.held) > 1 else {}),
+        **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
+        **properties,
+    }
+    return Transaction(work.fork, uuid, tuple(each.operation for each in work.steps), told)
+
+
+def _net(work: Work) -> Net | None:
+    net = find_net(work.first.manifest, work.head.manifest)
+    if needs_exact_marks(work):
+        net = net.with_marks(exact_marks(work, net))
+    is_same = is_head_same(work.first.manifest, work.head.manifest)
+    return None if is_same and not (net.added or net.changed or net.removed) else net
+
+
+def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
+    """The target's version that the branch began as."""
+    try:
+        manifest = load_manifest(newest.place.store, work.fork, newest.scheme)
+    except NotFoundError as cause:
+        raise NotFoundError(
+            f"{called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
+            "which is gone: what changed there since cannot be told. Bring the rows over with "
+            "append or merge",
+            version=work.fork,
+        ) from cause
+    one, other = manifest.message, work.first.manifest.message
+    same = (
+        same_fields(manifest.fields, work.first.manifest.fields)
+        and one.next_row_id == other.next_row_id
+        and one.max_fragment_id == other.max_fragment_id
+        and len(one.fragments) == len(other.fragments)
+    )
+    if not same:
+        raise FormatError(
+            f"version {work.fork} of {called(work.parent)} is not the one that "
+            f"{called(work.branch)} began as: the parent was made anew since",
+            version=work.fork,
+        )
+    return Snapshot(newest.place, manifest, newest.scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    version: Version
+    transaction: Transaction
+
+
+def _judge_all(publication: Publication, newest: Snapshot, fork: Version, uuid: str | None) -> None:
+    """Judge every version of the target since the fork, up to the newest."""
+    standing: list[_Seen] = []
+    for each in _since(newest, fork):
+        if uuid is not None and each.transaction.uuid == uuid:
+            raise LandedError(each.version)
+        back = _taken_back(newest, each, fork)
+        if back is None:
+            standing.append(each)
+            continue
+        standing = [other for other in standing if other.version <= back]
+        publication.pass_over()
+    for each in standing:
+        publication.judge(each.transaction, each.version)
+
+
+def _since(newest: Snapshot, fork: Version) -> Iterator[_Seen]:
+    store, scheme = newest.place.store, newest.scheme
+    found = {*versions_since(store, fork, scheme).versions}
+    for version in map(Version, range(fork + 1, newest.manifest.version + 1)):
+        if version in found:
+            yield _Seen(version, load_transaction_of(store, version, scheme))
+        else:
+            gone = missing_transaction(version, f"version {version} was cleaned up")
+            yield _Seen(version, gone)
+
+
+def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
+    """The version from since the fork that another one restored, with all that was there."""
+    (operation, *others) = seen.transaction.operations
+    if others or not isinstance(operation, Restore):
+        return None
+    version = operation.version
+    if version < fork or version >= seen.version or is_detached(version):
+        return None
+    store, scheme = newest.place.store, newest.scheme
+    try:
+        then = load_manifest(store, version, scheme).message
+        now = load_manifest(store, seen.version, scheme).message
+    except NotFoundError:
+        return None
+    is_same = [*then.base_paths] == [*now.base_paths] and content_digest(then) == content_digest(
+        now
+    )
+    return version if is_same else None
