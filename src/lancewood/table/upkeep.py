@@ -41,8 +41,12 @@ class UpkeepVerbs(Handle):
         branch its own versions and files are cleaned up, on main those of main, and what another
         branch needs stays. Clones elsewhere are seen only if they left a tag.
 
-        Raises FormatError or UnsupportedError for a ref or version that cannot be read; nothing
-        was removed then.
+        On a table of a repository, what commits have waiting lands first, and every version stays
+        that a commit pins, as long as a ref or a reflog leads to the commit.
+
+        Raises FormatError or UnsupportedError for a ref or version that cannot be read, and
+        NotFoundError for a repository of the table that cannot be opened any more; nothing was
+        removed then.
         """
         retention = Retention.checked(older_than, keep_versions, protect, in_flight)
         return clean_up(self._snapshot, retention, runner_or_threads(runner), dry_run=dry_run)

@@ -17,6 +17,9 @@ free, and land in the past. Whatever cannot be read stops it before anything is 
 leaves at most files that nothing refers to. Touches one root only, there only names that the format
 makes, and never follows a base path. Only the pins that a clone left at its sources go, once no
 version of it reads from there.
+
+A table of a repository is brought up to the repository's commits first, and what they pin counts
+like refs do, in steps 2 and 3 (``commitments``).
 """
 
 from __future__ import annotations
@@ -26,8 +29,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
 
+from lancewood.catalog.membership import repositories_of
 from lancewood.engine.doomed import announced
 from lancewood.engine.family import Family, find_family, manifest_names
 from lancewood.engine.pins import Pin, Unpinned
@@ -50,6 +55,9 @@ from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifest
 from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions
 from lancewood.model.ids import Version
 from lancewood.store.base import Store
+
+if TYPE_CHECKING:
+    from lancewood.jobs.upkeep.commitments import Commitments
 
 _CLEANED = (VERSIONS_DIR, TRANSACTIONS_DIR, DELETIONS_DIR, INDICES_DIR, DATA_DIR)
 _AT_ONCE = 1_000
@@ -91,6 +99,8 @@ class CleanupReport:
     """Pins of a clone at its sources that went, since no version reads from there any more."""
     still_pinned: tuple[Unpinned, ...] = ()
     """Sources of a clone that still have its pin, and why."""
+    landed: tuple[int, ...] = ()
+    """Versions that commits of a repository had waiting, and that landed first."""
 
 
 def clean_up(
@@ -104,14 +114,38 @@ def clean_up(
     """Remove what the retention allows from the root of the snapshot; see the module.
 
     Raises FormatError or UnsupportedError, before anything is removed, for a ref or a manifest of
-    the table or of any of its branches that cannot be read.
+    the table or of any of its branches that cannot be read, and NotFoundError for a repository
+    that the table belongs to and that cannot be opened any more.
     """
-    job = _Cleanup(snapshot, find_family(snapshot), retention, runner, now or datetime.now(UTC))
-    report = job.run(dry_run=dry_run)
+    commitments = _commitments(snapshot)
+    landed = () if dry_run or commitments is None else commitments.land()
+    job = _Cleanup(
+        snapshot,
+        find_family(snapshot),
+        retention,
+        runner,
+        now or datetime.now(UTC),
+        commitments,
+    )
+    report = replace(job.run(dry_run=dry_run), landed=landed)
     if dry_run:
         return report
     released = release_pins(snapshot, runner)
     return replace(report, unpinned=released.removed, still_pinned=released.kept)
+
+
+def _commitments(snapshot: Snapshot) -> Commitments | None:
+    """What repositories need of the table; None for one that belongs to none.
+
+    Git is loaded here and not with the module: few tables need it.
+    """
+    members = repositories_of(snapshot)
+    if not members:
+        return None
+    found: Commitments = import_module("lancewood.jobs.upkeep.commitments").Commitments(
+        snapshot, members
+    )
+    return found
 
 
 @dataclass
@@ -145,6 +179,7 @@ class _Cleanup:
     retention: Retention
     runner: Runner
     now: datetime
+    commitments: Commitments | None = None
     needed: set[str] = field(default_factory=set)
     garbage: set[str] = field(default_factory=set)
 
@@ -222,7 +257,12 @@ class _Cleanup:
         for name, version in attached.items():
             if name not in listed:
                 modified.pop(version, None)
-        held = {Version(each): "it was asked to be protected" for each in self.retention.protect}
+        held = {}
+        if self.commitments is not None and self.retention.surplus(attached.values()):
+            held.update(self.commitments.held().among(attached.values()))
+        held.update(
+            {Version(each): "it was asked to be protected" for each in self.retention.protect}
+        )
         held[self.snapshot.manifest.version] = "this handle is on it"
         held.update(refs.held(self.family.branch))
         return sort_versions(self.retention, modified, held, attached.values(), self.now)
@@ -265,8 +305,10 @@ class _Cleanup:
         return expired
 
     def _rescued(self, refs: Refs, own: dict[str, ManifestName], expired: set[str]) -> set[str]:
-        """Expired versions that got a ref while manifests were read."""
+        """Expired versions that got a ref or a pin while manifests were read."""
         held = refs.held(self.family.branch)
+        if self.commitments is not None and expired:
+            held |= self.commitments.since().among(own[name].version for name in expired)
         return {name for name in expired if own[name].version in held}
 
     def _sweep(self, files: _Listing, roots: Iterable[str]) -> tuple[_Listing, int]:

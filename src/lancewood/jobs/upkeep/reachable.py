@@ -33,7 +33,7 @@ from lancewood.model.fragment import ExternalRange, Fragment, Lineage
 from lancewood.model.index import MEM_WAL
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2
-from lancewood.rules.features import READABLE, WRITABLE, check_readable
+from lancewood.rules.features import READABLE, check_readable, known_writer_flags
 from lancewood.store.base import Store
 
 _LINEAGE: tuple[Lineage, ...] = ("row_ids", "created_at_versions", "last_updated_at_versions")
@@ -184,7 +184,7 @@ def _load(store: Store, name: str) -> Manifest | None:
     if parsed is None or parsed.version != manifest.version:
         raise FormatError(f"{path}: says that it is version {manifest.version}", file=path)
     check_readable(manifest)
-    unknown = manifest.writer_flags & ~(READABLE | WRITABLE)
+    unknown = manifest.writer_flags & ~(READABLE | known_writer_flags(manifest))
     if unknown:
         raise UnsupportedError(
             f"{path}: has writer flags {unknown} that this Lancewood does not know; which files "

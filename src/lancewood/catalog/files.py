@@ -1,0 +1,128 @@
+"""The files of a commit: what its tree holds besides the pins of tables.
+
+Knows trees and blobs, and nothing of tables but where their pins are. Links and commits of other
+repositories, which git can put into a tree, are not files.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from lancewood.catalog.file_names import checked_paths
+from lancewood.catalog.names import TABLES_DIR
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import FILE, TREE, Entry, Objects
+
+_MOST_FILES = 1_000_000
+"""Of one commit; trees that share their parts can name more files than any memory holds."""
+
+
+def checked_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files, sorted by path; raises InvalidInputError for what cannot be one."""
+    if not isinstance(files, Mapping):
+        raise InvalidInputError(f"files are a map from paths to bytes, got {type(files).__name__}")
+    paths = checked_paths(files)
+    for path in paths:
+        if not isinstance(files[path], bytes):
+            raise InvalidInputError(
+                f"file {path!r} is made of bytes, not of {type(files[path]).__name__}; encode it",
+                path=path,
+            )
+    return {path: files[path] for path in paths}
+
+
+def put_files(objects: Objects, files: Mapping[str, bytes]) -> dict[str, Entry]:
+    """Write files, by checked paths, and the directories below the top; the entries of the top.
+
+    Not synced: who moves a ref does that.
+    """
+    top: dict[str, Any] = {}
+    for path, data in files.items():
+        *above, name = path.split("/")
+        at = top
+        for each in above:
+            at = at.setdefault(each, {})
+        at[name] = Entry(FILE, objects.put_blob(data))
+    return _put_below(objects, top)
+
+
+def _put_below(objects: Objects, directory: Mapping[str, Any]) -> dict[str, Entry]:
+    """The entries of a directory, whose own directories are written; as deep as a path is long."""
+    stack: list[tuple[Mapping[str, Any], dict[str, Entry], list[str]]] = []
+    stack.append((directory, {}, [*directory]))
+    while True:
+        names, entries, todo = stack[-1]
+        if todo:
+            each = names[todo[-1]]
+            if isinstance(each, Entry):
+                entries[todo.pop()] = each
+            else:
+                stack.append((each, {}, [*each]))
+            continue
+        stack.pop()
+        if not stack:
+            return entries
+        _, above, waiting = stack[-1]
+        above[waiting.pop()] = Entry(TREE, objects.put_tree(entries))
+
+
+def file_entries(root: Mapping[str, Entry]) -> dict[str, Entry]:
+    """What the top of a tree holds besides the pins of tables."""
+    return {name: each for name, each in root.items() if name != TABLES_DIR}
+
+
+def file_names(objects: Objects, root: Hash) -> tuple[str, ...]:
+    """The paths of all files, sorted. Raises FormatError."""
+    found = []
+    for path, _ in _walk(objects, file_entries(objects.tree(root))):
+        found.append(path)
+        if len(found) > _MOST_FILES:
+            raise FormatError(f"tree {root} names more than {_MOST_FILES:,} files")
+    return tuple(sorted(found))
+
+
+def file_blobs(objects: Objects, root: Hash, seen: set[Hash]) -> Iterator[tuple[str, Hash]]:
+    """Files, by path, whose blobs are in no tree that was ``seen``; trees and blobs are noted."""
+    for path, entry in _walk(objects, file_entries(objects.tree(root)), seen):
+        if entry.hash not in seen:
+            seen.add(entry.hash)
+            yield path, entry.hash
+
+
+def read_file(objects: Objects, root: Hash, path: str) -> bytes:
+    """The bytes of a file; raises NotFoundError, and InvalidInputError for what is none."""
+    if not isinstance(path, str):
+        raise InvalidInputError(f"the path of a file is a text, not {type(path).__name__}")
+    entry = Entry(TREE, root)
+    gone = ""
+    for part in path.split("/"):
+        entries = objects.tree(entry.hash) if stat.S_ISDIR(entry.mode) else {}
+        found = entries.get(part)
+        if found is None:
+            near = get_close_matches(part, entries, n=3)
+            more = "".join(f"; did you mean {gone}{each}?" for each in near[:1])
+            raise NotFoundError(f"there is no file {path!r} in this commit{more}", path=path)
+        entry, gone = found, f"{gone}{part}/"
+    if not stat.S_ISREG(entry.mode):
+        kind = "a directory" if stat.S_ISDIR(entry.mode) else "a link"
+        raise InvalidInputError(f"{path!r} is {kind} in this commit, not a file", path=path)
+    return objects.blob(entry.hash)
+
+
+def _walk(
+    objects: Objects, root: Mapping[str, Entry], seen: set[Hash] | None = None
+) -> Iterator[tuple[str, Entry]]:
+    stack = [("", root)]
+    while stack:
+        above, entries = stack.pop()
+        for name, entry in entries.items():
+            if stat.S_ISREG(entry.mode):
+                yield above + name, entry
+            elif stat.S_ISDIR(entry.mode) and (seen is None or entry.hash not in seen):
+                if seen is not None:
+                    seen.add(entry.hash)
+                stack.append((f"{above}{name}/", objects.tree(entry.hash)))

@@ -1,0 +1,175 @@
+"""Which repositories a table belongs to: those whose commits may pin its versions.
+
+A table in ``tables/`` of a repository belongs to that by where it is. A table elsewhere has a tag
+``lw.repo.…`` for each repository that took it in, which says where that is and what the table is
+called there; the tag also keeps the version at which it was taken in. Opens no repository.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lancewood.catalog.marks import remove_mark, set_mark
+from lancewood.catalog.names import TABLES_DIR, checked_table, table_at_home
+from lancewood.catalog.tag_names import (
+    MEMBER_TAG,
+    REPOSITORY_ID,
+    REPOSITORY_PATH,
+    TABLE_NAMES,
+    copy_tag,
+    member_tag,
+)
+from lancewood.engine.pins import new_tag
+from lancewood.engine.refs import load_tag
+from lancewood.engine.revisions import main_place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import FormatError, StorageError
+from lancewood.format.layout import manifest_key
+from lancewood.format.refs import TAGS_DIR, ref_name, tag_key
+from lancewood.model.refs import BranchName, Tag, TagName
+from lancewood.store.base import Store
+
+_MOST_CONFIG = 1 << 20
+_has_section = re.compile(rb"^\s*\[\s*lancewood\s*\]", re.IGNORECASE | re.MULTILINE).search
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One repository that a table belongs to."""
+
+    repository: Path
+    names: tuple[str, ...]
+    """What commits may call the table."""
+    id: str | None = None
+    """The identity that the repository must have; None for the one that the table lies in."""
+    tag: TagName | None = None
+    """The tag that says so."""
+
+
+def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
+    """The repositories whose commits may pin versions of this table; mostly none.
+
+    One look at the directories above and one listing of tags where there is none. Raises
+    FormatError for a tag that does not say which repository it stands for.
+    """
+    main = main_place(snapshot).store
+    found = [_tagged(main, each) for each in _member_tags(main)]
+    home = _home_of(main.uri)
+    return (*([] if home is None else [home]), *(each for each in found if each is not None))
+
+
+def join(snapshot: Snapshot, repository: Path, repository_id: str, name: str) -> bool:
+    """Leave word at a table that a repository's commits pin it from now on; whether it was needed.
+
+    A table in the repository's own ``tables/`` needs none. Done again, it tells the place where
+    the repository is now; a copy of a repository that is still there gets a tag of its own. Raises
+    AlreadyExistsError if the tag is another repository's.
+    """
+    checked_table(name)
+    main = main_place(snapshot).store
+    path = os.path.realpath(repository)
+    home = _home_of(main.uri, must_be_real=True)
+    if home is not None and os.path.realpath(home.repository) == path:
+        return False
+    head = snapshot.manifest
+    branch = None if head.branch is None else BranchName.found(head.branch)
+    tag = member_tag(repository_id)
+    if _is_copy(load_tag(main, tag), path, repository_id):
+        tag = copy_tag(repository_id, path)
+
+    def build(known: Tag | None) -> Tag:
+        names = {name, *(() if known is None else _names_in(known))}
+        metadata = {
+            REPOSITORY_ID: repository_id,
+            REPOSITORY_PATH: path,
+            TABLE_NAMES: " ".join(sorted(names)),
+        }
+        if known is not None:
+            return replace(known, updated_at_ns=time.time_ns(), metadata=metadata)
+        return new_tag(tag, branch, head.version, head.size, metadata)
+
+    manifest = snapshot.place.store, manifest_key(head.version, snapshot.scheme)
+    return set_mark(main, tag, repository_id, build, manifest)
+
+
+def leave(snapshot: Snapshot, repository_id: str) -> bool:
+    """Take back what ``join`` left; whether there was anything.
+
+    For a repository none of whose commits pins the table any more.
+    """
+    return remove_mark(main_place(snapshot).store, member_tag(repository_id), repository_id)
+
+
+def is_repository(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a repository of Lancewood's: git's files, and our section in its config.
+
+    One that lost its HEAD, or its config, is one still: what its commits pin is not free to go.
+    """
+    root = os.fspath(path)
+    parts = [os.path.isdir(f"{root}/{each}") for each in ("objects", "refs")]
+    if not any(parts):
+        return False
+    try:
+        with open(f"{root}/config", "rb") as file:
+            config = file.read(_MOST_CONFIG)
+    except (FileNotFoundError, NotADirectoryError):
+        config = b""
+    except OSError as error:
+        raise StorageError(
+            f"{root} looks like a repository, and its config cannot be read: {error.strerror}"
+        ) from error
+    if not config.strip(b"\0\r\n\t "):
+        return all(parts) and os.path.lexists(f"{root}/HEAD")
+    return _has_section(config) is not None
+
+
+def _is_copy(known: Tag | None, path: str, repository_id: str) -> bool:
+    """Whether a tag stands for a repository of that identity at another place, which is there."""
+    if known is None or known.metadata.get(REPOSITORY_ID) != repository_id:
+        return False
+    where = known.metadata.get(REPOSITORY_PATH, "")
+    is_elsewhere = os.path.isabs(where) and "\0" not in where and os.path.realpath(where) != path
+    return is_elsewhere and is_repository(where)
+
+
+def _home_of(root: str, *, must_be_real: bool = False) -> Membership | None:
+    """The repository that a main root lies in, by the path that is used or without links."""
+    if "://" in root:
+        return None
+    paths = [os.path.realpath(root)] if must_be_real else [root, os.path.realpath(root)]
+    for path in dict.fromkeys(paths):
+        above, table = os.path.split(path)
+        repository, directory = os.path.split(above)
+        name = table_at_home(f"{directory}/{table}")
+        if name is not None and directory == TABLES_DIR and is_repository(repository):
+            return Membership(Path(repository), (name,))
+    return None
+
+
+def _member_tags(main: Store) -> list[TagName]:
+    files = [each for each in main.names(TAGS_DIR) if each.startswith(MEMBER_TAG)]
+    return [TagName.found(name) for each in sorted(files) if (name := ref_name(each))]
+
+
+def _tagged(main: Store, name: TagName) -> Membership | None:
+    tag = load_tag(main, name)
+    if tag is None:
+        return None  # removed since the listing
+    path, identity = tag.metadata.get(REPOSITORY_PATH), tag.metadata.get(REPOSITORY_ID)
+    names = _names_in(tag)
+    if not (path and os.path.isabs(path) and "\0" not in path and identity and names):
+        raise FormatError(
+            f"{main.uri}/{tag_key(name)}: does not say which repository the table belongs to; "
+            f"delete it if there is none, tags.delete({str(name)!r}, force=True)",
+            file=tag_key(name),
+            tag=str(name),
+        )
+    return Membership(Path(path), names, identity, name)
+
+
+def _names_in(tag: Tag) -> tuple[str, ...]:
+    return tuple(tag.metadata.get(TABLE_NAMES, "").split())

@@ -1,0 +1,154 @@
+"""From a version to its pin, and from a pin back to exactly the version that was pinned.
+
+What is found at the place of a pin is checked against it. Reads tables, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.places import main_place_of, place_of
+from lancewood.catalog.schema_text import column_types
+from lancewood.engine.doomed import check_not_doomed
+from lancewood.engine.landing import find_landing
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.versions import load_manifest
+from lancewood.errors import IntegrityError, LancewoodError, NotFoundError
+from lancewood.format.layout import NamingScheme, manifest_key
+from lancewood.format.manifest_digest import content_digest, manifest_digest
+from lancewood.model.ids import Version, is_detached
+from lancewood.model.landing import Landing
+from lancewood.model.manifest import Manifest
+from lancewood.model.refs import BranchName, called
+from lancewood.store.base import Store
+
+__all__ = ["check_kept", "open_pin", "pin_of", "place_of"]
+
+
+def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
+    """The pin of a version; ``uri`` as ``places.pinned_uri`` gives it.
+
+    ``landing`` is for the last state of a transaction, and only for that.
+    Raises InvalidInputError for what cannot be pinned.
+    """
+    manifest = snapshot.manifest
+    return Pin(
+        uri=uri,
+        branch=None if manifest.branch is None else BranchName.found(manifest.branch),
+        version=manifest.version,
+        manifest=manifest_key(manifest.version, snapshot.scheme),
+        size=manifest.size,
+        sha256=manifest_digest(manifest.message),
+        content=content_digest(manifest.message),
+        rows=manifest.row_count,
+        fragments=manifest.fragment_count,
+        schema=column_types(snapshot.schema),
+        landing=landing,
+    )
+
+
+def open_pin(
+    pin: Pin,
+    repository: Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    stores: dict[str, Store] | None = None,
+) -> Snapshot:
+    """The version that is pinned, at the place where the table is now.
+
+    A state whose own manifest is gone is opened at the version that it landed as, where that has
+    the same rows. Raises NotFoundError if the version is gone, IntegrityError if what is there is
+    not what was pinned.
+    """
+    place = place_of(pin, repository, storage_options=storage_options, fsync=fsync, stores=stores)
+    try:
+        manifest, scheme = _load(place, pin)
+    except NotFoundError as gone:
+        landed = _landed_twin(place, pin)
+        if landed is not None:
+            return landed
+        raise NotFoundError(
+            f"{_named(place, pin)}, which the commit pins, is gone: {pin.manifest} is not there. "
+            "Another program's cleanup may have removed it, or the table was dropped or moved. "
+            "Bring its files back from a copy, or use another commit",
+            uri=place.uri,
+            branch=pin.branch,
+            version=pin.version,
+        ) from gone
+    found = manifest_digest(manifest.message)
+    if found != pin.sha256:
+        raise IntegrityError(
+            f"{_named(place, pin)} is not what the commit pins: the digest of {pin.manifest} is "
+            f"{found[:12]}…, the pin says {pin.sha256[:12]}… ({pin.rows} rows in {pin.fragments} "
+            f"fragments; there are {manifest.fragment_count}). The table was dropped and made "
+            "again, or its files were changed: bring them back from a copy, or go on with what is "
+            "there: write to it, and commit the table as it stands",
+            uri=place.uri,
+            branch=pin.branch,
+            version=pin.version,
+            expected=pin.sha256,
+            found=found,
+        )
+    return Snapshot(place, manifest, scheme)
+
+
+def check_kept(
+    pin: Pin,
+    repository: Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+) -> None:
+    """Raise RetryableConflictError if a cleanup is removing the version, NotFoundError if one did.
+
+    To be asked after a ref has moved to a commit that pins an ordinary version which is not the
+    newest: a cleanup that began before may not have seen the commit, one that begins later does.
+    """
+    if is_detached(pin.version):
+        return
+    main = main_place_of(pin, repository, storage_options=storage_options, fsync=fsync)
+    check_not_doomed(main.store, pin.branch, pin.version)
+    open_pin(pin, repository, storage_options=storage_options, fsync=fsync)
+
+
+def _load(place: Place, pin: Pin) -> tuple[Manifest, NamingScheme]:
+    """The manifest, and the naming scheme: names may have been migrated since."""
+    v2 = manifest_key(pin.version, NamingScheme.V2)
+    first = NamingScheme.V2 if pin.manifest == v2 else NamingScheme.V1
+    try:
+        return load_manifest(place.store, pin.version, first), first
+    except NotFoundError:
+        if is_detached(pin.version):
+            raise
+        other = NamingScheme.V1 if first is NamingScheme.V2 else NamingScheme.V2
+        return load_manifest(place.store, pin.version, other), other
+
+
+def _landed_twin(place: Place, pin: Pin) -> Snapshot | None:
+    """The ordinary version that a state became; None unless it has exactly the same rows."""
+    if pin.landing is None:
+        return None
+    try:
+        state = find_landing(place, pin.landing)
+        if not state.is_landed:
+            return None
+        version = state.versions[-1]
+        for scheme in NamingScheme:
+            try:
+                manifest = load_manifest(place.store, version, scheme)
+            except NotFoundError:
+                continue
+            is_same = content_digest(manifest.message) == pin.content
+            return Snapshot(place, manifest, scheme) if is_same else None
+    except LancewoodError:
+        return None
+    return None
+
+
+def _named(place: Place, pin: Pin) -> str:
+    kind = "detached version" if is_detached(pin.version) else "version"
+    return f"{kind} {Version(pin.version)} of {called(pin.branch)} of {place.uri}"

@@ -1,0 +1,271 @@
+"""A pin: what a commit says about one table, as a text that ``git diff`` shows well.
+
+Pure. One fact a line, keys in a fixed order. Read strictly, since anybody may have written it: a
+pin never leads a reader to a place that is neither below the repository nor named in full. Keys
+that only a later Lancewood knows are refused, for they may change what the others mean. Does not
+know whether the table is there (``opening``), nor its name (``tables``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from lancewood.catalog.names import table_at_home
+from lancewood.catalog.pin_rules import (
+    broken_digest,
+    broken_landing,
+    broken_manifest,
+    broken_number,
+    broken_uri,
+)
+from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.format.json_object import decode_object
+from lancewood.model.ids import MAX_U64, Version, is_detached
+from lancewood.model.landing import Landing
+from lancewood.model.refs import MAIN, BranchName
+
+MAX_PIN_SIZE = 16 << 20
+"""The most bytes of a pin that is read or written; schemas of many thousand columns need some."""
+
+_KEYS = (
+    "uri",
+    "branch",
+    "version",
+    "manifest",
+    "size",
+    "sha256",
+    "content",
+    "rows",
+    "fragments",
+    "landing",
+    "schema",
+)
+_LANDING_KEYS = ("base", "transaction", "steps")
+_is_detached_text = re.compile(r"d[0-9]{19,20}").fullmatch
+_is_plain_column = re.compile(r'[^":\x00-\x1f][^:\x00-\x1f]*').fullmatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One state of one table. Raises InvalidInputError for what no table can have."""
+
+    uri: str
+    """``tables/<name>.lance`` below the repository; anywhere else an absolute path or a URI."""
+    branch: BranchName | None
+    """None means main."""
+    version: Version
+    """Detached for a state that a transaction of the repository made, else an ordinary one."""
+    manifest: str
+    """The key of its file below the root of the branch."""
+    size: int
+    """The size of that file when it was pinned; it changes when the table is relocated."""
+    sha256: str
+    """``format.manifest_digest.manifest_digest``."""
+    content: str
+    """``format.manifest_digest.content_digest``: the same for versions with the same rows."""
+    rows: int | None
+    """None where the writer of the table left them out."""
+    fragments: int
+    schema: tuple[tuple[str, str], ...]
+    """Each column and its type, for people."""
+    landing: Landing | None = None
+    """How the state comes onto its branch; None for a version that is there already."""
+
+    def __post_init__(self) -> None:
+        why = (
+            broken_uri(self.uri)
+            or broken_manifest(self.version, self.manifest)
+            or broken_number("size", self.size)
+            or broken_digest("sha256", self.sha256)
+            or broken_digest("content", self.content)
+            or broken_number("rows", self.rows or 0)
+            or broken_number("fragments", self.fragments)
+            or broken_landing(self.version, self.landing)
+        )
+        if why is not None:
+            raise InvalidInputError(f"no table can be pinned like this: {why}", uri=self.uri)
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether the table lives below the repository."""
+        return table_at_home(self.uri) is not None
+
+    def on(self, branch: BranchName | None) -> Pin:
+        """The same for another branch of the table, to find that branch's root by."""
+        return replace(self, branch=branch)
+
+
+def encode_pin(pin: Pin) -> bytes:
+    """The text of a pin; raises InvalidInputError for one that is too large."""
+    document = {
+        "uri": pin.uri,
+        "branch": MAIN if pin.branch is None else str(pin.branch),
+        "version": _version_text(pin.version),
+        "manifest": pin.manifest,
+        "size": pin.size,
+        "sha256": pin.sha256,
+        "content": pin.content,
+        "rows": pin.rows,
+        "fragments": pin.fragments,
+        "landing": None if pin.landing is None else _landing_document(pin.landing),
+        "schema": [_column_text(*each) for each in pin.schema],
+    }
+    try:
+        data = f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"the pin of {pin.uri} holds half a character") from cause
+    if len(data) > MAX_PIN_SIZE:
+        raise InvalidInputError(
+            f"the pin of {pin.uri} would have {len(data):,} bytes, {MAX_PIN_SIZE:,} are allowed: "
+            f"its schema has {len(pin.schema):,} columns"
+        )
+    return data
+
+
+def decode_pin(data: bytes, name: str) -> Pin:
+    """The pin in the bytes of the file ``name``.
+
+    Raises FormatError naming the file, UnsupportedError for keys of a later Lancewood.
+    """
+    return _Reader(name, decode_object(data, name=name, most=MAX_PIN_SIZE)).pin()
+
+
+def _version_text(version: Version) -> int | str:
+    return f"d{version}" if is_detached(version) else int(version)
+
+
+def _landing_document(landing: Landing) -> dict[str, Any]:
+    steps = [_version_text(each) for each in landing.steps]
+    return {"base": int(landing.base), "transaction": landing.uuid, "steps": steps}
+
+
+def _column_text(column: str, kind: str) -> str:
+    """A name that could be mistaken for the beginning of a type stands in quotes."""
+    plain = column if _is_plain_column(column) else json.dumps(column, ensure_ascii=False)
+    return f"{plain}: {kind}"
+
+
+def _parse_column(text: str) -> tuple[str, str] | None:
+    if not text.startswith('"'):
+        column, colon, kind = text.partition(": ")
+        return (column, kind) if colon else None
+    try:
+        column, end = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return None
+    rest = text[end:]
+    return (column, rest[2:]) if isinstance(column, str) and rest.startswith(": ") else None
+
+
+class _Reader:
+    """One file, every value of which is checked when it is asked for."""
+
+    def __init__(self, name: str, document: dict[str, Any]) -> None:
+        self._name = name
+        self._document = document
+
+    def pin(self) -> Pin:
+        self._check_keys(self._document, _KEYS, "")
+        try:
+            return Pin(
+                uri=self._text("uri"),
+                branch=self._branch(),
+                version=self._version("version", self._document["version"]),
+                manifest=self._text("manifest"),
+                size=self._number("size"),
+                sha256=self._text("sha256"),
+                content=self._text("content"),
+                rows=None if self._document["rows"] is None else self._number("rows"),
+                fragments=self._number("fragments"),
+                landing=self._landing(),
+                schema=self._schema(),
+            )
+        except InvalidInputError as refused:
+            self._fail(refused.message, refused)
+
+    def _branch(self) -> BranchName | None:
+        text = self._text("branch")
+        if text == MAIN:
+            return None
+        try:
+            return BranchName.found(text)
+        except FormatError as refused:
+            self._fail(refused.message, refused)
+
+    def _landing(self) -> Landing | None:
+        found = self._document["landing"]
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            self._wrong("landing", "null or an object", found)
+        self._check_keys(found, _LANDING_KEYS, "landing.")
+        base, uuid, steps = (found[key] for key in _LANDING_KEYS)
+        if not _is_number(base):
+            self._wrong("landing.base", "a number", base)
+        if not isinstance(uuid, str):
+            self._wrong("landing.transaction", "a text", uuid)
+        if not isinstance(steps, list) or not steps:
+            self._wrong("landing.steps", "a list of versions", steps)
+        return Landing(
+            Version(base), uuid, tuple(self._version("landing.steps", each) for each in steps)
+        )
+
+    def _schema(self) -> tuple[tuple[str, str], ...]:
+        found = self._document["schema"]
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            self._wrong("schema", "a list of texts", found)
+        columns = [_parse_column(each) for each in found]
+        known = [each for each in columns if each is not None]
+        if len(known) != len(columns):
+            self._wrong("schema", "texts like 'id: int64'", found[columns.index(None)])
+        return tuple(known)
+
+    def _text(self, key: str) -> str:
+        value = self._document[key]
+        return value if isinstance(value, str) else self._wrong(key, "a text", value)
+
+    def _number(self, key: str) -> int:
+        value = self._document[key]
+        if not isinstance(value, int) or isinstance(value, bool):
+            self._wrong(key, "a number", value)
+        return value
+
+    def _version(self, key: str, value: Any) -> Version:
+        number = value if _is_number(value) else 0
+        if isinstance(value, str) and _is_detached_text(value):
+            number = int(value[1:])
+        if not 0 < number <= MAX_U64 or is_detached(Version(number)) != isinstance(value, str):
+            self._wrong(key, "a version, as 12 or 'd9223372036854775809'", value)
+        return Version(number)
+
+    def _check_keys(self, found: dict[str, Any], keys: tuple[str, ...], where: str) -> None:
+        missing = [where + each for each in keys if each not in found]
+        if missing:
+            self._fail(f"does not say {', '.join(missing)}")
+        unknown = sorted(where + each for each in found if each not in keys)
+        if unknown:
+            names = ", ".join(repr(each[:80]) for each in unknown[:5])
+            raise UnsupportedError(
+                f"{self._name}: says {names}, which this Lancewood does not know; a later release "
+                "wrote it, read it with that one",
+                file=self._name,
+                keys=unknown[:5],
+            )
+
+    def _wrong(self, key: str, wanted: str, value: Any) -> NoReturn:
+        self._fail(f"{key} is {_shown(value)}; expected {wanted}")
+
+    def _fail(self, why: str, cause: Exception | None = None) -> NoReturn:
+        raise FormatError(f"{self._name}: {why}", file=self._name) from cause
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

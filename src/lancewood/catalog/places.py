@@ -1,0 +1,94 @@
+"""Where a pinned table is: its uri as pins write it, and the place that it leads to now.
+
+A table below the repository is found where the repository is now, wherever it was when the pin was
+written; any other by its full uri. Opens nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.pin_rules import check_uri
+from lancewood.engine.place import Place
+from lancewood.engine.revisions import branch_place
+from lancewood.errors import InvalidInputError
+from lancewood.store.base import Store
+from lancewood.store.locate import open_store
+
+
+def pinned_uri(root: str, repository: Path) -> str:
+    """The uri that a pin has for a table whose main root is there (``Store.uri``).
+
+    Raises InvalidInputError for a place that no pin may name, such as one inside the repository
+    but not among its tables.
+    """
+    if "://" not in root:
+        for path, above in ((root, str(repository)), _real(root, str(repository))):
+            inside = _below(os.path.abspath(path), os.path.abspath(above))
+            if inside is not None:
+                return _checked_home(inside, root)
+    check_uri(root)
+    return root
+
+
+def main_place_of(
+    pin: Pin,
+    repository: Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    stores: dict[str, Store] | None = None,
+) -> Place:
+    """The main root of the pinned table, where its refs are. The options are for other places
+    than a disk. ``stores`` are those that are open already, by the uri of a pin; a new one is
+    added."""
+    is_at_home = table_at_home(pin.uri) is not None
+    store = None if stores is None else stores.get(pin.uri)
+    if store is None:
+        if is_at_home:
+            store = open_store(Path(repository) / pin.uri, fsync=fsync)
+        else:
+            where = Path(pin.uri) if "://" not in pin.uri else pin.uri
+            store = open_store(where, fsync=fsync, storage_options=storage_options)
+        if stores is not None:
+            store = stores.setdefault(pin.uri, store)
+    return Place(store) if is_at_home else Place(store, storage_options)
+
+
+def place_of(
+    pin: Pin,
+    repository: Path,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    fsync: bool | None = None,
+    stores: dict[str, Store] | None = None,
+) -> Place:
+    """The root of the branch that a pin speaks of."""
+    main = main_place_of(
+        pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
+    )
+    return branch_place(main, pin.branch)
+
+
+def _checked_home(inside: str, root: str) -> str:
+    if table_at_home(inside) is None:
+        raise InvalidInputError(
+            f"{root} is inside the repository, but not at {home_uri('<name>')}: tables of a "
+            f"repository lie in {TABLES_DIR}/, under the name that commits know them by; move it "
+            "there, or out of the repository",
+            uri=root,
+        )
+    return inside
+
+
+def _real(*paths: str) -> tuple[str, ...]:
+    return tuple(map(os.path.realpath, paths))
+
+
+def _below(path: str, above: str) -> str | None:
+    start = f"{above.rstrip('/')}/"
+    return path[len(start) :] if path.startswith(start) else None

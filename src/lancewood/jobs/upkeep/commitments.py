@@ -1,0 +1,213 @@
+"""What the commits of repositories need of one table, for whoever removes versions of it.
+
+Only loaded for tables that belong to a repository: it brings git with it. What a repository says
+is never guessed: if one cannot be read, nothing may go.
+
+A version that a commit pins is needed, and so is one that a transaction's state landed as, for
+that is how everybody knows that it has. Detached versions stay anyway. A commit at the tip of a
+branch that has not landed needs every version from the one that it was built on: they decide
+whether it still can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lancewood.catalog.membership import Membership
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.places import place_of
+from lancewood.catalog.reachable import HEADS, Pinned, PinWalk
+from lancewood.catalog.tables import TableTree
+from lancewood.catalog.unlanded import Waiting, waiting
+from lancewood.engine.base_homes import real_path
+from lancewood.engine.landing import find_landing, land
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.transactions import load_transaction_of
+from lancewood.errors import ConflictError, LancewoodError, NotFoundError
+from lancewood.git.hashes import Hash
+from lancewood.git.repository import GitRepository
+from lancewood.model.ids import Version
+from lancewood.model.landing import Landing
+from lancewood.model.refs import MAIN
+
+_SECTION, _ID = "lancewood", "id"
+
+
+@dataclass
+class Held:
+    """Versions of one branch that commits need, and why."""
+
+    versions: dict[Version, str] = field(default_factory=dict)
+    floor: Version | None = None
+    """From this version on all of them are needed."""
+    floor_why: str = ""
+
+    def hold_from(self, base: Version, commit: Hash) -> None:
+        """Note that a commit has not landed, which was built on that version."""
+        if self.floor is None or base < self.floor:
+            self.floor, self.floor_why = base, f"commit {commit[:7]} has not landed"
+
+    def among(self, versions: Iterable[Version]) -> dict[Version, str]:
+        """Which of these are needed."""
+        found = {}
+        for each in versions:
+            if each in self.versions:
+                found[each] = self.versions[each]
+            elif self.floor is not None and each >= self.floor:
+                found[each] = self.floor_why
+        return found
+
+
+class Commitments:
+    """The repositories that a table belongs to, and what they need of one branch of it."""
+
+    def __init__(self, snapshot: Snapshot, members: Sequence[Membership]) -> None:
+        """Raises NotFoundError for a repository that cannot be opened any more."""
+        self._snapshot = snapshot
+        self._branch = snapshot.manifest.branch
+        self._watched = [_Watched(_opened(snapshot, each), each.names) for each in members]
+
+    def land(self) -> tuple[Version, ...]:
+        """Bring onto the branch what commits on it pin and nobody has landed yet; the versions.
+
+        What cannot land beside a write from outside stays as it is.
+        """
+        done: list[Version] = []
+        for each in self._watched:
+            tip = each.git.refs.read(HEADS + (self._branch or MAIN))
+            try:
+                for found in [] if tip is None else self._waiting(each, tip):
+                    if found.pin.landing is not None:
+                        done += land(self._snapshot.place, found.pin.landing).versions
+            except (ConflictError, NotFoundError):
+                continue  # it diverged or is lost, and what comes after it rests on it
+        return tuple(done)
+
+    def held(self) -> Held:
+        """What is needed, by all commits that there are now."""
+        held = Held(self._more())
+        for each in self._watched:
+            for tip, pin in each.pins_at_tips():
+                if pin.landing is not None and self._is_here(each, pin):
+                    self._hold_tip(held, each, tip, pin.landing)
+        return held
+
+    def since(self) -> Held:
+        """What commits need that are new since this, or ``held``, was asked for the last time."""
+        found: list[Pinned] = []
+        held = Held(self._more(found))
+        for each in found:
+            if each.pin.landing is not None and not self._is_exact(each.pin.landing):
+                held.hold_from(each.pin.landing.base, each.commit)
+        return held
+
+    def _more(self, seen: list[Pinned] | None = None) -> dict[Version, str]:
+        """The versions that commits pin which were not looked at before; ``seen`` gets the pins."""
+        found: dict[Version, str] = {}
+        for watched in self._watched:
+            for each in watched.more():
+                if each.pin.branch != self._branch:
+                    continue
+                if seen is not None:
+                    seen.append(each)
+                for version in _versions_of(each.pin):
+                    found.setdefault(version, f"commit {each.commit[:7]} pins it")
+        return found
+
+    def _hold_tip(self, held: Held, watched: _Watched, tip: Hash, landing: Landing) -> None:
+        """Note what the commit at the tip of a branch needs to land, or to be known to have."""
+        if self._is_exact(landing):
+            return
+        try:
+            landed = find_landing(self._snapshot.place, landing).versions
+            missing = [] if landed else self._waiting(watched, tip)
+        except NotFoundError:  # of the state itself; nothing that is left goes
+            landed, missing = (), []
+            held.hold_from(landing.base, tip)
+        for version in landed:
+            held.versions.setdefault(version, f"commit {tip[:7]} landed there")
+        for each in missing:
+            if each.pin.landing is not None:
+                held.hold_from(each.pin.landing.base, each.commit)
+
+    def _is_exact(self, landing: Landing) -> bool:
+        """Whether a state is where it belongs if nobody else wrote; one small read tells."""
+        at = landing.exact_version(len(landing.steps) - 1)
+        found = load_transaction_of(self._snapshot.place.store, at, self._snapshot.scheme)
+        return found.uuid == landing.uuids[-1]
+
+    def _is_here(self, watched: _Watched, pin: Pin) -> bool:
+        """Whether a pin is of this branch of this table, and not of another one of its name."""
+        if pin.branch != self._branch:
+            return False
+        place = place_of(pin, watched.git.path)
+        return real_path(place.uri) == real_path(self._snapshot.place.uri)
+
+    def _waiting(self, watched: _Watched, tip: Hash) -> list[Waiting]:
+        """States on this branch that have not landed, the oldest first."""
+        git, options = watched.git, self._snapshot.place.storage_options
+        found = waiting(git, tip, git.path, names=watched.names, storage_options=options)
+        return [each for each in found if self._is_here(watched, each.pin)]
+
+
+class _Watched:
+    """One repository, and how far its commits were looked at."""
+
+    def __init__(self, git: GitRepository, names: tuple[str, ...]) -> None:
+        self.git = git
+        self.names = names
+        self._walks = [PinWalk(git, each) for each in names]
+
+    def more(self) -> Iterator[Pinned]:
+        for each in self._walks:
+            yield from each.more()
+
+    def pins_at_tips(self) -> Iterator[tuple[Hash, Pin]]:
+        """What the tips of the repository's branches pin, each pin with one such tip."""
+        objects, seen = self.git.objects, set[Hash]()
+        tips = {*self.git.refs.names(HEADS).values()}
+        trees = {objects.commit(each).tree: each for each in tips}
+        for root, tip in trees.items():
+            tree = TableTree.of(objects, root)
+            for name in self.names:
+                blob = tree.blob_hash(name)
+                if blob is not None and blob not in seen:
+                    seen.add(blob)
+                    yield tip, tree.pin(name)
+
+
+def _versions_of(pin: Pin) -> Iterator[Version]:
+    """The ordinary versions that a pin needs: itself, or those that its steps landed as."""
+    if pin.landing is None:
+        yield pin.version
+        return
+    for number in range(len(pin.landing.steps)):
+        yield pin.landing.exact_version(number)
+
+
+def _opened(snapshot: Snapshot, member: Membership) -> GitRepository:
+    try:
+        git = GitRepository.open(member.repository)
+        found = git.get(_SECTION, _ID)
+    except (LancewoodError, OSError) as cause:
+        raise _lost(snapshot, member, str(cause)) from cause
+    if member.id is not None and found != member.id:
+        raise _lost(snapshot, member, f"the one that is there now is {found or 'another one'}")
+    return git
+
+
+def _lost(snapshot: Snapshot, member: Membership, why: str) -> NotFoundError:
+    way_out = "Repair it, or move the table out of it"
+    if member.tag is not None:
+        way_out = (
+            f"Run gc on it at its new place, which tells the table, or, if it is gone for good, "
+            f"tags.delete({str(member.tag)!r}, force=True)"
+        )
+    return NotFoundError(
+        f"{snapshot.place.uri} belongs to the repository at {member.repository}, and that cannot "
+        f"be opened: {why}. Which versions its commits need is not known, and nothing was removed. "
+        f"{way_out}",
+        repository=str(member.repository),
+        tag=None if member.tag is None else str(member.tag),
+    )
