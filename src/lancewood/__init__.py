@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from lancewood.jobs.upkeep.proposals import RepairReport
     from lancewood.jobs.upkeep.verify import VerifyReport
     from lancewood.model.refs import Branch, Tag
+    from lancewood.repo.repository import Repository
     from lancewood.table.changing import Changes
     from lancewood.table.door import create, drop, exists, migrate_names, open, relocate, repair
     from lancewood.table.scan import Scan
@@ -67,6 +68,7 @@ _HOMES = {
     "Published": "lancewood.jobs.publishing.publish",
     "RelocationReport": "lancewood.jobs.relocation.relocate",
     "RepairReport": "lancewood.jobs.upkeep.proposals",
+    "Repository": "lancewood.repo.repository",
     "RowCounts": "lancewood.jobs.counts",
     "Scan": "lancewood.table.scan",
     "ShallowClone": "lancewood.jobs.cloning.shallow",
@@ -109,6 +111,7 @@ __all__ = [
     "Published",
     "RelocationReport",
     "RepairReport",
+    "Repository",
     "RetryableConflictError",
     "RowCounts",
     "Scan",

@@ -39,6 +39,7 @@ def test_public_names_are_exactly_these() -> None:
         "Published",
         "RelocationReport",
         "RepairReport",
+        "Repository",
         "RetryableConflictError",
         "RowCounts",
         "Scan",
@@ -66,7 +67,7 @@ def test_importing_loads_no_heavy_library() -> None:
     code = (
         "import sys, lancewood; lancewood.open;"
         "print([m for m in ('lance', 'pyspark', 'sqlglot', 'pandas', 'polars', 'duckdb',"
-        " 'typer', 'rich', 'obstore') if m in sys.modules])"
+        " 'typer', 'rich', 'obstore', 'dulwich') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -91,7 +92,10 @@ def test_a_name_that_is_not_there_is_an_ordinary_error() -> None:
     assert set(lancewood.__all__) <= set(dir(lancewood))
 
 
-HEAVY = ("lance", "pyspark", "pandas", "sqlglot", "pyarrow", "numpy", "obstore", "google.protobuf")
+HEAVY = (
+    *("lance", "pyspark", "pandas", "sqlglot", "pyarrow", "numpy", "obstore", "google.protobuf"),
+    "dulwich",
+)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +104,20 @@ HEAVY = ("lance", "pyspark", "pandas", "sqlglot", "pyarrow", "numpy", "obstore",
         (["--help"], {}),
         (["--version"], {}),
         (["table", "--help"], {}),
+        (["comit"], {}),
         (["tabel"], {}),
         ([], {"_LW_COMPLETE": "complete_bash", "COMP_WORDS": "lw table c", "COMP_CWORD": "2"}),
         (["--show-completion", "bash"], {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}),
     ],
-    ids=["help", "version", "table help", "typo", "completion", "show completion"],
+    ids=[
+        "help",
+        "version",
+        "table help",
+        "wrong verb",
+        "typo",
+        "completion",
+        "show completion",
+    ],
 )
 def test_the_command_starts_without_loading_what_it_does_not_need(
     args: list[str], environment: dict[str, str]

@@ -1,0 +1,149 @@
+"""What every part of a repository stands on: its git, where it is, and how its tables are opened.
+
+Small steps that several verbs share. Decides nothing, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from lancewood.catalog.opening import open_pin, place_of
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import TableTree
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.watching import Watch
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError
+from lancewood.git.hashes import Hash
+from lancewood.git.repository import GitRepository
+from lancewood.git.revisions import resolve
+from lancewood.repo.memory import Memory
+from lancewood.repo.names import HEADS, branch_ref
+
+SECTION, ID = "lancewood", "id"
+"""Where the repository's own identity stands in git's configuration."""
+EXCLUSIVE = "exclusive"
+"""The setting that keeps the tables for the repository's own transactions."""
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+TABLES = "tables"
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """One repository, opened."""
+
+    git: GitRepository
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    """For tables that are elsewhere."""
+    fsync: bool | None = None
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
+
+    @property
+    def path(self) -> Path:
+        return self.git.path
+
+    @cached_property
+    def id(self) -> str:
+        """The identity that tables know the repository by; copies of it have the same."""
+        found = self.git.get(SECTION, ID)
+        if not found:
+            raise InvalidInputError(
+                f"{self.path} is a git repository, but not one of Lancewood's: it has no "
+                f"{SECTION}.{ID} in its config; lw init makes one"
+            )
+        return found
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nobody but transactions of this repository may write to its tables."""
+        found = (self.git.config.own(SECTION, EXCLUSIVE) or "").lower()
+        if found not in _YES and found not in _NO:
+            raise FormatError(f"{self.path}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
+        return found in _YES
+
+    def tip(self, branch: str) -> Hash | None:
+        """The commit that a branch is at; None before its first, and where there is none."""
+        return self.git.refs.read(branch_ref(branch))
+
+    def current(self) -> str:
+        """The branch that HEAD names; raises InvalidInputError where HEAD is detached."""
+        head = self.git.refs.head()
+        if head.branch is None:
+            raise InvalidInputError(
+                f"HEAD is detached at {str(head.hash)[:12]}: name a branch, or switch to one"
+            )
+        return head.branch
+
+    def branch(self, name: str | None) -> str:
+        """The branch that is written to: the one that is named, or HEAD's.
+
+        Raises NotFoundError for one that is not there; HEAD's own may have no commit yet.
+        """
+        if name is None:
+            return self.current()
+        if self.tip(name) is None and self.git.refs.head().branch != name:
+            known = [each.removeprefix(HEADS) for each in self.git.refs.names(HEADS)]
+            raise NotFoundError(
+                f"there is no branch {name!r}{_near(name, known)}; switch(create=True) makes one"
+            )
+        return name
+
+    def commit(self, revision: str) -> Hash:
+        """The commit that a revision means."""
+        return self.git.objects.peel(resolve(self.git, revision))
+
+    def tree(self, commit: Hash | None) -> TableTree:
+        """The tables of a commit; none before the first."""
+        objects = self.git.objects
+        return TableTree.of(objects, None if commit is None else objects.commit(commit).tree)
+
+    def pin(self, tree: TableTree, name: str) -> Pin:
+        """What a commit says about a table; raises NotFoundError."""
+        names = tree.names()
+        if name not in names:
+            raise NotFoundError(
+                f"there is no table {name!r} in this commit{_near(name, names)}", table=name
+            )
+        return tree.pin(name)
+
+    def open(self, pin: Pin) -> Snapshot:
+        """A table as it is pinned, checked against the pin."""
+        return open_pin(
+            pin,
+            self.path,
+            storage_options=self.storage_options,
+            fsync=self.fsync,
+            stores=self.memory.stores,
+        )
+
+    def place(self, pin: Pin) -> Place:
+        """The root of the branch that a pin speaks of, to be written by this repository."""
+        found = place_of(
+            pin,
+            self.path,
+            storage_options=self.storage_options,
+            fsync=self.fsync,
+            stores=self.memory.stores,
+        )
+        return found.written_by(self.id)
+
+    def watch(self, pin: Pin) -> Watch:
+        """The newest version of that branch, for who asks often."""
+        return self.memory.watch(pin) or self.memory.begin_watch(pin, self.place(pin).store)
+
+
+def home_uri(name: str) -> str:
+    """Where a new table lives, as pins write it."""
+    return f"{TABLES}/{name}.lance"
+
+
+def _near(name: str, known: object) -> str:
+    texts = [str(each) for each in known] if isinstance(known, list | tuple) else []
+    near = difflib.get_close_matches(name, texts, n=3)
+    if near:
+        return f"; did you mean {', '.join(near)}?"
+    return f"; there is {', '.join(sorted(texts)[:10])}" if texts else ""

@@ -1,0 +1,51 @@
+"""Who commits: the name and the address that a commit carries.
+
+As git finds them: what the caller says, the environment, the repository's own configuration, the
+user's ``~/.gitconfig``; and where nobody says anything the name of the account and of the machine.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+
+from lancewood.errors import InvalidInputError
+from lancewood.git.objects import Signature
+from lancewood.git.repository import GitRepository
+
+_is_author = re.compile(r"\s*([^<>\n\0]*?)\s*<([^<>\s\0]*)>\s*").fullmatch
+
+
+def author_of(git: GitRepository, author: str | None = None) -> Signature:
+    """The signature of now; ``author`` is written as ``"Ada <ada@example.org>"``.
+
+    Raises InvalidInputError for an author that is not.
+    """
+    if author is not None:
+        found = _is_author(author) if isinstance(author, str) else None
+        if found is None or not found[1]:
+            raise InvalidInputError(
+                f"author takes 'Name <address>', as in 'Ada <ada@example.org>', got {author!r}"
+            )
+        return Signature.now(found[1], found[2])
+    name = os.environ.get("GIT_AUTHOR_NAME") or git.get("user", "name") or _account()
+    email = (
+        os.environ.get("GIT_AUTHOR_EMAIL")
+        or git.get("user", "email")
+        or f"{_account()}@{socket.gethostname()}"
+    )
+    return Signature.now(_plain(name), _plain(email))
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _plain(text: str) -> str:
+    """Without what would end the field in a commit."""
+    return re.sub(r"[<>\n\0]", "", text).strip() or "unknown"

@@ -1,0 +1,47 @@
+"""What a commit of the repository did, and what is said of tables that did not come along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lancewood.git.hashes import Hash
+from lancewood.repo.landing import Divergence
+
+
+class NotLandedWarning(UserWarning):
+    """A commit is done, but a table does not hold it yet, or cannot."""
+
+
+class Done(StrEnum):
+    """What a verb did to a table."""
+
+    PUBLISHED = "published"
+    """The work on its branch was brought over."""
+    TAKEN = "taken"
+    """It is pinned as the other commit pins it."""
+    RESTORED = "restored"
+    """It went back to an older state, as a new version."""
+    REPEATED = "repeated"
+    """A commit's work was done once more."""
+    REMOVED = "removed"
+    """The commit does not pin it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit did."""
+
+    hash: Hash | None
+    """The commit that the branch is at; None in a repository without any."""
+    branch: str
+    tables: tuple[str, ...]
+    """The tables that it changed."""
+    is_new: bool = True
+    """False: there was nothing to commit."""
+    diverged: tuple[Divergence, ...] = ()
+    """Tables that could not land beside what a writer from outside did."""
+    done: tuple[tuple[str, Done], ...] = ()
+    """For verbs that decide by table: each that they changed, and how."""
+    is_dry_run: bool = False
+    """True: this is what would have been done."""

@@ -1,0 +1,34 @@
+"""Tables that refuse a verb: all are found before any is told, so that nobody meets one after the
+other."""
+
+from __future__ import annotations
+
+from lancewood.errors import (
+    CommitUnknownError,
+    IncompatibleConflictError,
+    LancewoodError,
+    StorageError,
+)
+
+
+class Refusals:
+    """The tables that refuse, and why."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+
+    def add(self, table: str, why: str | LancewoodError) -> None:
+        """Note that a table refuses; raises what is no refusal, but a store that failed."""
+        if isinstance(why, StorageError | CommitUnknownError):
+            raise why
+        text = why if isinstance(why, str) else why.message
+        self._found[table] = text.removeprefix(f"table {table!r}: ")
+
+    def check(self, what: str) -> None:
+        """Raise IncompatibleConflictError with every table and its reason, if there is one."""
+        if not self._found:
+            return
+        told = "; ".join(f"table {name!r}: {why}" for name, why in sorted(self._found.items()))
+        raise IncompatibleConflictError(
+            f"{what}, and nothing has changed. {told}", tables=dict(sorted(self._found.items()))
+        )

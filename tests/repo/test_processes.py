@@ -1,0 +1,109 @@
+"""Many processes on one repository, some of which are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from tests.repo.forks import Job, run
+from tests.repo.scene import ONE, TWO, Scene
+
+PROCESSES = 16
+KILLED = -9
+SEED = int(os.environ.get("LANCEWOOD_SEED", "1"))
+
+
+def values_of(process: int, count: int = 2) -> list[int]:
+    return [1000 * (process + 1) + number for number in range(count)]
+
+
+def jobs_on(scene: Scene, kind: str) -> list[Job]:
+    """Sixteen processes: transactions on one table, on two, and commits of what stands."""
+    path, made = str(scene.path), []
+    for process in range(PROCESSES):
+        values = values_of(process, 1 if kind == "different tables" else 2)
+        if kind == "one table":
+            tables = [ONE]
+        elif kind == "different tables":
+            tables = [(ONE, TWO)[process % 2]]
+        elif process % 4 == 0:
+            made.append(Job("record", {"path": path, "table": ONE, "values": values}))
+            continue
+        else:
+            tables = [(ONE, TWO)[process % 2]] if process % 4 else [ONE, TWO]
+        made.append(Job("append", {"path": path, "tables": tables, "values": values}))
+    return made
+
+
+def expected(jobs: list[Job], table: str) -> list[int]:
+    found = [1, 2, 3]
+    for each in jobs:
+        if table in each.given.get("tables", [each.given.get("table")]):
+            found += each.given["values"]
+    return sorted(found)
+
+
+@pytest.mark.parametrize("kind", ["one table", "different tables", "mixed"])
+def test_sixteen_processes_commit_and_none_is_lost(scene: Scene, kind: str) -> None:
+    jobs = jobs_on(scene, kind)
+    assert run(jobs) == [0] * PROCESSES
+    for table in (ONE, TWO):
+        assert scene.values(table) == expected(jobs, table), "pylance sees each row once"
+        assert scene.seen(name=table) == scene.values(table)
+    assert scene.again().status().is_clean
+    messages = [each.message for each in scene.again().log()]
+    if kind != "mixed":
+        values = [value for each in jobs for value in each.given["values"]]
+        assert sorted(messages) == sorted(["begin", *(f"value {value}" for value in values)])
+
+
+def test_sixteen_processes_of_which_one_is_killed_lose_nothing_that_was_committed(
+    scene: Scene,
+) -> None:
+    chance = random.Random(SEED)
+    jobs = jobs_on(scene, "mixed")
+    victim = chance.choice([at for at, each in enumerate(jobs) if each.name == "append"])
+    jobs[victim].dies_at = chance.randrange(20, 80)
+    ends = run(jobs)
+    assert [end for at, end in enumerate(ends) if at != victim] == [0] * (PROCESSES - 1)
+    assert ends[victim] == KILLED
+    committed = {each.message for each in scene.again().log()}
+    theirs = jobs[victim].given
+    theirs["values"] = [each for each in theirs["values"] if f"value {each}" in committed]
+    assert len(theirs["values"]) < 2
+    for table in (ONE, TWO):
+        assert scene.seen(name=table) == expected(jobs, table)
+    scene.both(7, repo=scene.again())
+    for table in (ONE, TWO):
+        assert scene.values(table) == scene.seen(name=table) == sorted([*expected(jobs, table), 7])
+
+
+def test_sixteen_processes_that_write_to_a_new_branch_share_its_beginning(scene: Scene) -> None:
+    scene.repo.branches.create("exp")
+    jobs = jobs_on(scene, "different tables")
+    for each in jobs:
+        each.given["branch"] = "exp"
+    assert run(jobs) == [0] * PROCESSES
+    for table in (ONE, TWO):
+        assert scene.seen("exp", table) == expected(jobs, table)
+        landed = scene.table(table).checkout(branch="exp").to_arrow()["id"].to_pylist()
+        assert sorted(landed) == expected(jobs, table)
+        assert scene.values(table) == [1, 2, 3]
+
+
+def test_readers_only_ever_see_both_tables_moved_or_neither(scene: Scene, tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    given = {"path": str(scene.path), "tables": [ONE, TWO]}
+    content = [str(tmp_path / f"content{number}") for number in range(2)]
+    readers = [Job("read_together", {**given, "states": 12, "told": each}) for each in content]
+    never = [str(tmp_path / "never")]
+    mortals = [
+        Job("append_until", {**given, "value": 100 + at, "until": never}, chance.randrange(30, 400))
+        for at in range(4)
+    ]
+    survivor = Job("append_until", {**given, "value": 200, "until": content})
+    assert run([*readers, *mortals, survivor]) == [0, 0, *[KILLED] * 4, 0]
+    scene.both(7, repo=scene.again())
+    assert scene.seen(name=ONE) == scene.values(ONE) == scene.values(TWO)

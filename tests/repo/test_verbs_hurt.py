@@ -1,0 +1,171 @@
+"""A death or a failure at every step of merge, reset, revert and cherry-pick.
+
+Whoever reads through the repository sees all tables before or all after the verb. The next writer
+finishes what was begun, and brings nothing back that was given up; pylance then sees what the
+commits say.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import lance
+import pytest
+from tests.interop import git_judge
+from tests.repo.faults import MOST_STEPS, Steps, at_file_step, at_store_call, outcome
+from tests.repo.scene import ONE, TWO, Scene
+
+from lancewood.repo.outcome import NotLandedWarning
+from lancewood.repo.repository import Repository
+from lancewood.repo.status import State
+
+Values = tuple[list[int], list[int]]
+
+
+def values(scene: Scene, revision: str) -> Values:
+    """Both tables, as the repository says."""
+    return scene.seen(revision, ONE), scene.seen(revision, TWO)
+
+
+def standing(scene: Scene, branch: str) -> Values:
+    """Both tables, as pylance says."""
+    found = []
+    for name in (ONE, TWO):
+        opened = lance.dataset(scene.uri(name))
+        if branch != "main":
+            opened = opened.checkout_version((branch, None))
+        opened.validate()
+        found.append(sorted(opened.to_table()["id"].to_pylist()))
+    return found[0], found[1]
+
+
+@dataclass
+class Verb:
+    """What is done, on which branch, and what the tables hold before and after."""
+
+    branch: str
+    act: Callable[[Repository], object]
+    before: list[int]
+    after: list[int]
+    stride: int = 1
+    """Every how many steps it is hurt: what is an ordinary transaction is hurt elsewhere, too."""
+    is_stuck: bool = False
+    """Nothing can be written there before it is done."""
+
+    def check(self, scene: Scene, end: str) -> None:
+        now = values(scene, self.branch)
+        assert now in ((self.before, self.before), (self.after, self.after))
+        if end == "done":
+            assert now[0] == self.after
+        if end == "failed":
+            assert now[0] == self.before, "reported as failed, but the branch moved"
+        repo = scene.again()
+        repo.switch(self.branch)
+        states = {each.state for each in repo.status().tables}
+        assert states <= {State.CLEAN, State.UNLANDED}, states
+        expected = [*now[0], 99]
+        if self.is_stuck and now[0] == self.before:
+            self.act(repo)
+            expected = [*self.after, 99]
+        scene.both(99, branch=self.branch, repo=repo)
+        assert values(scene, self.branch) == standing(scene, self.branch) == (expected, expected)
+        assert repo.status().is_clean
+
+
+def hurt_everywhere(
+    start: Path, work: Path, verb: Verb, hurt: Callable[[int], AbstractContextManager[Steps]]
+) -> set[str]:
+    """Run the verb once for every step on a fresh copy, hurt there, and look at what is left."""
+    seen: set[str] = set()
+    for at in range(1, MOST_STEPS, verb.stride):
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(start, work)
+        scene = Scene(Repository.open(work))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotLandedWarning)
+            repo = scene.again()
+            with hurt(at) as steps:
+                end = outcome(lambda repo=repo: verb.act(repo))  # type: ignore[misc]
+        verb.check(scene, end)
+        if steps.is_over:
+            assert end == "done", steps.calls
+            assert at > 5, "hardly anything was hurt"
+            git_judge.check(work)
+            return seen
+        seen.add(end)
+    pytest.fail("the work never came to its end")
+
+
+def prepared(scene: Scene, name: str) -> Verb:
+    """A history for a verb, and the verb."""
+    scene.repo.branches.create("exp")
+    if name == "merge":
+        scene.both(4, branch="exp")
+        scene.both(5)
+        return Verb("main", lambda repo: repo.merge("exp"), [1, 2, 3, 5], [1, 2, 3, 4, 5], 2)
+    if name == "move":
+        scene.both(4, branch="exp")
+        scene.repo.merge("exp")
+        scene.both(5)
+        act = lambda repo: repo.merge("main", into="exp")  # noqa: E731
+        return Verb("exp", act, [1, 2, 3, 4], [1, 2, 3, 4, 5], 3, is_stuck=True)
+    if name == "reset":
+        scene.both(4)
+        return Verb("main", lambda repo: repo.reset("HEAD~1"), [1, 2, 3, 4], [1, 2, 3])
+    if name == "reset to another branch of the tables":
+        scene.both(4, branch="exp")
+        act = lambda repo: repo.reset("exp~1", branch="exp")  # noqa: E731
+        return Verb("exp", act, [1, 2, 3, 4], [1, 2, 3])
+    if name == "revert":
+        scene.both(4)
+        return Verb("main", lambda repo: repo.revert("HEAD"), [1, 2, 3, 4], [1, 2, 3], 3)
+    assert name == "cherry-pick"
+    scene.both(4, branch="exp")
+    return Verb("main", lambda repo: repo.cherry_pick("exp"), [1, 2, 3], [1, 2, 3, 4], 3)
+
+
+VERBS = (
+    "merge",
+    "move",
+    "reset",
+    "reset to another branch of the tables",
+    "revert",
+    "cherry-pick",
+)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_that_dies_at_any_store_call_is_done_or_not(
+    scene: Scene, tmp_path: Path, name: str
+) -> None:
+    verb = prepared(scene, name)
+    seen = hurt_everywhere(
+        scene.path, tmp_path / "work", verb, lambda at: at_store_call(at, "kill")
+    )
+    assert seen == {"dead"}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_that_dies_at_any_step_of_git_or_of_its_notes_is_done_or_not(
+    scene: Scene, tmp_path: Path, name: str
+) -> None:
+    verb, work = prepared(scene, name), tmp_path / "work"
+    seen = hurt_everywhere(scene.path, work, verb, lambda at: at_file_step(work, at, "kill"))
+    assert seen == {"dead"}
+
+
+def test_a_reset_whose_store_loses_any_answer_is_done_or_not(scene: Scene, tmp_path: Path) -> None:
+    verb = prepared(scene, "reset")
+    hurt_everywhere(scene.path, tmp_path / "work", verb, lambda at: at_store_call(at, "after"))
+
+
+def test_a_reset_whose_disk_fails_at_any_step_of_git_is_done_or_not(
+    scene: Scene, tmp_path: Path
+) -> None:
+    verb, work = prepared(scene, "reset"), tmp_path / "work"
+    hurt_everywhere(scene.path, work, verb, lambda at: at_file_step(work, at, "lost"))

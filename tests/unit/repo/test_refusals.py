@@ -1,0 +1,30 @@
+"""All tables that refuse are told at once; a store that fails is told as what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from lancewood.errors import IncompatibleConflictError, NotFoundError, StorageError
+from lancewood.repo.refusals import Refusals
+
+
+def test_all_that_refuse_are_named_in_order() -> None:
+    refusals = Refusals()
+    refusals.check("it cannot be done")
+    refusals.add("photos", NotFoundError("table 'photos': its version is gone"))
+    refusals.add("labels", "it was changed")
+    with pytest.raises(IncompatibleConflictError) as refused:
+        refusals.check("it cannot be done")
+    assert refused.value.message == (
+        "it cannot be done, and nothing has changed. table 'labels': it was changed; "
+        "table 'photos': its version is gone"
+    )
+    assert refused.value.facts["tables"] == {
+        "labels": "it was changed",
+        "photos": "its version is gone",
+    }
+
+
+def test_a_store_that_fails_is_no_refusal() -> None:
+    with pytest.raises(StorageError, match="no answer"):
+        Refusals().add("photos", StorageError("no answer"))

@@ -1,0 +1,73 @@
+"""``Repository.log`` of several tips and of one table, ``diff`` with tables as they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+
+ROWS = pa.table({"id": [1, 2, 3]})
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> lw.Repository:
+    made = lw.Repository.init(tmp_path / "r")
+    with made.transaction("main", "both") as changes:
+        changes.create_table("photos", ROWS)
+        changes.create_table("labels", ROWS)
+    for number, table in enumerate(("photos", "labels", "photos")):
+        with made.transaction("main", f"{table} {number}") as changes:
+            changes.table(table).append(ROWS)
+    return made
+
+
+def messages(repo: lw.Repository, *revisions: str, **options: object) -> list[str]:
+    return [each.message for each in repo.log(*revisions, **options)]  # type: ignore[arg-type]
+
+
+def test_the_log_of_a_table_skips_what_left_it_alone(repo: lw.Repository) -> None:
+    assert messages(repo, table="photos") == ["photos 2", "photos 0", "both"]
+    assert messages(repo, table="labels") == ["labels 1", "both"]
+    assert messages(repo, table="photos", skip=1, limit=1) == ["photos 0"]
+    repo.remove("labels")
+    assert messages(repo, table="labels", limit=1) == ["remove table labels"]
+    assert messages(repo, table="none") == []
+
+
+def test_the_log_of_several_revisions_has_each_commit_once(repo: lw.Repository) -> None:
+    repo.switch("exp", create=True, at="HEAD~2")
+    with repo.transaction(message="exp") as changes:
+        changes.table("labels").append(ROWS)
+    both = messages(repo, "main", "exp")
+    assert sorted(both) == ["both", "exp", "labels 1", "photos 0", "photos 2"]
+    assert messages(repo) == ["exp", "photos 0", "both"]
+
+
+@pytest.mark.parametrize("options", [{"limit": -1}, {"skip": -1}])
+def test_numbers_below_zero_are_refused(repo: lw.Repository, options: dict[str, int]) -> None:
+    with pytest.raises(lw.InvalidInputError, match="-1"):
+        repo.log(**options)  # type: ignore[arg-type]
+    with pytest.raises(lw.InvalidInputError, match="-1"):
+        repo.log(table="photos", **options)  # type: ignore[arg-type]
+
+
+def test_a_name_that_no_table_can_have_is_refused(repo: lw.Repository) -> None:
+    with pytest.raises(lw.InvalidInputError, match="not allowed"):
+        repo.log(table="../photos")
+
+
+def test_tables_as_they_stand_are_compared_without_writing(repo: lw.Repository) -> None:
+    assert repo.diff("HEAD", None) == ()
+    uri = repo.path / "tables" / "photos.lance"
+    lance.write_dataset(ROWS, str(uri), mode="append")
+    before = sorted((repo.path / "objects").rglob("*"))
+    (change,) = repo.diff("HEAD", None)
+    assert (change.name, change.kind, change.rows) == ("photos", "changed", 3)
+    assert sorted((repo.path / "objects").rglob("*")) == before
+    assert [each.name for each in repo.diff("HEAD~2", None)] == ["labels", "photos"]
+    repo.detach()
+    assert repo.diff("HEAD", None) == ()
