@@ -20,16 +20,22 @@ HEAD = """\
 
 <!-- Written by scripts/cli_reference.py from the commands themselves; do not edit. -->
 
-`lw table COMMAND URI …` works on one table, `lw doctor URI` examines a place, `lw spark doctor`
+`lw VERB …` works in a repository of many tables, with the verbs of git; `lw table COMMAND URI …`
+works on one table, in a repository or not. `lw doctor URI` examines a place, `lw spark doctor`
 looks at this machine. `URI` is a path or a URI of an object store; `lw --install-completion`
 teaches your shell to complete names and options.
 
-**Which version.** Without more words it is the newest of main, or of the branch whose root `URI`
-is. Commands that read take `--branch`, `--version`, `--tag`, `--as-of` and `--at`; those that write
-take `--branch`. The URI may say it too: `photos.lance@exp` is a branch or a tag, `@exp:` the newest
-of branch exp, `@exp:12` and `@:12` versions of exp and of main, `@tag:v1` a tag. A path that is
-itself a table wins. Where a command writes from an older version, its change is put on top of the
-newest one or refused, as with any other writer who was slower.
+**Which repository.** That of the current directory, or the nearest above it. `lw -C PATH VERB …`
+does everything as if started in `PATH`, as with git. A `REVISION` is a branch, a tag, a hash of
+four digits or more, `HEAD`, `@`, `main@{2}` by the reflog, and `~2`, `^2` or `^{commit}` after any
+of them. [For git users](for-git-users.md) tells what differs from git.
+
+**Which version** of a table. Without more words it is the newest of main, or of the branch whose
+root `URI` is. Commands that read take `--branch`, `--version`, `--tag`, `--as-of` and `--at`; those
+that write take `--branch`. The URI may say it too: `photos.lance@exp` is a branch or a tag, `@exp:`
+the newest of branch exp, `@exp:12` and `@:12` versions of exp and of main, `@tag:v1` a tag. A path
+that is itself a table wins. Where a command writes from an older version, its change is put on top
+of the newest one or refused, as with any other writer who was slower.
 
 **Output.** On a terminal there are tables, and long values are cut. In a pipe there is plain
 text: two spaces between columns, bare figures, whole values. `NO_COLOR` is honoured. A progress bar

@@ -11,7 +11,8 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -20,6 +21,7 @@ from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
 from lancewood.cli.near_tables import near_table
 from lancewood.cli.output import json_line
+from lancewood.cli.repo import KNOWN_AS, VERBS
 from lancewood.cli.secrets import hide_secrets, without_extra_arguments
 from lancewood.cli.table import TableGroup
 from lancewood.cli.wording import as_typed
@@ -27,6 +29,7 @@ from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.version import RELEASE
 
 DEBUG = "LANCEWOOD_DEBUG"
+_NEAR = "did you mean"
 
 
 def _epilog() -> str:
@@ -38,6 +41,7 @@ class RootGroup(LazyGroup):
     """All of ``lw``. Errors are told here, once, for every command."""
 
     entries: ClassVar[dict[str, Entry]] = {
+        **VERBS,
         "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
         "spark": Entry("lancewood.cli.spark", "Look after what Spark needs."),
         "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
@@ -45,6 +49,7 @@ class RootGroup(LazyGroup):
     known_as: ClassVar[dict[str, str]] = {
         **{name: f"table {name}" for name in TableGroup.entries},
         **{name: f"table {meant}" for name, meant in TableGroup.known_as.items()},
+        **KNOWN_AS,
     }
 
     def main(  # type: ignore[override]
@@ -120,11 +125,12 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
 def _message(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; a commit has landed whole or not at all: lw table versions tells"
-    if isinstance(error, NotFoundError) and "table" in error.facts:
-        near = near_table(error.facts["table"])
-        return str(error) if near is None else f"{error}; did you mean {near}?"
     if isinstance(error, LancewoodError):
-        return as_typed("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        told = as_typed("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        near = None
+        if isinstance(error, NotFoundError) and "table" in error.facts:
+            near = None if _NEAR in told else near_table(error.facts["table"])
+        return told if near is None else f"{told}; {_NEAR} {near}?"
     if isinstance(error, OSError):
         return str(error)
     return (
@@ -163,6 +169,11 @@ app = new_app(RootGroup, epilog=_epilog(), no_args_is_help=True)
 
 @app.callback()
 def lw(
+    ctx: typer.Context,
+    directory: Annotated[
+        Path | None,
+        typer.Option("-C", metavar="PATH", help="Do everything as if started in PATH."),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -171,6 +182,10 @@ def lw(
     ] = False,
 ) -> None:
     """Lancewood: git for Lance tables."""
+    if directory is not None:
+        if not directory.is_dir():
+            raise NotFoundError(f"there is no directory {str(directory)!r} for -C")
+        ctx.with_resource(chdir(directory))
 
 
 def run() -> None:

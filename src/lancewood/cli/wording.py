@@ -9,7 +9,13 @@ import re
 
 _ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
 _SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
+_OF_REPOSITORY = re.compile(r"(?<![\w.])(commit|reset|log|status|switch|gc|fsck|merge)\(\)")
+_PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
+_ADD = re.compile(r"repo\.add\('([^']*)', uri\)")
 _TYPED = {
+    "switch(create=True)": "lw switch -c",
+    "create=True": "-c",
+    "adopt=True": "--adopt",
     "force=True": "--force",
     "check=False": "--no-check",
     "in_flight=timedelta(0)": "--in-flight 0s",
@@ -24,8 +30,13 @@ def as_typed(message: str) -> str:
 
     >>> as_typed("it is needed; force=True does it all the same")
     'it is needed; --force does it all the same'
+    >>> as_typed("it has diverged; commit() takes it as it stands, repo.add('a', uri) takes it in")
+    'it has diverged; lw commit takes it as it stands, lw add a URI takes it in'
     """
     message = _SET_BASE.sub(r"lw table base URI --set ID \1", message)
+    message = _ADD.sub(r"lw add \1 URI", message)
+    message = _PROTECT.sub(r"lw protect \1", message)
+    message = _OF_REPOSITORY.sub(r"lw \1", message)
     for argument, option in _TYPED.items():
         message = message.replace(argument, option)
     return _ON_BRANCH.sub(r"lw table branch URI --\1 \2", message)

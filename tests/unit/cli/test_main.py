@@ -14,13 +14,14 @@ import typer
 
 import lancewood as lw
 from lancewood.cli.exit_codes import MEANINGS, ExitCode
-from lancewood.cli.lazy import load_command
+from lancewood.cli.lazy import Entry, load_command
 from lancewood.cli.main import RootGroup
+from lancewood.cli.repo import KNOWN_AS, VERBS
 from lancewood.cli.secrets import hide_secrets
 from lancewood.cli.table import TableGroup
 
 Lw = Callable[..., Any]
-ENTRIES = {**TableGroup.entries, **RootGroup.entries}
+COMMANDS = [*TableGroup.entries.items(), *RootGroup.entries.items()]
 READING = [
     *("export", "info", "schema", "head", "cat", "count", "files", "config"),
     *("verify", "index-mask", "branch", "tag", "clone"),
@@ -38,15 +39,16 @@ COMMITTING = [
 UNSAFE = [*COMMITTING, "migrate-names", "repair", "branch", "tag"]
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str) -> None:
-    command = load_command(name, ENTRIES[name].module)
-    assert command.help.partition("\n")[0] == ENTRIES[name].summary
+@pytest.mark.parametrize(("name", "entry"), COMMANDS, ids=lambda each: str(each)[:40])
+def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str, entry: Entry) -> None:
+    command = load_command(name, entry.module)
+    assert command.help.partition("\n")[0] == entry.summary
 
 
 def test_help_names_every_command_and_exit_code(lw_ok: Lw) -> None:
     text = lw_ok("--help").out
     assert all(f"{code:>5}  {MEANINGS[code]}" in text for code in ExitCode)
+    assert all(f"  {name} " in text for name in RootGroup.entries)
     listed = lw_ok("table", "-h").out
     assert all(f"  {name} " in listed for name in TableGroup.entries)
     assert all(each.summary in listed for each in TableGroup.entries.values())
@@ -71,6 +73,16 @@ def test_every_command_on_a_table_speaks_json_and_takes_storage_options(
     assert ("--dry-run" in text) == (name in CHANGING)
 
 
+@pytest.mark.parametrize("name", VERBS)
+def test_every_verb_on_a_repository_speaks_json(lw_ok: Lw, name: str) -> None:
+    assert "--json" in lw_ok(name, "--help").out
+
+
+def test_other_words_lead_to_verbs_that_exist() -> None:
+    assert set(KNOWN_AS.values()) <= set(VERBS)
+    assert not set(KNOWN_AS) & set(RootGroup.entries)
+
+
 def test_the_release_is_told(lw_ok: Lw) -> None:
     assert lw_ok("--version").out == f"lw {lw.__version__}\n"
 
@@ -85,12 +97,14 @@ def test_nothing_asked_is_answered_with_help(lw_run: Lw, args: list[str]) -> Non
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["tabel"], "Did you mean 'table'?"),
+        (["tabel"], "Did you mean 'table', 'tables'?"),
         (["table", "vversions", "x"], "Did you mean 'versions'?"),
         (["table", "upsert", "x"], "Did you mean 'merge'?"),
         (["table", "vaccum", "x"], "Did you mean 'cleanup'?"),
         (["import", "x"], "Did you mean 'table import'?"),
-        (["fsck", "x"], "Did you mean 'table verify'?"),
+        (["vacuum", "x"], "Did you mean 'table cleanup'?"),
+        (["checkout", "x"], "Did you mean 'switch'?"),
+        (["cherrypick", "x"], "Did you mean 'cherry-pick'?"),
         (["table", "branches", "x"], "Did you mean 'branch'?"),
         (["table", "tags", "x"], "Did you mean 'tag'?"),
         (["table", "fork", "x"], "Did you mean 'clone'?"),
@@ -263,7 +277,8 @@ def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list
 
 
 def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completions(lw_run, monkeypatch, "lw ") == ["table", "spark", "doctor"]
+    assert completions(lw_run, monkeypatch, "lw ") == [*VERBS, "table", "spark", "doctor"]
+    assert completions(lw_run, monkeypatch, "lw re") == ["remove", "revert", "reset", "reflog"]
     assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
     assert completions(lw_run, monkeypatch, "lw table c") == [
         *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup"),

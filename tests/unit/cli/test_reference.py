@@ -3,6 +3,8 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+from lancewood.cli.repo import VERBS
+
 SCRIPT = Path(__file__).parents[3] / "scripts" / "cli_reference.py"
 
 
@@ -15,5 +17,6 @@ def test_the_reference_has_every_command_and_every_exit_code() -> None:
     text = runpy.run_path(str(SCRIPT))["page"]()
     assert text.count("\n## `lw table ") == 36
     assert "\n## `lw doctor`\n" in text
-    assert "| 12 | lw doctor, verify or repair found something wrong |" in text
+    assert all(f"\n## `lw {name}`\n" in text for name in VERBS)
+    assert "| 12 | lw doctor, verify, repair or fsck found something wrong |" in text
     assert "`--mode` `create|append|overwrite`" in text.replace("\\|", "|")

@@ -1,0 +1,1 @@
+"""The verbs of ``lw`` on a repository, one a file, in the words and the shapes of git."""

@@ -1,0 +1,42 @@
+"""``lw commit``: recording where the tables stand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import Output
+from lancewood.cli.repository import words
+from lancewood.cli.repository.finding import repository
+from lancewood.cli.repository.telling import committed_facts, committed_text
+
+
+def command(
+    message: words.Messages = None,
+    author: words.Author = None,
+    branch: words.OnBranch = None,
+    adopt: words.Adopt = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="What is done anyway, for fingers used to git.")
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Record all tables of the branch as they stand at one moment.
+
+    Like git commit -a: there is no index. If no table differs from the last commit, there is no
+    new one, and that is no error.
+
+    JSON keys: branch, hash, new, tables, diverged.
+    """
+    text = words.paragraphs(message)
+    if text is None:
+        raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
+    with repository(storage_option) as repo:
+        done = repo.commit(text, branch=branch, author=author, adopt=adopt)
+        told = "nothing to commit, tables clean"
+        if done.is_new:
+            told = committed_text(repo, done)
+        Output(as_json=json).document(committed_facts(done), told)

@@ -1,0 +1,215 @@
+"""How commits, moments and changes of tables are told: as git tells them, for whoever knows git.
+
+Hashes are cut to twelve digits, as in every message of ours. Texts that others wrote have their
+control characters escaped. Does not print.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from lancewood import Repository
+from lancewood.catalog.pin import Pin
+from lancewood.cli.output import cell, counted
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import Commit, Signature
+from lancewood.model.refs import MAIN
+from lancewood.repo.comparing import TableChange
+from lancewood.repo.outcome import Committed
+
+_DIGITS = 12
+_ARROW = "->"
+_LAST_SECOND = int(datetime(9998, 12, 31, tzinfo=UTC).timestamp())
+"""Until here every zone has a year of four digits."""
+
+COMMITTED = "branch, hash, new, tables, diverged"
+
+
+def short(hash: Hash | None) -> str:
+    """What is shown of a hash."""
+    return "none" if hash is None else hash[:_DIGITS]
+
+
+def subject(message: str) -> str:
+    """The first line of a message."""
+    return plain(message.strip().partition("\n")[0])
+
+
+def plain(text: str) -> str:
+    """A line that cannot make a terminal do things."""
+    return cell(text, short=False)
+
+
+def moment(by: Signature) -> str:
+    """A moment as git shows it, in the zone of whoever did it."""
+    if by.seconds > _LAST_SECOND:
+        return f"@{by.seconds}"
+    there = time.gmtime(by.seconds + 60 * by.offset_minutes)
+    sign = "-" if by.offset_minutes < 0 else "+"
+    hours, minutes = divmod(abs(by.offset_minutes), 60)
+    day = time.strftime("%a %b", there)
+    clock = time.strftime("%H:%M:%S %Y", there)
+    return f"{day} {there.tm_mday} {clock} {sign}{hours:02}{minutes:02}"
+
+
+def iso(by: Signature) -> str:
+    """A moment for programs; one after the year 9998, as bare seconds after an @, as for git."""
+    if by.seconds > _LAST_SECOND:
+        return f"@{by.seconds}"
+    return datetime.fromtimestamp(by.seconds, UTC).isoformat()
+
+
+class Decorations:
+    """Which branches and tags are at which commits."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._head = repo.head
+        self._names: dict[Hash, list[tuple[str, str]]] = {}
+        for kind, found in (("tag", repo.tags.list()), ("branch", repo.branches.list())):
+            for name in sorted(found, reverse=True):
+                self._names.setdefault(found[name], []).append((kind, name))
+
+    @property
+    def commits(self) -> list[Hash]:
+        """Every commit that a branch, a tag or HEAD names."""
+        head = [] if self._head.hash is None else [self._head.hash]
+        return [*head, *self._names]
+
+    def text(self, commit: Hash) -> str:
+        """As after the hash in ``git log``: `` (HEAD -> main, tag: v1)``; empty for none."""
+        is_head = self._head.hash == commit
+        told = []
+        if is_head:
+            branch = self._head.branch
+            told.append("HEAD" if branch is None else f"HEAD {_ARROW} {branch}")
+        for kind, name in self._names.get(commit, ()):
+            if kind == "tag":
+                told.append(f"tag: {name}")
+            elif not (is_head and name == self._head.branch):
+                told.append(name)
+        return f" ({', '.join(told)})" if told else ""
+
+    def facts(self, commit: Hash) -> dict[str, list[str]]:
+        """The same for programs."""
+        found = self._names.get(commit, ())
+        return {
+            "branches": sorted(name for kind, name in found if kind == "branch"),
+            "tags": sorted(name for kind, name in found if kind == "tag"),
+        }
+
+
+def commit_text(commit: Commit, decoration: str = "") -> str:
+    """A commit as in ``git log``, without the empty line after it."""
+    lines = [f"commit {commit.hash}{decoration}"]
+    if len(commit.parents) > 1:
+        lines.append(f"Merge: {' '.join(map(short, commit.parents))}")
+    author = commit.author
+    lines += [f"Author: {plain(author.name)} <{plain(author.email)}>", f"Date:   {moment(author)}"]
+    if commit.message:
+        lines.append("")
+        lines += [f"    {plain(each)}".rstrip() for each in commit.message.split("\n")]
+    return "\n".join(lines)
+
+
+def one_line(commit: Commit, decoration: str = "") -> str:
+    """A commit as in ``git log --oneline``."""
+    return f"{short(commit.hash)}{decoration} {subject(commit.message)}".rstrip()
+
+
+def commit_facts(commit: Commit) -> dict[str, Any]:
+    """A commit for programs."""
+    return {
+        "hash": commit.hash,
+        "parents": list(commit.parents),
+        "author": commit.author.name,
+        "email": commit.author.email,
+        "time": iso(commit.author),
+        "message": commit.message,
+    }
+
+
+def change_facts(change: TableChange) -> dict[str, Any]:
+    """What became of a table, for programs."""
+    return {
+        "table": change.name,
+        "change": change.kind,
+        "rows": None if change.after is None else change.after.rows,
+        "rows_before": None if change.before is None else change.before.rows,
+        "fragments": None if change.after is None else change.after.fragments,
+        "fragments_before": None if change.before is None else change.before.fragments,
+        "added_columns": list(change.added_columns),
+        "removed_columns": list(change.removed_columns),
+    }
+
+
+def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
+    """What became of tables, as ``git diff --stat`` tells it of files; nothing for none."""
+    width = max((len(each.name) for each in changes), default=0)
+    for each in changes:
+        yield f" {each.name:<{width}} | {_counts(each)}"
+        if each.kind == "changed":
+            yield from (f"   + {plain(column)}" for column in each.added_columns)
+            yield from (f"   - {plain(column)}" for column in each.removed_columns)
+    if changes:
+        yield f" {counted(len(changes), 'table')} changed{_more_rows(changes)}"
+
+
+def _counts(change: TableChange) -> str:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        found = after or before
+        assert found is not None
+        rows = "? rows" if found.rows is None else counted(found.rows, "row")
+        return f"{'new' if before is None else 'gone'}, {rows}"
+    if change.kind == "moved":
+        return f"the same rows, {_place(before)} {_ARROW} {_place(after)}"
+    rows = f"{_number(before.rows)} {_ARROW} {_number(after.rows)} rows"
+    return f"{rows}, {before.fragments:,} {_ARROW} {after.fragments:,} fragments"
+
+
+def _number(rows: int | None) -> str:
+    return "?" if rows is None else f"{rows:,}"
+
+
+def _place(pin: Pin) -> str:
+    landing = pin.landing
+    version = pin.version if landing is None else landing.exact_version(len(landing.steps) - 1)
+    return f"{pin.branch or MAIN} {version}"
+
+
+def _more_rows(changes: Sequence[TableChange]) -> str:
+    more = [each.rows for each in changes]
+    if any(each is None for each in more):
+        return ""
+    total = sum(each or 0 for each in more)
+    if not total:
+        return ""
+    return f", {counted(abs(total), 'row')} {'more' if total > 0 else 'fewer'}"
+
+
+def committed_facts(done: Committed) -> dict[str, Any]:
+    """What a commit did, for programs: the keys of ``COMMITTED``."""
+    return {
+        "branch": done.branch,
+        "hash": done.hash,
+        "new": done.is_new,
+        "tables": list(done.tables),
+        "diverged": [{"table": e.table, "why": e.conflict.message} for e in done.diverged],
+    }
+
+
+def by_table(done: Committed) -> dict[str, str]:
+    """What a verb that decides by table did to each, for programs."""
+    return {table: each.value for table, each in done.done}
+
+
+def committed_text(repo: Repository, done: Committed) -> str:
+    """What a commit did, as ``git commit`` tells it."""
+    assert done.hash is not None
+    shown = repo.show(done.hash)
+    root = "" if shown.commit.parents else " (root-commit)"
+    first = f"[{done.branch}{root} {short(done.hash)}] {subject(shown.commit.message)}"
+    return "\n".join([first, *stat_lines(shown.changes)])
