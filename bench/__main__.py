@@ -24,6 +24,7 @@ from bench import (
     metadata,
     publishing,
     refs,
+    repository,
     rows,
     s3,
     small_append,
@@ -55,6 +56,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "changes": changes.run,
     "changes-parquet": changes.run_against_parquet,
     "changes-fragments": changes.run_on_many_fragments,
+    "repository": repository.run,
     "spark": spark.run,
     "spark-plans": spark_plans.run,
 }

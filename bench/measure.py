@@ -11,12 +11,17 @@ Contender: TypeAlias = Callable[[], object]
 Samples: TypeAlias = tuple[float, ...]
 
 
-def interleave(contenders: Mapping[str, Contender], passes: int) -> dict[str, Samples]:
+def interleave(
+    contenders: Mapping[str, Contender],
+    passes: int,
+    before: Mapping[str, Contender] | None = None,
+) -> dict[str, Samples]:
     """Milliseconds of each contender, one sample a pass.
 
     Every other pass goes through them backwards, so that nobody always runs after the same one.
     Garbage is collected before the clock starts and a result is let go after it stops: nobody
-    pays for what the one before left behind.
+    pays for what the one before left behind. What ``before`` has for a contender is done before
+    its clock starts, each time.
     """
     if passes < 1:
         raise ValueError(f"at least one pass must be measured, got {passes}")
@@ -24,6 +29,8 @@ def interleave(contenders: Mapping[str, Contender], passes: int) -> dict[str, Sa
     names = list(contenders)
     for number in range(passes + 1):
         for name in names if number % 2 else reversed(names):
+            if before is not None and name in before:
+                before[name]()
             milliseconds = _timed(contenders[name])
             if number:
                 samples[name].append(milliseconds)

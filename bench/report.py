@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.result import LeastRatio, Most, Row, Section
+from bench.result import Least, LeastRatio, Most, Row, Section
 
 BEGIN = "<!-- bench:begin (written by `make bench`; do not edit) -->"
 END = "<!-- bench:end -->"
@@ -67,6 +67,8 @@ def verdict(row: Row) -> str:
         return MET
     if isinstance(row.target, LeastRatio) and row.ratio is not None:
         return f"missed: {row.ratio / row.target.ratio:.0%} of it"
+    if isinstance(row.target, Least):
+        return f"missed: {row.our_median / row.target.value:.0%} of it"
     return "missed"
 
 
@@ -101,6 +103,8 @@ def _target(row: Row) -> str:
         return f"≥ {row.target.ratio:g}{TIMES}"
     if isinstance(row.target, Most):
         return f"≤ {_with_unit(row.target.value, row.unit)}"
+    if isinstance(row.target, Least):
+        return f"≥ {_with_unit(row.target.value, row.unit)}"
     return ""
 
 

@@ -26,6 +26,13 @@ class Most:
     value: float
 
 
+@dataclass(frozen=True, slots=True)
+class Least:
+    """Our own value may not be below this."""
+
+    value: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One piece of work, measured on both sides in the same run."""
@@ -35,7 +42,7 @@ class Row:
     ours: Samples
     pylance: Samples = ()
     more_is_better: bool = False
-    target: LeastRatio | Most | None = None
+    target: LeastRatio | Most | Least | None = None
 
     def __post_init__(self) -> None:
         if not self.ours:
@@ -62,6 +69,8 @@ class Row:
         """Whether the target is met; None where there is none."""
         if isinstance(self.target, Most):
             return self.our_median <= self.target.value
+        if isinstance(self.target, Least):
+            return self.our_median >= self.target.value
         if isinstance(self.target, LeastRatio):
             return self.ratio is not None and self.ratio >= self.target.ratio
         return None
@@ -70,6 +79,8 @@ class Row:
         target: dict[str, float] | None = None
         if isinstance(self.target, Most):
             target = {"most": self.target.value}
+        elif isinstance(self.target, Least):
+            target = {"least": self.target.value}
         elif isinstance(self.target, LeastRatio):
             target = {"least_ratio": self.target.ratio}
         return {

@@ -41,6 +41,10 @@ class Scale:
     take_passes: int
     spark_passes: int
     spark_fragments: tuple[int, ...]
+    repository_tables: tuple[int, ...]
+    commit_passes: int
+    commits: int
+    """Of a long history."""
 
 
 FULL = Scale(
@@ -69,6 +73,9 @@ FULL = Scale(
     take_passes=15,
     spark_passes=3,
     spark_fragments=(10, 1_000, 100_000),
+    repository_tables=(1, 20, 200),
+    commit_passes=60,
+    commits=100_000,
 )
 
 QUICK = Scale(
@@ -97,4 +104,7 @@ QUICK = Scale(
     take_passes=3,
     spark_passes=1,
     spark_fragments=(10, 1_000),
+    repository_tables=(1, 3),
+    commit_passes=3,
+    commits=300,
 )

@@ -14,6 +14,18 @@ def test_contenders_take_turns_and_every_other_pass_goes_backwards() -> None:
     assert calls == ["b", "a", "a", "b", "b", "a"]
 
 
+def test_what_is_done_before_is_done_each_time_and_not_counted() -> None:
+    calls: list[str] = []
+
+    def prepare() -> None:
+        calls.append("before")
+        time.sleep(0.05)
+
+    found = interleave({"a": lambda: calls.append("a")}, passes=2, before={"a": prepare})
+    assert calls == ["before", "a"] * 3
+    assert min(found["a"]) < 50
+
+
 def test_first_pass_is_run_but_not_counted() -> None:
     pauses = iter([0.05, 0.0, 0.0, 0.0])
     found = interleave({"a": lambda: time.sleep(next(pauses))}, passes=3)

@@ -13,7 +13,7 @@ from bench.report import (
     replace_generated,
     verdict,
 )
-from bench.result import LeastRatio, Most, Row, Section
+from bench.result import Least, LeastRatio, Most, Row, Section
 
 
 def test_table_lines_up_whatever_the_width() -> None:
@@ -41,6 +41,8 @@ def test_met_target_gets_a_tick_and_a_missed_one_its_share() -> None:
     assert verdict(met) == "✓"
     assert verdict(missed) == "missed: 80% of it"
     assert verdict(Row(work="lost", unit="", ours=(3.0,), target=Most(0))) == "missed"
+    slow = Row(work="c", unit="/s", ours=(150.0,), more_is_better=True, target=Least(300.0))
+    assert verdict(slow) == "missed: 50% of it"
     assert verdict(Row(work="w", unit="ms", ours=(1.0,))) == ""
 
 

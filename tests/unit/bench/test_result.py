@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from bench.result import LeastRatio, Most, Row, Section
+from bench.result import Least, LeastRatio, Most, Row, Section
 
 
 def test_median_is_of_all_samples_and_not_moved_by_one_outlier() -> None:
@@ -41,6 +41,14 @@ def test_ratio_target_without_a_ratio_is_missed() -> None:
 def test_absolute_target_looks_at_us_alone() -> None:
     assert Row(work="lost", unit="", ours=(0.0,), pylance=(7.0,), target=Most(0)).is_met
     assert Row(work="lost", unit="", ours=(1.0,), pylance=(7.0,), target=Most(0)).is_met is False
+
+
+def test_least_value_of_our_own_is_met_at_exactly_that() -> None:
+    row = Row(work="commits", unit="/s", ours=(300.0,), more_is_better=True, target=Least(300.0))
+    assert row.is_met
+    assert row.as_json()["target"] == {"least": 300.0}
+    missed = Row(work="commits", unit="/s", ours=(299.0,), more_is_better=True, target=Least(300.0))
+    assert missed.is_met is False
 
 
 def test_row_without_a_target_is_neither_met_nor_missed() -> None:
