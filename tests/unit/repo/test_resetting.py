@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from tests.unit.repo.rows import rows
 
 import lancewood as lw
 from lancewood.errors import (
@@ -25,15 +25,6 @@ from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.status import State
 
 pytestmark = pytest.mark.usefixtures("unsynced")
-
-
-@pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
-
-
-def rows(*values: int) -> pa.Table:
-    return pa.table({"id": pa.array(values, pa.int64())})
 
 
 @pytest.fixture

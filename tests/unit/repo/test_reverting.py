@@ -3,10 +3,8 @@ are what they were beside it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pyarrow as pa
 import pytest
+from tests.unit.repo.rows import rows
 
 import lancewood as lw
 from lancewood.errors import ConflictError, IncompatibleConflictError, NotFoundError
@@ -14,26 +12,6 @@ from lancewood.repo import bringing
 from lancewood.repo.outcome import Done
 
 pytestmark = pytest.mark.usefixtures("unsynced")
-
-
-@pytest.fixture
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
-
-
-def rows(*values: int) -> pa.Table:
-    return pa.table({"id": pa.array(values, pa.int64())})
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> lw.Repository:
-    """Two tables on main, and a branch exp at the same commit."""
-    made = lw.Repository.init(tmp_path / "r")
-    with made.transaction("main", "begin") as changes:
-        changes.create_table("photos", rows(1, 2, 3))
-        changes.create_table("labels", rows(1, 2, 3))
-    made.branches.create("exp")
-    return made
 
 
 def append(repo: lw.Repository, branch: str, *values: int, table: str = "photos") -> str:
