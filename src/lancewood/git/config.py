@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from dataclasses import dataclass, field
 from io import BytesIO
 
 from dulwich.config import ConfigFile, StackedConfig
@@ -29,7 +30,7 @@ class Config:
         self._fsync = fsync
         self._patience = patience
         self._lock = threading.Lock()
-        self._seen: tuple[object, ConfigFile] | None = None
+        self._seen: _Seen | None = None
         self._inherited: list[ConfigFile] | None = None
 
     def get(self, section: str, key: str) -> str | None:
@@ -37,23 +38,19 @@ class Config:
 
         ``section`` may have a second part after a dot. Raises FormatError.
         """
-        own = self.own(section, key)
-        if own is not None:
-            return own
-        for each in self._all_inherited():
-            found = _get(each, section, key)
-            if found is not None:
-                return found
-        return None
+        answers = self._look().answers
+        if (section, key) not in answers:
+            answers[section, key] = self._find(section, key)
+        return answers[section, key]
 
     def own(self, section: str, key: str) -> str | None:
         """The repository's own setting. Raises FormatError."""
-        return _get(self._parsed(), section, key)
+        return _get(self._look().settings, section, key)
 
     def sections(self, name: str) -> dict[str, str]:
         """Every key of a section of the repository, in small letters, and its last value."""
         _path(name, "any")
-        found = self._parsed()
+        found = self._look().settings
         where = tuple(each.encode() for each in name.split(".", 1))
         if where not in found.sections():
             return {}
@@ -69,7 +66,7 @@ class Config:
         if not isinstance(value, str) or "\0" in value:
             raise _unfit(section, key, value)
         with locked(self.file, self._root, self._patience):
-            settings = self._parsed(anew=True)
+            settings = self._look(anew=True).settings
             try:
                 settings.set(*path, value.encode())
                 out = BytesIO()
@@ -86,14 +83,25 @@ class Config:
             except OSError as cause:
                 raise StorageError(f"cannot write {self.file}: {cause.strerror}") from cause
 
-    def _parsed(self, *, anew: bool = False) -> ConfigFile:
+    def _find(self, section: str, key: str) -> str | None:
+        own = self.own(section, key)
+        if own is not None:
+            return own
+        for each in self._all_inherited():
+            found = _get(each, section, key)
+            if found is not None:
+                return found
+        return None
+
+    def _look(self, *, anew: bool = False) -> _Seen:
+        """The file as it is now, which is read if it is another one than was seen."""
         try:
             now = os.stat(self.file)
             stamp = (now.st_ino, now.st_mtime_ns, now.st_size)
-            with self._lock:
-                if self._seen is not None and self._seen[0] == stamp and not anew:
-                    return self._seen[1]
-            parsed = _parse(read_file(self.file))
+            seen = self._seen
+            if seen is not None and seen.stamp == stamp and not anew:
+                return seen
+            found = _Seen(stamp, _parse(read_file(self.file)))
         except FileNotFoundError as cause:
             raise FormatError(f"{self.file} is missing", file=self.file) from cause
         except OSError as cause:
@@ -101,9 +109,8 @@ class Config:
         except ValueError as cause:
             raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
         if not anew:
-            with self._lock:
-                self._seen = (stamp, parsed)
-        return parsed
+            self._seen = found
+        return found
 
     def _all_inherited(self) -> list[ConfigFile]:
         with self._lock:
@@ -113,6 +120,16 @@ class Config:
                 except (OSError, ValueError) as cause:
                     raise FormatError(f"the user's git configuration: {cause}") from cause
             return self._inherited
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The file at one moment."""
+
+    stamp: tuple[int, int, int]
+    settings: ConfigFile
+    answers: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    """What was found for who asked, also among the user's and the machine's settings."""
 
 
 def _parse(data: bytes) -> ConfigFile:

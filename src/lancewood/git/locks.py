@@ -7,10 +7,10 @@ lock files; does not know what is written under them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from lancewood.errors import RetryableConflictError, StorageError
-from lancewood.store.lockfile import held
+from lancewood.store.lockfile import acquire, release
 
 PATIENCE = 10.0
 """Seconds to wait for another who holds a lock; the work under it takes milliseconds."""
@@ -30,25 +30,35 @@ def locked(
     seconds comes RetryableConflictError. ``like`` is a file whose lock is held already, by the
     caller: the new lock is another name of that one, which costs the disk less.
     """
-    lock = f"{file}.lock"
-    with ExitStack() as stack:
-        try:
-            # The file is made at the root: a stray one must not keep a directory of refs alive.
-            stack.enter_context(
-                held(
-                    lock,
-                    patience,
-                    staging=root,
-                    like=None if like is None else f"{like}.lock",
-                    unowned_after=LEFT_BEHIND,
-                )
-            )
-        except StorageError as error:
-            if "lock" not in error.facts:
-                raise
-            raise RetryableConflictError(
-                f"{error}. A lock that names no owner was made by git or another program; "
-                f"it is taken over after {LEFT_BEHIND / 3600:g} hours",
-                lock=lock,
-            ) from error
+    lock(file, root, patience, like=like)
+    try:
         yield
+    finally:
+        unlock(file)
+
+
+def lock(file: str, root: str, patience: float = PATIENCE, *, like: str | None = None) -> None:
+    """The same until ``unlock``."""
+    name = f"{file}.lock"
+    try:
+        # The file is made at the root: a stray one must not keep a directory of refs alive.
+        acquire(
+            name,
+            patience,
+            staging=root,
+            like=None if like is None else f"{like}.lock",
+            unowned_after=LEFT_BEHIND,
+        )
+    except StorageError as error:
+        if "lock" not in error.facts:
+            raise
+        raise RetryableConflictError(
+            f"{error}. A lock that names no owner was made by git or another program; "
+            f"it is taken over after {LEFT_BEHIND / 3600:g} hours",
+            lock=name,
+        ) from error
+
+
+def unlock(file: str) -> None:
+    """Let go of a lock that ``lock`` took."""
+    release(f"{file}.lock")

@@ -22,7 +22,10 @@ MOST_BYTES = 512 << 20
 _AT_ONCE = 128
 _ATTEMPTS = 5
 _FIRST = 8192
-_SMALL = 4096
+_SMALL = 4096 - 11
+"""The most bytes that fit into a block of a disk beside what ``_STORED`` needs."""
+_STORED = b"\x78\x01\x01"
+"""How a stream of zlib begins whose only block is stored."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -31,9 +34,11 @@ def pack_loose(whole: bytes) -> bytes:
     ``git gc`` writes them anew."""
     if len(whole) > _SMALL:
         return zlib.compress(whole, 1)
-    # Most objects are small, and to set up a large window takes longer than to compress them.
-    stream = zlib.compressobj(1, zlib.DEFLATED, 12, 5)
-    return stream.compress(whole) + stream.flush()
+    # Most objects are small. Those take one block of a disk either way, and are written as zlib
+    # writes what it cannot compress: one block of that format, and its check sum.
+    size = len(whole)
+    head = _STORED + size.to_bytes(2, "little") + (size ^ 0xFFFF).to_bytes(2, "little")
+    return head + whole + zlib.adler32(whole).to_bytes(4, "big")
 
 
 def unpack_loose(data: bytes) -> bytes:

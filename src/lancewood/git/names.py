@@ -7,6 +7,7 @@ say who give a name to both.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lancewood.errors import InvalidInputError
 
@@ -65,6 +66,7 @@ def _not_a_text(text: object) -> str | None:
     return None if isinstance(text, str) else "it is not a text"
 
 
+@lru_cache(maxsize=1024)
 def _broken_rule(text: str) -> str | None:
     """Which rule of ``git check-ref-format`` a name breaks."""
     if not text:

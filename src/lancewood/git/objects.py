@@ -101,7 +101,8 @@ class Objects:
     ) -> Hash:
         """A commit; raises InvalidInputError for an author or a message that git refuses."""
         by = committer or author
-        hash = self._put(b"commit", encode_commit(tree, parents, author, by, message))
+        data = encode_commit(tree, parents, author, by, message)
+        hash = self._put(b"commit", data, is_new=True)
         text = message.rstrip("\n")
         self._keep_commit(Commit(hash, tree, tuple(parents), author, by, text))
         return hash
@@ -238,7 +239,8 @@ class Objects:
             if len(self._trees) > _MOST_TREES:
                 self._trees.popitem(last=False)
 
-    def _put(self, kind: bytes, data: bytes) -> Hash:
+    def _put(self, kind: bytes, data: bytes, *, is_new: bool = False) -> Hash:
+        """``is_new``: it is hardly ever there already, and then written once more."""
         if not isinstance(data, bytes):
             raise InvalidInputError(f"an object is made of bytes, not of {type(data).__name__}")
         if len(data) > MOST_BYTES:
@@ -249,10 +251,12 @@ class Objects:
         hash = Hash(sha256(whole).hexdigest())
         if hash in self._waiting:
             return hash
-        met = self._loose.freshen(hash)
-        # What another wrote may not be on the disk yet: sync sees to it.
-        if (met and not self._fsync) or (not met and self._packs.freshen(hash)):
-            return hash
+        met = False
+        if not is_new:
+            met = self._loose.freshen(hash)
+            # What another wrote may not be on the disk yet: sync sees to it.
+            if (met and not self._fsync) or (not met and self._packs.freshen(hash)):
+                return hash
         packed = pack_loose(whole)
         with self._lock:
             if hash not in self._waiting:

@@ -98,7 +98,19 @@ class Places:
                     else:
                         yield full
 
+    def log_names(self) -> Iterator[str]:
+        """The full names of the refs that have logs, in no order."""
+        top = f"{self.root}/logs/"
+        for path, _, files in os.walk(f"{top}refs", onerror=_unless_gone):
+            names = (f"{path}/{each}".removeprefix(top) for each in files)
+            yield from (each for each in names if is_ref(each))
+
     def locks(self) -> Iterator[str]:
         """The paths of all locks on refs."""
         for path, _, files in os.walk(f"{self.root}/refs"):
             yield from (f"{path}/{each}" for each in files if each.endswith(".lock"))
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from lancewood.errors import (
@@ -25,7 +25,7 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git.hashes import ZERO, Hash, checked_hash
-from lancewood.git.locks import LEFT_BEHIND, PATIENCE, locked
+from lancewood.git.locks import LEFT_BEHIND, PATIENCE, lock, locked, unlock
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
 from lancewood.git.packed import PackedRefs
 from lancewood.git.places import Places
@@ -86,15 +86,13 @@ class Refs:
 
     def head(self) -> Head:
         """Raises FormatError, and NotFoundError where there is no HEAD."""
-        text = self._reader.loose(HEAD)
-        if text is None:
-            raise NotFoundError(f"{self._root} has no HEAD: it is not a git repository")
-        if not text.startswith(SYMBOLIC):
-            return Head(None, Hash(text))
-        target = text.removeprefix(SYMBOLIC)
-        if not target.startswith(HEADS):
-            raise FormatError(f"{self._root}/HEAD names {target!r}, which is not a branch")
-        return Head(target.removeprefix(HEADS), self._reader.follow(target))
+        branch, text = self._head()
+        return Head(branch, Hash(text) if branch is None else self._reader.follow(text))
+
+    def current(self) -> str | None:
+        """The branch that HEAD names; None where it is detached. Raises like ``head``, and does
+        not ask for the commit."""
+        return self._head()[0]
 
     def names(self, prefix: str = "refs/") -> dict[str, Hash]:
         """The refs whose full names start so, in order, and their values. Raises FormatError."""
@@ -115,6 +113,18 @@ class Refs:
         """
         return read_newest_first(self._places.log(_checked(name)))
 
+    def logged_names(self) -> list[str]:
+        """The full names that have logs, in order, also where the ref itself was lost.
+
+        Who deletes a ref removes its log first. Raises StorageError.
+        """
+        try:
+            return sorted(self._places.log_names())
+        except OSError as cause:
+            raise StorageError(
+                f"cannot list {self._root}/logs: {cause.strerror} ({cause.filename})"
+            ) from cause
+
     def of_work_trees(self) -> tuple[set[Hash], set[Hash]]:
         """What work trees that git made have checked out, and what their logs name besides.
 
@@ -128,6 +138,18 @@ class Refs:
             for each in read_newest_first(f"{self._root}/{name}/logs/{HEAD}"):
                 logged |= {each.old, each.new}
         return named, logged
+
+    def _head(self) -> tuple[str | None, str]:
+        """The branch that HEAD names and its ref; or None and the hash."""
+        text = self._reader.loose(HEAD)
+        if text is None:
+            raise NotFoundError(f"{self._root} has no HEAD: it is not a git repository")
+        if not text.startswith(SYMBOLIC):
+            return None, text
+        target = text.removeprefix(SYMBOLIC)
+        if not target.startswith(HEADS):
+            raise FormatError(f"{self._root}/HEAD names {target!r}, which is not a branch")
+        return target.removeprefix(HEADS), target
 
     # Moving
 
@@ -230,13 +252,22 @@ class Refs:
         file = self._places.ref(HEAD)
         with self._telling(HEAD), self._staged(text) as staged:
             with self._unless_moved(HEAD, staged), self._locked(HEAD):
-                if self._reader.loose(HEAD) == text:
+                before, old = self._head_before()
+                if before == text:
                     return
-                old, new = self._reader.follow(HEAD), find()
+                new = find()
                 logs = [HEAD] if new is not None else []
                 line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
                 self._replace(file, staged, logs, line, objects)
             self._settle(HEAD, file)
+
+    def _head_before(self) -> tuple[str | None, Hash | None]:
+        """What HEAD says and where it leads; None for what cannot be read, which is replaced."""
+        text, leads_to = None, None
+        with suppress(FormatError):
+            text = self._reader.loose(HEAD)
+            leads_to = self._reader.follow(HEAD)
+        return text, leads_to
 
     # The steps
 
@@ -253,16 +284,18 @@ class Refs:
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         file = self._places.ref(name)
-        with ExitStack() as stack:
-            for left in reversed(range(_ATTEMPTS)):
-                self._places.make_directory_of(file)
-                try:
-                    stack.enter_context(locked(file, self._root, self._patience))
-                    break
-                except FileNotFoundError:  # who deleted the last ref of a directory removed it
-                    if not left:
-                        raise
+        for left in reversed(range(_ATTEMPTS)):
+            self._places.make_directory_of(file)
+            try:
+                lock(file, self._root, self._patience)
+                break
+            except FileNotFoundError:  # who deleted the last ref of a directory removed it
+                if not left:
+                    raise
+        try:
             yield
+        finally:
+            unlock(file)
 
     @contextmanager
     def _logs_of(self, name: str) -> Iterator[list[str]]:

@@ -46,7 +46,9 @@ def _taken_apart(text: str) -> tuple[str, int | None, list[tuple[str, int, bool]
     if not isinstance(text, str) or not text:
         raise InvalidInputError(f"{text!r} is not a revision: HEAD, a branch, a tag or a hash is")
     if ".." in text:
-        raise InvalidInputError(f"{text!r} is a range: name one commit")
+        raise InvalidInputError(
+            f"{text!r} is a range: name each commit by itself; stock git log and diff take ranges"
+        )
     if ":" in text:
         raise InvalidInputError(f"{text!r} looks like a path in a commit: name the commit alone")
     found = _parts(text)

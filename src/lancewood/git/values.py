@@ -109,7 +109,9 @@ def encode_commit(
         raise InvalidInputError(f"the commit message {message!r} is not UTF-8") from cause
     lines = [b"tree " + checked_hash(tree).encode()]
     lines += [b"parent " + checked_hash(each).encode() for each in parents]
-    lines += [b"author " + author.encode(), b"committer " + committer.encode()]
+    by = author.encode()
+    lines += [b"author " + by]
+    lines += [b"committer " + (by if committer is author else committer.encode())]
     body = text.rstrip(b"\n")
     return b"\n".join(lines) + b"\n\n" + (body + b"\n" if body else b"")
 

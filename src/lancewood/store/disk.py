@@ -77,8 +77,8 @@ class DiskStore:
     def __setstate__(self, state: tuple[str, str, bool]) -> None:
         root, self._prefix, self.fsync = state
         self._top = f"/{root}" if root else ""
-        self._known: set[str] = set()
-        """Directories that are no symbolic links, as keys from the top."""
+        self._known: dict[str, str] = {}
+        """The paths of directories that are no symbolic links, by their keys from the top."""
         self._settled: set[str] = set()
         """Directories whose own names are durable, as paths."""
 
@@ -113,10 +113,12 @@ class DiskStore:
         return self._walk(self._directory(prefix), f"{prefix}/" if prefix else "")
 
     def names(self, directory: str) -> Iterator[str]:
-        return _names(self._directory(check_directory(directory)))
+        known = self._known.get(self._prefix + directory)
+        return _names(known or self._directory(check_directory(directory)))
 
     def stamp(self, directory: str) -> Stamp | None:
-        path = self._directory(check_directory(directory))
+        known = self._known.get(self._prefix + directory)
+        path = known or self._directory(check_directory(directory))
         try:
             found = os.stat(path)
         except OSError:
@@ -308,14 +310,15 @@ class DiskStore:
         for segment in directory.split("/"):
             way = f"{way}/{segment}" if way else segment
             if way not in self._known:
+                path = f"{self._top}/{way}"
                 try:
-                    mode = os.lstat(f"{self._top}/{way}").st_mode
+                    mode = os.lstat(path).st_mode
                 except OSError:
                     return
                 if stat.S_ISLNK(mode):
-                    raise _link_refused(f"{self._top}/{way}")
+                    raise _link_refused(path)
                 if stat.S_ISDIR(mode):
-                    self._known.add(way)
+                    self._known[way] = path
 
     def _walk(self, path: str, below: str) -> Iterator[ObjectInfo]:
         pending = [(path, below)]

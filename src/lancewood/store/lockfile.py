@@ -35,7 +35,23 @@ def held(
     like: str | None = None,
     unowned_after: float | None = None,
 ) -> Iterator[None]:
-    """Own the lock file while the block runs.
+    """Own the lock file while the block runs; see ``acquire``."""
+    acquire(lock, patience, staging=staging, like=like, unowned_after=unowned_after)
+    try:
+        yield
+    finally:
+        release(lock)
+
+
+def acquire(
+    lock: str,
+    patience: float = PATIENCE,
+    *,
+    staging: str | None = None,
+    like: str | None = None,
+    unowned_after: float | None = None,
+) -> None:
+    """Own the lock file until ``release``.
 
     A lock whose owner is proven dead on this machine is taken over; any other is waited for, and
     after ``patience`` seconds comes ``StorageError``. A lock that cannot be judged is not removed;
@@ -59,11 +75,12 @@ def held(
             )
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 2, 0.02)
-    try:
-        yield
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(lock)
+
+
+def release(lock: str) -> None:
+    """Give up a lock file that ``acquire`` gave."""
+    with suppress(FileNotFoundError):
+        os.unlink(lock)
 
 
 def _claim(lock: str, me: bytes, place: str, like: str | None) -> bool:

@@ -6,38 +6,100 @@ A disk that is asked for eight flushes at a time does them as one. Knows nothing
 from __future__ import annotations
 
 import os
+import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 
 _THREADS = 8
-_pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def together(works: list[Callable[[], None]]) -> None:
     """Do all of it, at once as far as possible; raise the first failure when all are done."""
     if not works:
         return
-    started: list[Future[None]] = []
-    own = works[:1]
-    for work in works[1:]:
-        try:
-            started.append(_pool().submit(work))
-        except RuntimeError:  # the interpreter is ending and starts no threads any more
-            own.append(work)
-    failures: list[BaseException] = []
-    for wait in [*own, *(each.result for each in started)]:
-        try:
-            wait()
-        except BaseException as error:
-            failures.append(error)
-    if failures:
-        raise failures[0]
+    batch = _Batch(works)
+    if len(works) > 1:
+        _crew().call(batch, len(works) - 1)
+    batch.work()
+    batch.wait()
+    if batch.failures:
+        raise batch.failures[0]
 
 
-def _pool() -> ThreadPoolExecutor:
+class _Batch:
+    """Works that whoever has time takes one by one. A pool of the standard library does the same,
+    and takes longer to hand a work over than a quick disk takes to do it."""
+
+    def __init__(self, works: list[Callable[[], None]]) -> None:
+        self.failures: list[BaseException] = []
+        self._left = deque(works)
+        self._others = [None] * (len(works) - 1)
+        """One for each work that is not done, but the last."""
+        self._is_running = threading.Lock()
+        self._is_running.acquire()
+
+    def work(self) -> None:
+        """Do what nobody has begun."""
+        while True:
+            try:
+                work = self._left.popleft()
+            except IndexError:
+                return
+            try:
+                work()
+            except BaseException as error:
+                self.failures.append(error)
+            try:
+                self._others.pop()
+            except IndexError:  # no other is left: this was the last
+                self._is_running.release()
+
+    def wait(self) -> None:
+        """Return when all of it is done, also what others began."""
+        while True:
+            try:
+                self._is_running.acquire()
+                return
+            except BaseException as error:  # an interrupt does not end what others are doing
+                self.failures.append(error)
+
+
+class _Crew:
+    """Threads that wait for batches. Nothing depends on them: what they do not take, the caller
+    does."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[_Batch] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._size = 0
+
+    def call(self, batch: _Batch, wanted: int) -> None:
+        """Have so many of them help."""
+        wanted = min(wanted, _THREADS)
+        if self._size < wanted:
+            self._grow(wanted)
+        for _ in range(wanted):
+            self._calls.put(batch)
+
+    def _grow(self, wanted: int) -> None:
+        with self._lock:
+            while self._size < wanted:
+                try:
+                    threading.Thread(target=self._help, name="lancewood-sync", daemon=True).start()
+                except RuntimeError:  # the interpreter is ending, or there are too many threads
+                    return
+                self._size += 1
+
+    def _help(self) -> None:
+        while True:
+            self._calls.get().work()
+
+
+_crews: dict[int, _Crew] = {}
+
+
+def _crew() -> _Crew:
     """One for each process: threads do not survive a fork."""
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        pool = ThreadPoolExecutor(_THREADS, "lancewood-sync")
-        pool = _pools.setdefault(os.getpid(), pool)
-    return pool
+    crew = _crews.get(os.getpid())
+    return _crews.setdefault(os.getpid(), _Crew()) if crew is None else crew

@@ -57,6 +57,30 @@ def test_what_was_put_is_read_before_and_after_it_is_synced(store: Objects, plac
     assert Objects(place).commit(commit) == store.commit(commit)
 
 
+@pytest.mark.parametrize("size", [0, 1, 700, 4074, 4075, 4076, 70_000])
+def test_an_object_is_a_stream_of_zlib_and_a_small_one_takes_one_block(size: int) -> None:
+    whole = b"blob %d\0" % size + os.urandom(size)
+    packed = loose.pack_loose(whole)
+    assert zlib.decompress(packed) == loose.unpack_loose(packed) == whole
+    assert (len(packed) <= 4096) == (len(whole) <= 4085)
+
+
+def test_a_commit_that_is_there_already_is_written_once_more(place: Path) -> None:
+    def put() -> Hash:
+        store = Objects(place)
+        found = store.put_commit(H, [], ADA, "one")
+        store.sync()
+        return found
+
+    first = put()
+    (file,) = place.glob("??/*")
+    file.chmod(0o644)
+    file.write_bytes(b"")
+    assert put() == first
+    assert files(place) == [first]
+    assert Objects(place).commit(first).message == "one"
+
+
 def test_what_is_never_synced_leaves_nothing(store: Objects, place: Path) -> None:
     store.put_blob(b"data")
     assert files(place) == []

@@ -268,8 +268,10 @@ def test_head_names_a_branch_or_a_commit(refs: Refs, root: Path) -> None:
     assert refs.read("HEAD") == A
     refs.switch_head("new/one", why="switch", by=ADA)
     assert refs.head() == Head("new/one", None)
+    assert refs.current() == "new/one"
     refs.detach_head(B, why="detach", by=ADA)
     assert refs.head() == Head(None, B)
+    assert refs.current() is None
     assert move(refs, MAIN, A, C)
     assert move(refs, "HEAD", B, C)
     assert not move(refs, "HEAD", B, C)

@@ -162,6 +162,8 @@ def test_settings_are_kept_beside_others(tmp_path: Path) -> None:
 
 def test_another_process_s_settings_are_seen_and_not_lost(tmp_path: Path) -> None:
     one, other = GitRepository.init(tmp_path), GitRepository.open(tmp_path)
+    assert one.get("a", "other") is None
+    assert other.get("a", "one") is None
     one.set("a", "one", "1")
     other.set("a", "other", "2")
     assert one.get("a", "other") == "2"

@@ -37,6 +37,41 @@ def test_a_failure_is_raised_when_the_rest_is_done() -> None:
     assert sorted(done) == [1, 2]
 
 
+def test_what_nobody_helps_with_is_done_by_who_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("no threads any more")
+
+    monkeypatch.setattr("lancewood.store.together._crews", {})
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done: list[int] = []
+    together([lambda: done.append(threading.get_ident())] * 20)
+    assert done == [threading.get_ident()] * 20
+
+
+def test_an_interrupt_is_told_when_what_others_began_is_done() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+    done: list[int] = []
+
+    def interrupted() -> None:
+        meeting.wait()
+        raise KeyboardInterrupt
+
+    def other() -> None:
+        meeting.wait()
+        done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        together([interrupted, other])
+    assert done == [1]
+
+
+def test_works_may_ask_for_works_of_their_own() -> None:
+    done: list[int] = []
+    inner = [lambda: done.append(1)] * 10
+    together([lambda: together(inner)] * 20)
+    assert len(done) == 200
+
+
 def test_files_and_directories_are_synced_and_descriptors_closed(tmp_path: Path) -> None:
     files = [tmp_path / str(number) for number in range(3)]
     for each in files:

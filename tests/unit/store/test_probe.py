@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.create import create_table
-from lancewood.engine.limits import FileLimits
+from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import StorageError, UnsupportedError
@@ -36,10 +35,9 @@ def create(store: Store) -> Snapshot:
     return create_table(
         Place(store),
         ROWS,
-        schema=None,
-        stable_row_ids=True,
-        file_version="2.2",
-        limits=FileLimits(),
+        NewTable(
+            file_version="2.2",
+        ),
     )
 
 
