@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.create import create_table
+from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -44,12 +44,12 @@ def create(directory: Path, store: FaultyStore) -> None:
     create_table(
         place_in(directory, store),
         ROWS,
-        schema=None,
-        stable_row_ids=True,
-        file_version="2.2",
-        limits=FileLimits(max_rows=3),
-        bases=[lw.BasePath(directory / "cold", name="cold", is_dataset_root=True)],
-        into="all",
+        NewTable(
+            file_version="2.2",
+            limits=FileLimits(max_rows=3),
+            bases=[lw.BasePath(directory / "cold", name="cold", is_dataset_root=True)],
+            into="all",
+        ),
     )
 
 

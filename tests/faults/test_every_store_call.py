@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.create import create_table
+from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -125,10 +125,10 @@ def test_a_table_is_created_or_not(tmp_path: Path, mode: Mode) -> None:
             create_table(
                 Place(store),
                 OLD,
-                schema=None,
-                stable_row_ids=True,
-                file_version="2.2",
-                limits=FileLimits(max_rows=2),
+                NewTable(
+                    file_version="2.2",
+                    limits=FileLimits(max_rows=2),
+                ),
             )
 
         outcome = run(uri, act, store)

@@ -16,8 +16,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.create import NewTable
 from lancewood.engine.landing import find_landing, land
-from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import Stage
@@ -46,10 +46,9 @@ def stage_on(place: Place, snapshot: Snapshot | None) -> Stage:
         stage = Stage.new(
             place,
             ROWS,
-            schema=None,
-            stable_row_ids=True,
-            file_version="2.2",
-            limits=FileLimits(),
+            NewTable(
+                file_version="2.2",
+            ),
         )
     else:
         stage = Stage(Snapshot(place, snapshot.manifest, snapshot.scheme))

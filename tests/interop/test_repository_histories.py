@@ -18,8 +18,8 @@ from tests.interop import git_judge
 
 from lancewood.errors import ConflictError, InvalidInputError
 from lancewood.git.hashes import Hash
+from lancewood.repo.looking.status import State
 from lancewood.repo.repository import Repository
-from lancewood.repo.status import State
 
 Tables = dict[str, frozenset[int]]
 BRANCHES = ("exp", "dev")

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancewood as lw
+from lancewood.engine.create import NewTable
 from lancewood.engine.landing import find_landing, land
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
@@ -52,10 +53,10 @@ def new_stage(uri: str) -> Stage:
     return Stage.new(
         Place(DiskStore(uri, fsync=False)),
         ROWS,
-        schema=None,
-        stable_row_ids=True,
-        file_version="2.2",
-        limits=FileLimits(max_rows=2),
+        NewTable(
+            file_version="2.2",
+            limits=FileLimits(max_rows=2),
+        ),
     )
 
 

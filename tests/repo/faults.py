@@ -26,8 +26,14 @@ from lancewood.testing.faults import FaultyStore, Killed, Mode
 
 T = TypeVar("T")
 FileMode = Literal["kill", "torn", "error", "lost"]
-OPENING = ("lancewood.catalog.places", "lancewood.repo.creating", "lancewood.repo.adding")
+OPENING = (
+    "lancewood.catalog.places",
+    "lancewood.repo.committing.creating",
+    "lancewood.repo.committing.adding",
+)
 MOST_STEPS = 150
+EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
+"""Hurt verbs at every step, also where the tests of every day leave out some that are alike."""
 
 
 @dataclass
@@ -164,6 +170,11 @@ class _Files:
             if torn is not None and steps.mode == "torn":
                 torn()
             raise Killed(f"died at {steps.calls[-1]}")
+
+
+def hurting(stride: int) -> range:
+    """The steps at which a verb is hurt: every ``stride``-th, or every one if that is asked for."""
+    return range(1, 10 * MOST_STEPS) if EVERY_STEP else range(1, MOST_STEPS, stride)
 
 
 def outcome(act: Callable[[], object]) -> str:

@@ -43,6 +43,11 @@ def append_until(path: str, tables: list[str], value: int, until: list[str]) -> 
                 changes.table(each).append(_rows(value))
 
 
+def call(path: str, verb: str, args: list[str], options: dict[str, str]) -> None:
+    """One verb of the repository."""
+    getattr(Repository.open(path), verb)(*args, **options)
+
+
 def read_together(path: str, tables: list[str], states: int, told: str) -> None:
     """Read all tables again and again, until that many states were seen, and leave a file then.
 

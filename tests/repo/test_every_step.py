@@ -24,9 +24,9 @@ from tests.repo.faults import (
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import AlreadyExistsError, NotFoundError
+from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
-from lancewood.repo.status import State
 from lancewood.testing.faults import Mode
 
 Hurt = Callable[[int], AbstractContextManager[Steps]]

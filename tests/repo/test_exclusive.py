@@ -22,9 +22,9 @@ from lancewood.errors import (
 )
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.manifest import FLAG_EXCLUSIVE
-from lancewood.repo.exclusive import set_exclusive
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
+from lancewood.repo.writing.exclusive import set_exclusive
 
 REFUSED = "cannot be written by this version of Lance"
 
@@ -198,7 +198,7 @@ def test_a_table_that_diverged_is_named_and_the_others_are_told(scene: Scene) ->
     scene.repo.exclusive(False)
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", NotLandedWarning)
-        patch.setattr("lancewood.repo.transaction.land", _fail)
+        patch.setattr("lancewood.repo.committing.pending.land", _fail)
         with scene.repo.transaction("main", message="delete") as changes:
             changes.table(ONE).delete("id = 1")
     lance.write_dataset(rows(8), scene.uri(), mode="overwrite")
@@ -299,3 +299,34 @@ def test_an_unknown_flag_without_the_key_is_still_unknown(scene: Scene) -> None:
     del message.config[EXCLUSIVE_KEY]
     with pytest.raises(UnsupportedError, match=str(FLAG_EXCLUSIVE)):
         table.append(rows(4))
+
+
+def test_branches_whose_work_was_merged_are_left_as_they_are(path: Path) -> None:
+    scene = Scene(Repository.init(path))
+    scene.begin()
+    scene.repo.branches.create("exp")
+    scene.both(4, branch="exp")
+    scene.repo.merge("exp")
+    made = scene.repo.exclusive(True)
+    assert [each.branch for each in made] == ["main"]
+    assert flags(scene.uri())
+    assert not flags(scene.uri(), branch="exp")
+    scene.repo.merge("main", into="exp")
+    scene.both(5, branch="exp")
+    assert flags(scene.uri(), branch="exp")
+    scene.repo.merge("exp")
+    assert scene.counts() == (5, 5)
+
+
+def test_a_table_that_another_repository_keeps_is_named_and_the_others_are_told(
+    scene: Scene, tmp_path: Path
+) -> None:
+    other = Repository.init(tmp_path / "other")
+    with other.transaction("main", message="begin") as changes:
+        changes.create_table("mine", FIRST)
+    other.add("theirs", scene.uri())
+    with pytest.raises(IncompatibleConflictError, match=r"but for theirs on main: .* belongs to"):
+        other.exclusive(True)
+    assert other.is_exclusive
+    assert flags(str(tmp_path / "other/tables/mine.lance"))
+    scene.both(4)

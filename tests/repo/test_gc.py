@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,20 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.interop.git_judge import git
-from tests.repo.faults import MOST_STEPS, OPENING, at_store_call, outcome
+from tests.repo.faults import OPENING, at_store_call, hurting, outcome
 from tests.repo.scene import FIRST, ONE, TWO, Scene, rows
 
 import lancewood as lw
-from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError, StorageError
+from lancewood.errors import (
+    InvalidInputError,
+    NotFoundError,
+    RetryableConflictError,
+    StorageError,
+    UnsupportedError,
+)
 from lancewood.jobs.naming import deletion
 from lancewood.jobs.naming.intent import Intent, declare
-from lancewood.repo.gc_report import Spot
+from lancewood.repo.gc.report import Spot
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 from lancewood.store import lockfile
@@ -155,7 +162,7 @@ def test_a_table_that_diverged_is_told_and_stops_nothing(
 def cut_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is committed meanwhile does not land."""
     with monkeypatch.context() as patch, warnings.catch_warnings():
-        patch.setattr("lancewood.repo.transaction.land", _fail)
+        patch.setattr("lancewood.repo.committing.pending.land", _fail)
         warnings.simplefilter("ignore", NotLandedWarning)
         yield
 
@@ -296,7 +303,7 @@ def test_a_table_that_was_committed_and_has_not_landed_is_no_leftover(
         changes.create_table("new", FIRST)
     age(scene.path)
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.catching_up.land_pin", _fail)
+        patch.setattr("lancewood.repo.gc.catching_up.land_pin", _fail)
         report = scene.repo.gc()
     assert report.tables == ()
     assert [each.what for each in report.stays] == ["table new on branch main"]
@@ -420,12 +427,45 @@ def test_a_repository_that_moved_tells_its_tables(scene: Scene, tmp_path: Path) 
     assert Repository.open(copy).gc().joined == (), "the first one is still there"
 
 
+def test_a_table_that_cannot_be_opened_at_all_stops_nothing(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "apart.lance"
+    lw.create(place, FIRST)
+    scene.repo.add("apart", place)
+    leave(scene, 4)
+    age(scene.path)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise UnsupportedError("there is no way to that store from here")
+
+    monkeypatch.setattr("lancewood.repo.gc.candidates.main_place_of", refuse)
+    report = scene.again().gc()
+    assert report.states == 1
+    assert [each.what for each in report.stays] == ["everything of table apart"]
+
+
+def test_states_stay_that_the_log_of_a_lost_branch_leads_to(scene: Scene) -> None:
+    on_a_branch(scene)
+    scene.both(7, branch="exp")
+    age(scene.path)
+    _age_records(scene)
+    before, ref = states(scene, branch="exp"), scene.path / "refs/heads/exp"
+    tip = ref.read_text()
+    ref.unlink()
+    report = scene.again().gc()
+    assert (report.states, report.branches) == (0, ())
+    assert states(scene, branch="exp") == before
+    ref.write_text(tip)
+    assert scene.counts("exp") == (5, 5)
+
+
 def test_a_collection_that_dies_anywhere_loses_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.both(4)
-    monkeypatch.setattr("tests.repo.faults.OPENING", (*OPENING, "lancewood.repo.gc_homes"))
-    numbers = iter(range(MOST_STEPS))
+    monkeypatch.setattr("tests.repo.faults.OPENING", (*OPENING, "lancewood.repo.gc.candidates"))
+    numbers = count()
 
     def once(at: int) -> bool:
         """Whether it came to its end before it was to die."""
@@ -446,8 +486,8 @@ def test_a_collection_that_dies_anywhere_loses_nothing(
 
 
 def dies(once: Callable[[int], bool], scene: Scene) -> None:
-    """At every third step: there are many alike."""
-    for at in range(1, MOST_STEPS, 3):
+    """At every third step, where not every one is asked for: there are many alike."""
+    for at in hurting(3):
         is_over = once(at)
         assert scene.counts() == (4, 4)
         assert scene.counts("main~1") == (3, 3)

@@ -24,8 +24,8 @@ from lancewood.errors import (
 )
 from lancewood.git.refs import Refs
 from lancewood.model.ids import is_detached
+from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
-from lancewood.repo.status import State
 from lancewood.testing.faults import Killed
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
@@ -70,7 +70,7 @@ def without_landing(scene: Scene, patch: Patch, *names: str, act: Callable[[], o
         return real(place, *what, **known)
 
     with patch.context() as inner:
-        inner.setattr("lancewood.repo.transaction.land", land)
+        inner.setattr("lancewood.repo.committing.pending.land", land)
         with pytest.warns(NotLandedWarning, match="the next writer does it"):
             act()
 

@@ -14,8 +14,9 @@ from tests.repo.scene import ONE, TWO, Scene, rows
 
 import lancewood as lw
 from lancewood.errors import IncompatibleConflictError, IntegrityError, NotFoundError
+from lancewood.git.signature import Signature
+from lancewood.repo.looking.status import State
 from lancewood.repo.repository import Repository
-from lancewood.repo.status import State
 
 MESSAGE = "moved"
 
@@ -201,3 +202,18 @@ def test_a_tagged_commit_survives_the_cleanup_of_pylance(scene: Scene) -> None:
         )
     assert scene.seen("v1") == [1, 2, 3, 4]
     assert scene.seen() == scene.values() == [1, 2, 3, 4, 50, 51, 52]
+
+
+@pytest.mark.parametrize("above", [0, 20])
+def test_what_a_commit_pins_whose_clock_was_wrong_stays(scene: Scene, above: int) -> None:
+    scene.repo.branches.create("work")
+    scene.both(4, branch="work")
+    git, tree = scene.repo._grounds.git, scene.repo.at("work").commit.tree
+    long_ago = Signature("Ada", "ada@example.org", 1_000_000_000, 0)
+    tip = git.objects.put_commit(tree, [scene.repo.at("main").hash], long_ago, "kept")
+    for number in range(above):
+        root = scene.repo.at("main").commit.tree
+        tip = git.objects.put_commit(root, [tip], long_ago, f"above {number}")
+    assert git.refs.move("refs/heads/kept", None, tip, why="kept", by=long_ago)
+    scene.again().branches.delete("work", force=True, tables=True)
+    assert scene.counts(f"kept~{above}") == (4, 4)

@@ -17,12 +17,12 @@ from pathlib import Path
 import lance
 import pytest
 from tests.interop import git_judge
-from tests.repo.faults import MOST_STEPS, Steps, at_file_step, at_store_call, outcome
+from tests.repo.faults import Steps, at_file_step, at_store_call, hurting, outcome
 from tests.repo.scene import ONE, TWO, Scene
 
+from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
-from lancewood.repo.status import State
 
 Values = tuple[list[int], list[int]]
 
@@ -82,7 +82,7 @@ def hurt_everywhere(
 ) -> set[str]:
     """Run the verb once for every step on a fresh copy, hurt there, and look at what is left."""
     seen: set[str] = set()
-    for at in range(1, MOST_STEPS, verb.stride):
+    for at in hurting(verb.stride):
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(start, work)
         scene = Scene(Repository.open(work))

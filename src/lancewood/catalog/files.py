@@ -50,6 +50,41 @@ def put_files(objects: Objects, files: Mapping[str, bytes]) -> dict[str, Entry]:
     return _put_below(objects, top)
 
 
+def put_beside(
+    objects: Objects, top: Mapping[str, Entry], files: Mapping[str, bytes]
+) -> dict[str, Entry]:
+    """Write files, by checked paths, into directories that are there; the entries of the top.
+
+    What they do not name stays. Only the directories on their way are read and written. Raises
+    InvalidInputError where a file is in the place of a directory, or the other way round.
+    """
+    found = dict(top)
+    for path, data in files.items():
+        parts = path.split("/")
+        levels = [found]
+        for part in parts[:-1]:
+            levels.append(_directory(objects, levels[-1].get(part), path))
+        known = levels[-1].get(parts[-1])
+        if known is not None and stat.S_ISDIR(known.mode):
+            raise InvalidInputError(f"{path!r} is a directory in the commit, not a file", path=path)
+        entry = Entry(FILE, objects.put_blob(data))
+        for level, part in zip(levels[:0:-1], parts[:0:-1], strict=True):
+            level[part] = entry
+            entry = Entry(TREE, objects.put_tree(level))
+        found[parts[0]] = entry
+    return found
+
+
+def _directory(objects: Objects, entry: Entry | None, path: str) -> dict[str, Entry]:
+    if entry is None:
+        return {}
+    if not stat.S_ISDIR(entry.mode):
+        raise InvalidInputError(
+            f"{path!r} cannot be in the commit: a part of its path is a file there", path=path
+        )
+    return objects.tree(entry.hash)
+
+
 def _put_below(objects: Objects, directory: Mapping[str, Any]) -> dict[str, Entry]:
     """The entries of a directory, whose own directories are written; as deep as a path is long."""
     stack: list[tuple[Mapping[str, Any], dict[str, Entry], list[str]]] = []

@@ -25,7 +25,9 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
 from lancewood.store.base import Store
 
-__all__ = ["check_kept", "open_pin", "pin_of", "place_of"]
+__all__ = ["check_kept", "content_of", "open_pin", "pin_of", "place_of"]
+
+_CONTENT = "content digest"
 
 
 def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
@@ -42,12 +44,20 @@ def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
         manifest=manifest_key(manifest.version, snapshot.scheme),
         size=manifest.size,
         sha256=manifest_digest(manifest.message),
-        content=content_digest(manifest.message),
+        content=content_of(snapshot),
         rows=manifest.row_count,
         fragments=manifest.fragment_count,
         schema=column_types(snapshot.schema),
         landing=landing,
     )
+
+
+def content_of(snapshot: Snapshot) -> str:
+    """The ``content_digest`` of a version, worked out once."""
+    found = snapshot.derived.get(_CONTENT)
+    if found is None:
+        found = snapshot.derived[_CONTENT] = content_digest(snapshot.manifest.message)
+    return str(found)
 
 
 def open_pin(

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from lancewood.catalog.names import pin_entry, pinned_table
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.hashes import ZERO, Hash
+from lancewood.git.names import HEAD
 from lancewood.git.repository import GitRepository
 
-HEADS = "refs/heads/"
 _REFS = "refs/"
-_HEAD = "HEAD"
+_SKEW = 24 * 60 * 60
+"""So many seconds may clocks differ."""
+_OLD_IN_A_ROW = 32
+"""So many commits have to look old, one before the other, until that is believed: a clock may have
+been wrong by more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +44,19 @@ def pinned(git: GitRepository, name: str) -> tuple[Pinned, ...]:
 
 class PinWalk:
     """The pins of one table, or of all, each given once; asked again, those that came into being
-    since."""
+    since.
 
-    def __init__(self, git: GitRepository, name: str | None = None) -> None:
+    ``since``, in seconds, leaves out commits that were made before, and what only those lead to:
+    for who looks for pins that cannot be older. Clocks may differ by a day, and a few commits in a
+    row may bear any time: what refs lead to is always seen.
+    """
+
+    def __init__(
+        self, git: GitRepository, name: str | None = None, *, since: int | None = None
+    ) -> None:
         self._git = git
         self._name = name
+        self._since = None if since is None else since - _SKEW
         self._commits: set[Hash] = set()
         self._trees: set[Hash] = set()
         self._blobs: set[tuple[str, Hash]] = set()
@@ -58,16 +71,20 @@ class PinWalk:
 
     def _found(self) -> Iterator[Pinned]:
         objects = self._git.objects
-        stack = [each for each in tips(self._git) if each not in self._commits]
-        self._commits.update(stack)
+        since = self._since
+        stack = [(each, 0) for each in tips(self._git, since) if each not in self._commits]
+        self._commits.update(each for each, _ in stack)
         while stack:
-            at = stack.pop()
+            at, old = stack.pop()
             try:
                 commit = objects.commit(at)
+                old = 0 if since is None or commit.committer.seconds >= since else old + 1
+                if old > _OLD_IN_A_ROW:
+                    continue
                 for parent in commit.parents:
                     if parent not in self._commits:
                         self._commits.add(parent)
-                        stack.append(parent)
+                        stack.append((parent, old))
                 for name, blob in self._new_in(commit.tree):
                     yield Pinned(load_pin(objects, name, blob), at, name)
             except LancewoodError as error:
@@ -98,8 +115,9 @@ class PinWalk:
                 yield name, found.hash
 
 
-def tips(git: GitRepository) -> set[Hash]:
-    """Every commit that a ref, HEAD or an entry of a reflog names, those of work trees too.
+def tips(git: GitRepository, since: int | None = None) -> set[Hash]:
+    """Every commit that a ref, HEAD or an entry of a reflog names, those of work trees too; of
+    reflogs only what was written ``since``.
 
     What only a reflog names may have been removed by git; it is left out then.
     """
@@ -109,8 +127,10 @@ def tips(git: GitRepository) -> set[Hash]:
     held = {*named.values(), *checked_out, *(() if head is None else (head,))}
     logged = seen_there | {
         each
-        for name in (_HEAD, *named)
-        for entry in git.refs.log(name)
+        for name in {HEAD, *named, *git.refs.logged_names()}
+        for entry in takewhile(
+            lambda entry: since is None or entry.by.seconds >= since, git.refs.log(name)
+        )
         for each in (entry.old, entry.new)
     }
     found = {_commit_at(git, each, must_be_there=True) for each in held}

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from threading import Lock
 
-from lancewood.catalog.files import file_entries
+from lancewood.catalog.files import file_entries, put_beside
 from lancewood.catalog.names import (
     TABLES_DIR,
     checked_table,
@@ -68,6 +68,14 @@ class TableTree:
             self._names = tuple(sorted(filter(None, map(pinned_table, self._below))))
         return self._names
 
+    def entries(self) -> dict[str, Entry]:
+        """The entries of the pins, by the names of the tables, in no order."""
+        return {
+            name: each
+            for entry, each in self._below.items()
+            if (name := pinned_table(entry)) is not None
+        }
+
     def blob_hash(self, name: str) -> Hash | None:
         """The hash of a table's pin; None where the tree pins no such table."""
         entry = self._below.get(pin_entry(name))
@@ -119,6 +127,7 @@ class TableTree:
             known, now = below.get(entry), Entry(_FILE, blob_hash_of(data))
             if known is None or known.hash != now.hash:
                 fresh[entry] = data
+                _CACHE.keep(now.hash, pin, len(data))
             if known != now:
                 below[entry] = now
         is_same = below == self._below
@@ -138,6 +147,11 @@ class TableTree:
             return self
         pins = {name: each for name, each in self._root.items() if name == TABLES_DIR}
         return TableTree(self._objects, {**files, **pins}, self._below, self._fresh, None)
+
+    def with_files_beside(self, files: Mapping[str, bytes]) -> TableTree:
+        """The tree with these files, by checked paths, beside all that it has; the files are
+        written, the tree is not. Raises InvalidInputError where they do not fit in."""
+        return self.with_files(put_beside(self._objects, self.files, files))
 
     def put(self) -> Hash:
         """Write what is new, and give the hash of the tree. Not synced: who moves a ref does that.

@@ -15,7 +15,8 @@ from lancewood.model.refs import TagName
 MEMBER_TAG = "lw.repo."
 """A tag whose name begins so says that commits of a repository elsewhere pin this table."""
 REPOSITORY_ID = "lancewood.repository"
-"""The key in a tag's metadata under which the identity of the repository stands."""
+"""The key in the metadata of a tag, or of a branch, under which the identity of the repository
+stands that made it."""
 REPOSITORY_PATH = "lancewood.repository.path"
 """Where the repository was when the tag was written."""
 TABLE_NAMES = "lancewood.repository.tables"

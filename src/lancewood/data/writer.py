@@ -51,6 +51,7 @@ def write_fragments(
     alignment: Alignment | None = None,
     plan: WritePlan | None = None,
     is_synced: bool = True,
+    mark: str = "",
 ) -> list[Fragment]:
     """Write rows into as many files as ``max_rows`` and ``max_bytes`` ask for, and sync them,
     unless the caller does that for many at once.
@@ -60,7 +61,8 @@ def write_fragments(
     it said, from a caller who has asked already, and ``plan`` is of this schema and version, from
     one who writes often). A file holds at most
     ``max_bytes`` of Arrow data unless a single row is larger. Files go to the homes in turn. Each
-    fragment has one file and no id. Without rows there is neither file nor fragment.
+    fragment has one file and no id. Without rows there is neither file nor fragment. ``mark`` is in
+    the names of the files.
 
     Raises InvalidInputError before the codec sees rows that do not fit, UnsupportedError for types
     that the file version cannot hold. On any error the files written so far are removed.
@@ -73,7 +75,7 @@ def write_fragments(
         plan = WritePlan(schema, file_version)
     if alignment is None:
         alignment = align_schema(schema, batches.schema, complete=True)
-    output = _Output(plan, homes)
+    output = _Output(plan, homes, mark)
     try:
         for batch in batches:
             if not batch.schema.equals(batches.schema):
@@ -113,8 +115,9 @@ def check_columns(schema: Schema, file_version: str) -> None:
 class _Output:
     """The files of one write: one open at most, the others finished."""
 
-    def __init__(self, plan: WritePlan, homes: Sequence[DataHome]) -> None:
+    def __init__(self, plan: WritePlan, homes: Sequence[DataHome], mark: str) -> None:
         self._plan = plan
+        self._mark = mark
         self._turns = cycle(range(len(homes)))
         self._turn = 0
         self._writer: FileWriter | None = None
@@ -162,7 +165,7 @@ class _Output:
         self._bytes += rows.nbytes
 
     def _open(self) -> None:
-        self._name = new_data_file_name()
+        self._name = new_data_file_name(self._mark)
         self._turn = next(self._turns)
         location = self._home.store.location(self._key)
         if location is None:

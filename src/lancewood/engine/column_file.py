@@ -24,13 +24,15 @@ _NO_LIMIT = 1 << 62
 class ColumnFileWriter:
     """Writes the columns of one schema, which has the table's field ids, for many fragments.
 
-    The files are durable after ``finish``: one by one that would take longer.
+    The files are durable after ``finish``: one by one that would take longer. ``mark`` is in their
+    names.
     """
 
-    def __init__(self, snapshot: Snapshot, schema: Schema) -> None:
+    def __init__(self, snapshot: Snapshot, schema: Schema, mark: str = "") -> None:
         """Raises InvalidInputError or UnsupportedError for columns that no file can hold."""
         self._snapshot = snapshot
         self._schema = schema
+        self._mark = mark
         self._plan = WritePlan(schema, snapshot.manifest.file_version)
         self._alignment = align_schema(schema, self._plan.arrow, complete=True)
         self._keys: list[str] = []
@@ -53,6 +55,7 @@ class ColumnFileWriter:
             alignment=self._alignment,
             plan=self._plan,
             is_synced=False,
+            mark=self._mark,
         )
         (file,) = written[0].files
         self._keys.append(self._snapshot.data_home.key(file.path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +20,27 @@ from lancewood.engine.write import commit_written, write_anew
 from lancewood.errors import AlreadyExistsError, ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.ids import Version
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS, Manifest
 from lancewood.model.transaction import Transaction, commit_properties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """How a table is to be made, besides its data."""
+
+    schema: pa.Schema | None = None
+    """The columns that it gets, where that is not the data's own schema."""
+    stable_row_ids: bool = True
+    file_version: str = DEFAULT_FILE_VERSION
+    limits: FileLimits = field(default_factory=FileLimits)
+    bases: Iterable[NewBase] = ()
+    """Other homes for its files, that are declared with it."""
+    into: Bases = None
+    """To which of them the data goes."""
+    message: str | None = None
+    properties: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +54,9 @@ class FirstWrite:
     """Declares the base paths that the files are in."""
 
 
-def create_table(
-    place: Place,
-    data: Any,
-    *,
-    schema: pa.Schema | None,
-    stable_row_ids: bool,
-    file_version: str,
-    limits: FileLimits,
-    bases: Iterable[NewBase] = (),
-    into: Bases = None,
-    message: str | None = None,
-    properties: Mapping[str, str] | None = None,
-) -> Snapshot:
-    """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster.
-
-    ``bases`` are declared with it, ``into`` says to which of them the data goes.
-    """
-    first = write_first(
-        place,
-        data,
-        schema=schema,
-        stable_row_ids=stable_row_ids,
-        file_version=file_version,
-        limits=limits,
-        bases=bases,
-        into=into,
-        message=message,
-        properties=properties,
-    )
+def create_table(place: Place, data: Any, new: NewTable) -> Snapshot:
+    """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
+    first = write_first(place, data, new)
     try:
         return commit_written(
             first.before, first.transaction, CommitPolicy(serializable=True), homes=first.homes
@@ -73,30 +65,21 @@ def create_table(
         raise _exists(place) from lost
 
 
-def write_first(
-    place: Place,
-    data: Any,
-    *,
-    schema: pa.Schema | None,
-    stable_row_ids: bool,
-    file_version: str,
-    limits: FileLimits,
-    bases: Iterable[NewBase] = (),
-    into: Bases = None,
-    message: str | None = None,
-    properties: Mapping[str, str] | None = None,
-) -> FirstWrite:
-    """Write the files of a new table, and commit nothing; the arguments are ``create_table``'s."""
-    check_file_version(file_version)
-    facts = commit_properties(message, properties)
+def write_first(place: Place, data: Any, new: NewTable) -> FirstWrite:
+    """Write the files of a new table, and commit nothing. Raises AlreadyExistsError."""
+    check_file_version(new.file_version)
+    facts = commit_properties(new.message, new.properties)
     if newest_version(place.store) is not None:
         raise _exists(place)
-    declared = new_base_paths(place, (), bases)
-    flags = FLAG_STABLE_ROW_IDS if stable_row_ids else 0
-    nothing, with_bases = empty_manifest(file_version, flags=flags), empty_manifest(file_version)
+    declared = new_base_paths(place, (), new.bases)
+    flags = FLAG_STABLE_ROW_IDS if new.stable_row_ids else 0
+    nothing = empty_manifest(new.file_version, flags=flags)
+    with_bases = empty_manifest(new.file_version)
     with_bases.message.base_paths.extend(declared)
-    homes = [own_home(place)] if into is None else homes_to_write(place, with_bases, into)
-    written = write_anew(place, homes, data, schema, file_version, limits)
+    homes = [own_home(place)]
+    if new.into is not None:
+        homes = homes_to_write(place, with_bases, new.into)
+    written = write_anew(place, homes, data, new.schema, new.file_version, new.limits)
     overwrite = replace(written, initial_bases=declared)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
     return FirstWrite(Snapshot(place, nothing, NamingScheme.V2), transaction, with_bases)

@@ -70,7 +70,7 @@ def look_for(store: Store, landing: Landing) -> Sight:
     listed = versions_since(store, landing.base)
     newer, scheme = listed.versions, listed.scheme
     newest = newer[0] if newer else landing.base
-    last = landing.exact_version(len(landing.steps) - 1)
+    last = landing.last_exact_version
     if newest >= last and _uuid_of(store, last, scheme) == landing.uuids[-1]:
         return Sight(landing, scheme, newest, exact_versions(landing), len(landing.steps))
     found: list[Version] = []

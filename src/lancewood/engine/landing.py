@@ -107,7 +107,7 @@ def land(
             if sight.is_disturbed:
                 break
             if task.put(sight):
-                leave_hint(place.store, landing.exact_version(len(landing.steps) - 1))
+                leave_hint(place.store, landing.last_exact_version)
                 return Landed(exact_versions(landing), is_exact=True)
             policy.sleep(pause_before(attempt))
         else:

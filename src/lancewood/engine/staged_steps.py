@@ -26,7 +26,13 @@ from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Restore, Update
-from lancewood.model.transaction import EXACT_PROPERTY, STAGED_PROPERTY, Transaction, step_uuid
+from lancewood.model.transaction import (
+    EXACT_PROPERTY,
+    MESSAGE_PROPERTY,
+    STAGED_PROPERTY,
+    Transaction,
+    step_uuid,
+)
 from lancewood.rules.apply import needed_version
 from lancewood.rules.lists import dependence
 
@@ -48,10 +54,15 @@ class StagedStep:
 
 
 def told(
-    transaction: Transaction, stage: str, at: int, policy: CommitPolicy, is_composed: bool
+    transaction: Transaction,
+    stage: str,
+    at: int,
+    policy: CommitPolicy,
+    is_composed: bool,
+    message: str | None,
 ) -> Transaction:
     """The transaction under the identity of a step of a stage, with a word on why it cannot be
-    rebased."""
+    rebased; ``message`` is for one that has none."""
     why = "it was composed of several" if is_composed else _why_exact(transaction, policy)
     properties = {
         key: each for key, each in transaction.properties.items() if key != EXACT_PROPERTY
@@ -59,6 +70,8 @@ def told(
     if why is not None:
         properties[EXACT_PROPERTY] = why
     properties[STAGED_PROPERTY] = stage
+    if message is not None:
+        properties.setdefault(MESSAGE_PROPERTY, message)
     return replace(transaction, uuid=step_uuid(stage, at), properties=properties)
 
 

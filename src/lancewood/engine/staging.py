@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import threading
 import uuid as uuids
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-
-from lancewood.engine.base_paths import NewBase
-from lancewood.engine.chosen_homes import Bases
 from lancewood.engine.composer import Composer
-from lancewood.engine.create import write_first
+from lancewood.engine.create import NewTable, write_first
 from lancewood.engine.drafting import Draft, Drafting
 from lancewood.engine.judging import steps_of
-from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.publish import Detached, PutIfAbsent
@@ -89,15 +84,18 @@ class StagedSnapshot(Snapshot):
                 f"this transaction writes to {self.stage.place.uri}, and the handle is on "
                 f"{self.place.uri}; what is read from there can be written to the transaction's own"
             )
+        self.stage.check_open()
         return self._followed_by(self.stage.commit(transaction, policy, read=self.manifest))
 
 
 class Stage:
     """The next states of one table. Threads may share it; each change is applied as a whole."""
 
-    def __init__(self, snapshot: Snapshot, *, uuid: str | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, *, uuid: str | None = None, message: str | None = None
+    ) -> None:
         """A stage on a landed version, or on version 0. ``uuid`` is the identity of everything
-        that is staged; by default a new one."""
+        that is staged; by default a new one. ``message`` is that of steps which have none."""
         base = snapshot.manifest
         if isinstance(snapshot, StagedSnapshot) or is_detached(base.version):
             raise InvalidInputError(
@@ -106,6 +104,7 @@ class Stage:
             )
         snapshot.check_writable()
         self.uuid = str(uuids.uuid4()) if uuid is None else uuid
+        self.message = message
         self.place: Place = snapshot.place
         self.scheme: NamingScheme = snapshot.scheme
         self.base: Manifest = base
@@ -116,42 +115,25 @@ class Stage:
         """The detached versions of the steps that are written down."""
         self._published: Manifest | None = None
         self._sighting = base.sighting
+        self._closed: str | None = None
         self._lock = threading.RLock()
 
     @classmethod
-    def new(
-        cls,
-        place: Place,
-        data: Any,
-        *,
-        schema: pa.Schema | None,
-        stable_row_ids: bool,
-        file_version: str,
-        limits: FileLimits,
-        bases: Iterable[NewBase] = (),
-        into: Bases = None,
-        message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-    ) -> Stage:
-        """A stage for a table that is to be made; the arguments are those of ``create_table``.
-
-        Raises AlreadyExistsError.
-        """
-        first = write_first(
-            place,
-            data,
-            schema=schema,
-            stable_row_ids=stable_row_ids,
-            file_version=file_version,
-            limits=limits,
-            bases=bases,
-            into=into,
-            message=message,
-            properties=properties,
-        )
+    def new(cls, place: Place, data: Any, new: NewTable) -> Stage:
+        """A stage for a table that is to be made. Raises AlreadyExistsError."""
+        first = write_first(place, data, new)
         stage = cls(first.before)
         commit_written(stage.snapshot, first.transaction, CommitPolicy(), homes=first.homes)
         return stage
+
+    def close(self, why: str) -> None:
+        """Take no more changes from those who hold its states; ``why`` is what they are told."""
+        self._closed = self._closed or why
+
+    def check_open(self) -> None:
+        """Raise InvalidInputError once the stage was closed: a change would go nowhere."""
+        if self._closed is not None:
+            raise InvalidInputError(self._closed)
 
     @property
     def steps(self) -> tuple[Transaction, ...]:
@@ -299,13 +281,13 @@ class Stage:
         if now == self.base.version:
             return self
         if not self._staged:
-            return Stage(head, uuid=self.uuid)
+            return Stage(head, uuid=self.uuid, message=self.message)
         if not self.base.version:
             raise already_made(self.place)
         check_rebuildable(self.place, self.base, self._staged, now)
         policy = policy or CommitPolicy()
         composer = self._staged[0].composer
-        fresh = Stage(head, uuid=self.uuid)
+        fresh = Stage(head, uuid=self.uuid, message=self.message)
         drafting = Drafting(
             self.place,
             self.scheme,
@@ -349,7 +331,7 @@ class Stage:
     def _told(
         self, transaction: Transaction, at: int, policy: CommitPolicy, *, is_composed: bool = False
     ) -> Transaction:
-        return told(transaction, self.uuid, at, policy, is_composed)
+        return told(transaction, self.uuid, at, policy, is_composed, self.message)
 
     def _read(self, transaction: Transaction, read: Manifest | None) -> Manifest:
         """The version or state that a transaction was built on."""

@@ -94,10 +94,17 @@ class Newest(NamedTuple):
 
 def newest_version(store: Store) -> Newest | None:
     """The newest version and the naming scheme; None where there is no table."""
+    return newest_of(store, names_to_newest(store))
+
+
+def names_to_newest(store: Store) -> list[str]:
+    """The names of manifests, as far as a listing has to go to meet the newest version."""
     names = store.names(VERSIONS_DIR)
-    if store.lists_in_order:
-        names = _until(names, "")
-    listed = list(names)
+    return list(_until(names, "") if store.lists_in_order else names)
+
+
+def newest_of(store: Store, listed: list[str]) -> Newest | None:
+    """The newest version by a listing that ``names_to_newest`` gave."""
     if not _odd(listed):
         first = parse_manifest_name(min(listed, default=""))
         if first is not None and not first.detached:
@@ -194,11 +201,12 @@ def require_newest(store: Store) -> Newest:
     """The newest version and the naming scheme; raises NotFoundError where there is no table."""
     newest = newest_version(store)
     if newest is None:
-        raise _no_table(store)
+        raise no_table(store)
     return newest
 
 
-def _no_table(store: Store) -> NotFoundError:
+def no_table(store: Store) -> NotFoundError:
+    """What is said of a root without a version."""
     return NotFoundError(
         f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
     )
@@ -260,7 +268,7 @@ def load_as_of(store: Store, moment: datetime) -> tuple[Manifest, NamingScheme]:
         raise InvalidInputError(f"as_of {moment!r} is out of range: {cause}") from cause
     found = list_versions(store)
     if not found.versions:
-        raise _no_table(store)
+        raise no_table(store)
     oldest = None
     for version in found.versions:
         try:

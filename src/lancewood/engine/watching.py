@@ -13,7 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest
-from lancewood.engine.versions import Newest, require_newest
+from lancewood.engine.versions import (
+    Newest,
+    names_to_newest,
+    newest_of,
+    no_table,
+    require_newest,
+)
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.store.base import Stamp, Store
 
@@ -21,6 +27,7 @@ _SECOND = 1_000_000_000
 _COARSE, _FINE = 3 * _SECOND, _SECOND // 10
 """How old a stamp has to be. The clock of the kernel moves in ticks of up to ten milliseconds; a
 stamp of a whole second may be of a file system that keeps no more than those."""
+_FEW = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,9 @@ class _Seen:
     newest: Newest
     is_settled: bool
     """Whether the stamp was old enough when the versions were listed."""
+    names: list[str] | None
+    """Those, where they are few and are going to be listed again: the same names need no second
+    thought."""
 
 
 class Watch:
@@ -41,16 +51,22 @@ class Watch:
 
     def newest(self) -> Newest:
         """The newest version by now; raises NotFoundError where there is no table."""
-        now = self._clock()
         stamp = self.store.stamp(VERSIONS_DIR)
         if stamp is None:
             return require_newest(self.store)
         seen = self._seen
         if seen is not None and seen.stamp == stamp and (seen.is_settled or self._is_still(seen)):
             return seen.newest
-        newest = require_newest(self.store)
+        now = self._clock()
+        names = names_to_newest(self.store)
+        is_same = seen is not None and seen.names == names
+        newest = seen.newest if seen and is_same else newest_of(self.store, names)
+        if newest is None:
+            raise no_table(self.store)
         least = _FINE if stamp.changed_ns % _SECOND else _COARSE
-        self._seen = _Seen(stamp, newest, is_settled=now - stamp.changed_ns >= least)
+        is_settled = now - stamp.changed_ns >= least
+        kept = names if not is_settled and len(names) <= _FEW else None
+        self._seen = _Seen(stamp, newest, is_settled, kept)
         return newest
 
     def _is_still(self, seen: _Seen) -> bool:

@@ -64,6 +64,12 @@ class Landing:
         """The version that a step becomes if nobody else writes in between; the first is 0."""
         return Version(self.base + number + 1)
 
+    @property
+    def last_exact_version(self) -> Version:
+        """The version that the last step becomes, and with it all of them, under the same
+        condition."""
+        return self.exact_version(len(self.steps) - 1)
+
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_U64

@@ -16,20 +16,19 @@ from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.watching import Watch
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
+from lancewood.git.names import HEADS
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.repo.memory import Memory
-from lancewood.repo.names import HEADS, branch_ref
+from lancewood.repo.ref_names import branch_ref
 
 SECTION, ID = "lancewood", "id"
 """Where the repository's own identity stands in git's configuration."""
 EXCLUSIVE = "exclusive"
 """The setting that keeps the tables for the repository's own transactions."""
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
-TABLES = "tables"
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,13 @@ class Grounds:
 
     def current(self) -> str:
         """The branch that HEAD names; raises InvalidInputError where HEAD is detached."""
-        head = self.git.refs.head()
-        if head.branch is None:
-            raise InvalidInputError(
-                f"HEAD is detached at {str(head.hash)[:12]}: name a branch, or switch to one"
-            )
-        return head.branch
+        found = self.git.refs.current()
+        if found is not None:
+            return found
+        raise InvalidInputError(
+            f"HEAD is detached at {str(self.git.refs.head().hash)[:12]}, and this needs a branch: "
+            "name one, switch to one, or make one here with switch(create=True)"
+        )
 
     def branch(self, name: str | None) -> str:
         """The branch that is written to: the one that is named, or HEAD's.
@@ -130,15 +130,6 @@ class Grounds:
             stores=self.memory.stores,
         )
         return found.written_by(self.id)
-
-    def watch(self, pin: Pin) -> Watch:
-        """The newest version of that branch, for who asks often."""
-        return self.memory.watch(pin) or self.memory.begin_watch(pin, self.place(pin).store)
-
-
-def home_uri(name: str) -> str:
-    """Where a new table lives, as pins write it."""
-    return f"{TABLES}/{name}.lance"
 
 
 def _near(name: str, known: object) -> str:

@@ -24,12 +24,7 @@ def author_of(git: GitRepository, author: str | None = None) -> Signature:
     Raises InvalidInputError for an author that is not.
     """
     if author is not None:
-        found = _is_author(author) if isinstance(author, str) else None
-        if found is None or not found[1]:
-            raise InvalidInputError(
-                f"author takes 'Name <address>', as in 'Ada <ada@example.org>', got {author!r}"
-            )
-        return Signature.now(found[1], found[2])
+        return Signature.now(*checked_author(author))
     name = os.environ.get("GIT_AUTHOR_NAME") or git.get("user", "name") or _account()
     email = (
         os.environ.get("GIT_AUTHOR_EMAIL")
@@ -37,6 +32,16 @@ def author_of(git: GitRepository, author: str | None = None) -> Signature:
         or f"{_account()}@{socket.gethostname()}"
     )
     return Signature.now(_plain(name), _plain(email))
+
+
+def checked_author(author: object) -> tuple[str, str]:
+    """The name and the address in ``"Ada <ada@example.org>"``; raises InvalidInputError."""
+    found = _is_author(author) if isinstance(author, str) else None
+    if found is None or not found[1]:
+        raise InvalidInputError(
+            f"author takes 'Name <address>', as in 'Ada <ada@example.org>', got {author!r}"
+        )
+    return found[1], found[2]
 
 
 def _account() -> str:

@@ -7,14 +7,36 @@ this is written down, and forgetting it costs time only.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lancewood.catalog.pin import Pin
 from lancewood.engine.watching import Watch
-from lancewood.git.hashes import Hash
+from lancewood.git.objects import Entry
 from lancewood.model.ids import Version
-from lancewood.model.refs import BranchName
 from lancewood.store.base import Store
 
-_Root = tuple[str, BranchName | None]
+
+@dataclass(slots=True)
+class Kept:
+    """A table as a commit pins it, on the branch of the table where that commit's branch writes."""
+
+    entry: Entry
+    """Of the pin, in the tree of the commit."""
+    pin: Pin
+    watch: Watch
+    """Over the newest version of that branch."""
+    held: Version | None
+    """The version at which it was seen to hold what the pin says: it has landed, and nothing of it
+    is read while it is there. None: nobody has looked."""
+
+    @classmethod
+    def new(cls, entry: Entry, pin: Pin, watch: Watch) -> Kept:
+        """What the pin alone says: one that speaks of an ordinary version has nothing to land."""
+        return cls(entry, pin, watch, pin.version if pin.landing is None else None)
+
+    def forget(self) -> None:
+        """What was seen of it is not so any more."""
+        self.held = self.pin.version if self.pin.landing is None else None
 
 
 class Memory:
@@ -25,28 +47,8 @@ class Memory:
         """Main roots, by the uri of a pin."""
         self.joined: set[tuple[str, str]] = set()
         """Tables elsewhere that know this repository, by uri and name."""
-        self._watches: dict[_Root, Watch] = {}
-        self._held: dict[_Root, tuple[Hash, Version]] = {}
+        self._kept: dict[str, dict[str, Kept]] = {}
 
-    def watch(self, pin: Pin) -> Watch | None:
-        """The watch over the branch that a pin speaks of, if there is one."""
-        return self._watches.get((pin.uri, pin.branch))
-
-    def begin_watch(self, pin: Pin, store: Store) -> Watch:
-        """Watch the root of that branch from now on."""
-        return self._watches.setdefault((pin.uri, pin.branch), Watch(store))
-
-    def held(self, pin: Pin, blob: Hash | None) -> Version | None:
-        """The version at which the pin's branch was seen to hold what that very pin says."""
-        found = self._held.get((pin.uri, pin.branch))
-        return found[1] if found is not None and found[0] == blob else None
-
-    def holds(self, pin: Pin, blob: Hash | None, version: Version) -> None:
-        """It has landed, and at this version its branch holds what it says; ``blob`` is the hash of
-        its text."""
-        if blob is not None:
-            self._held[pin.uri, pin.branch] = blob, version
-
-    def forget(self, pin: Pin) -> None:
-        """What was seen of the pin's branch is not so any more."""
-        self._held.pop((pin.uri, pin.branch), None)
+    def kept(self, branch: str) -> dict[str, Kept]:
+        """What was last seen of the tables of a branch of the repository, by their names."""
+        return self._kept.setdefault(branch, {})

@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lancewood.errors import ConflictError
 from lancewood.git.hashes import Hash
-from lancewood.repo.landing import Divergence
 
 
 class NotLandedWarning(UserWarning):
     """A commit is done, but a table does not hold it yet, or cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A table whose branch holds what does not go together with a commit."""
+
+    table: str
+    conflict: ConflictError
 
 
 class Done(StrEnum):

@@ -1,50 +1,49 @@
-"""The repository: a git history over many tables, and every verb on it.
+"""The repository: a git history over many tables, and every verb on it that writes.
 
 A bare git repository in SHA-256 format. A commit pins the tables it names; what a table holds is
 said by Lance, what belongs together by git. Each verb is a few lines into the module that does it.
+Verbs that look are in ``looking_verbs``, those that keep it in order in ``keeping_verbs``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
+import pyarrow as pa
+
 from lancewood.catalog.files import checked_files
-from lancewood.errors import InvalidInputError
-from lancewood.git.hashes import Hash
-from lancewood.git.history import merge_base, walk
-from lancewood.git.objects import Commit
-from lancewood.git.refs import Head, LogEntry
+from lancewood.catalog.names import TABLES_DIR
+from lancewood.git.refs import Head
 from lancewood.git.repository import GitRepository
-from lancewood.repo.adding import add_table, remove_table
-from lancewood.repo.branches import Branches
-from lancewood.repo.comparing import Shown, TableChange, compare
-from lancewood.repo.cut import Cut
-from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, TABLES, Grounds
+from lancewood.repo.bringing.merging import merge
+from lancewood.repo.bringing.reverting import cherry_pick, revert
+from lancewood.repo.committing.adding import add_table, remove_table
+from lancewood.repo.committing.cut import Cut
+from lancewood.repo.committing.files_beside import FilesBeside
+from lancewood.repo.committing.items import FileSet
+from lancewood.repo.committing.messages import checked_message
+from lancewood.repo.committing.preparing_work import prepare_new, prepare_work
+from lancewood.repo.committing.swapping import swap
+from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, Grounds
 from lancewood.repo.identity import author_of
-from lancewood.repo.items import Snapshot
-from lancewood.repo.keeping import KeepingVerbs
-from lancewood.repo.merging import merge
-from lancewood.repo.names import full_ref
+from lancewood.repo.keeping_verbs import KeepingVerbs
+from lancewood.repo.looking_verbs import LookingVerbs
+from lancewood.repo.moving.resetting import reset
+from lancewood.repo.moving.switching import detach, switch
+from lancewood.repo.naming.branches import Branches
+from lancewood.repo.naming.marks import Marks
+from lancewood.repo.naming.tags import Tags
 from lancewood.repo.outcome import Committed
-from lancewood.repo.preparing import prepare
-from lancewood.repo.resetting import reset
-from lancewood.repo.reverting import cherry_pick, revert
-from lancewood.repo.standing import standing_tables
-from lancewood.repo.status import Status, find_status
-from lancewood.repo.story import changing, paged
-from lancewood.repo.swapping import swap
-from lancewood.repo.switching import detach, switch
-from lancewood.repo.tags import Tags
-from lancewood.repo.transaction import Transaction
-from lancewood.repo.view import View
+from lancewood.repo.writing.preparing import prepare
 from lancewood.table.table import Table
 
 
-class Repository(KeepingVerbs):
+class Repository(LookingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
 
     def __init__(self, grounds: Grounds) -> None:
@@ -70,7 +69,7 @@ class Repository(KeepingVerbs):
         git = GitRepository.init(path, settings=settings, fsync=fsync)
         if not git.get(SECTION, ID):  # the settings of an init that was cut off, and was not ours
             git.set(SECTION, ID, uuid4().hex)
-        (git.path / TABLES).mkdir(exist_ok=True)
+        (git.path / TABLES_DIR).mkdir(exist_ok=True)
         return cls(Grounds(git, storage_options, fsync))
 
     @classmethod
@@ -104,16 +103,6 @@ class Repository(KeepingVerbs):
 
     # Tables
 
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """The names of the tables of HEAD."""
-        head = self._grounds.git.refs.head()
-        return tuple(self._grounds.tree(head.hash).names())
-
-    def at(self, revision: str = "HEAD") -> View:
-        """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
-        return View(self._grounds, self._grounds.commit(revision))
-
     def add(
         self,
         name: str,
@@ -145,66 +134,6 @@ class Repository(KeepingVerbs):
             remove_table(changes, name)
         return changes.result
 
-    # Looking
-
-    @property
-    def head(self) -> Head:
-        """What HEAD names: a branch, or a commit when it is detached."""
-        return self._grounds.git.refs.head()
-
-    def status(self) -> Status:
-        """Where the tables stand, compared with what HEAD pins: content, not version numbers."""
-        return find_status(self._grounds)
-
-    def log(
-        self,
-        *revisions: str,
-        limit: int | None = None,
-        skip: int = 0,
-        first_parent: bool = False,
-        table: str | None = None,
-    ) -> Iterator[Commit]:
-        """The commits that lead to revisions, or to HEAD, newest first; each is read when it is
-        reached.
-
-        ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that
-        changed it: those whose pin is that of none of their parents.
-        """
-        tips = [self._grounds.commit(each) for each in revisions or ("HEAD",)]
-        if table is not None:
-            commits = walk(self._grounds.git.objects, tips, first_parent=first_parent)
-            return paged(changing(self._grounds, commits, table), limit=limit, skip=skip)
-        return walk(
-            self._grounds.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
-        )
-
-    def show(self, revision: str = "HEAD") -> Shown:
-        """A commit, and what it changed against its first parent."""
-        commit = self._grounds.git.objects.commit(self._grounds.commit(revision))
-        parent = commit.parents[0] if commit.parents else None
-        before, after = self._grounds.tree(parent), self._grounds.tree(commit.hash)
-        return Shown(commit, compare(before, after))
-
-    def diff(self, before: str = "HEAD~1", after: str | None = "HEAD") -> tuple[TableChange, ...]:
-        """What differs between two revisions: a summary per table, from the pins alone.
-
-        ``after`` None means the tables of the current branch as they stand now.
-        """
-        one = self._grounds.tree(self._grounds.commit(before))
-        if after is None:
-            return compare(one, standing_tables(self._grounds))
-        return compare(one, self._grounds.tree(self._grounds.commit(after)))
-
-    def merge_base(self, one: str, other: str) -> Hash | None:
-        """The best commit that leads to both; None where there is none."""
-        objects = self._grounds.git.objects
-        return merge_base(objects, self._grounds.commit(one), self._grounds.commit(other))
-
-    def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:
-        """Every move of HEAD, of a branch or of a tag, newest first."""
-        refs = self._grounds.git.refs
-        return refs.log(full_ref(refs.names("refs/"), ref))
-
     # Names
 
     @property
@@ -214,6 +143,10 @@ class Repository(KeepingVerbs):
     @property
     def tags(self) -> Tags:
         return Tags(self._grounds)
+
+    @property
+    def marks(self) -> Marks:
+        return Marks(self._grounds)
 
     def switch(self, branch: str, *, create: bool = False, at: str = "HEAD") -> Head:
         """Make a branch the current one; ``create`` makes it first, at a revision.
@@ -228,14 +161,46 @@ class Repository(KeepingVerbs):
 
     # Committing
 
-    def prepare(self, table: str, *, branch: str | None = None, adopt: bool = False) -> Table:
+    def prepare(
+        self,
+        table: str,
+        *,
+        branch: str | None = None,
+        adopt: bool = False,
+        onto: str | None = None,
+    ) -> Table:
         """A table on a branch, to be written without a transaction, by whatever writer; then
         ``commit`` records it.
 
         Its branch of that name is made if need be, and what commits pin lands there first.
-        ``adopt`` is as for ``transaction``. Raises NotFoundError.
+        ``adopt`` is as for ``transaction``. ``onto`` is the branch that the work is going to be
+        merged into, squashed: the table's branch then comes from that one's. Raises
+        NotFoundError.
         """
-        return prepare(self._grounds, self._grounds.branch(branch), table, adopt=adopt)
+        grounds, name = self._grounds, self._grounds.branch(branch)
+        if onto is None:
+            return prepare(grounds, name, table, adopt=adopt)
+        target, by = grounds.branch(onto), author_of(grounds.git)
+        return prepare_work(grounds, name, table, onto=target, by=by)
+
+    def prepare_new(
+        self,
+        table: str,
+        schema: pa.Schema,
+        *,
+        branch: str,
+        onto: str,
+        uri: str | os.PathLike[str] | None = None,
+    ) -> Table:
+        """The same for a table that the branch does not have yet: empty, with these columns, and
+        known to this branch only. With ``uri`` it lives there; a table that is there already is
+        taken in as it stands.
+
+        Raises AlreadyExistsError if another table is in its place.
+        """
+        grounds = self._grounds
+        name, target, by = grounds.branch(branch), grounds.branch(onto), author_of(grounds.git)
+        return prepare_new(grounds, name, table, schema, onto=target, by=by, uri=uri)
 
     def transaction(
         self,
@@ -244,12 +209,14 @@ class Repository(KeepingVerbs):
         *,
         author: str | None = None,
         adopt: bool = False,
+        files: FilesBeside | None = None,
     ) -> Transaction:
         """Changes to several tables that become one commit, all or nothing.
 
         ``branch`` is HEAD's if it is not given. ``author`` is ``"Name <address>"``. ``adopt``
         takes over branches of that name which tables have already, and which this repository did
-        not make.
+        not make. ``files`` are put into the commit beside its tables and other files: bytes by
+        path, or a function of the commit that is followed, as for ``merge``.
 
         with repo.transaction("main", message="day 3") as changes:
             changes.create_table("labels", labels)
@@ -261,6 +228,7 @@ class Repository(KeepingVerbs):
             checked_message(message),
             author_of(self._grounds.git, author),
             adopt=adopt,
+            files=files,
         )
 
     def commit(
@@ -295,6 +263,9 @@ class Repository(KeepingVerbs):
         author: str | None = None,
         dry_run: bool = False,
         adopt: bool = False,
+        squash: bool = False,
+        files: FilesBeside | None = None,
+        only_committed: Collection[str] = (),
     ) -> Committed:
         """Bring what a branch, or any revision, has into a branch, by default the current one; the
         result tells what was done to each table.
@@ -305,6 +276,17 @@ class Repository(KeepingVerbs):
         nothing has changed. A branch other than main that has nothing of its own just moves. What
         is merged already is no commit. ``dry_run`` judges, and writes nothing. ``adopt`` is as for
         ``transaction``.
+
+        ``squash`` makes a commit with one parent, and the target is as if the work had been done
+        there: the branch can go afterwards, and should, for it could be merged once more.
+        ``files`` are put into the commit beside its tables and other files: bytes by path, or a
+        function of the commit that is followed (None: there is none), which gives them, gives None
+        if nothing is left to do, or raises a ConflictError; it is asked again whenever somebody
+        else was faster. A squashed merge with ``files`` brings those and no others.
+
+        Rows that somebody wrote beside the repository since the target's last commit come into the
+        commit, too. For tables in ``only_committed`` they do not: if there are any, and the merge
+        publishes work on such a table, it is refused with RetryableConflictError.
         """
         grounds = self._grounds
         return merge(
@@ -315,6 +297,9 @@ class Repository(KeepingVerbs):
             author=author_of(grounds.git, author),
             dry_run=dry_run,
             adopt=adopt,
+            squash=squash,
+            files=files,
+            only_committed=only_committed,
         )
 
     def reset(
@@ -372,7 +357,7 @@ class Repository(KeepingVerbs):
         """
         name, checked = self._grounds.branch(branch), checked_files(files)
         text, author_now = checked_message(message), author_of(self._grounds.git, author)
-        proposal = Snapshot(self._grounds, name, checked)
+        proposal = FileSet(self._grounds, name, checked)
         commit = swap(self._grounds, name, proposal, message=text, author=author_now)
         if commit is None:
             return Committed(self._grounds.tip(name), name, (), is_new=False)
@@ -380,12 +365,3 @@ class Repository(KeepingVerbs):
 
     def __repr__(self) -> str:
         return f"<Repository {self.path}>"
-
-
-def checked_message(message: object) -> str:
-    """A commit message; raises InvalidInputError for what is none."""
-    if not isinstance(message, str) or not message.strip():
-        raise InvalidInputError(f"a commit needs a message, got {message!r}")
-    if "\0" in message:
-        raise InvalidInputError("a commit message cannot hold a NUL")
-    return message

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lancewood.engine.base_paths import NewBase, base_options
 from lancewood.engine.chosen_homes import Bases
-from lancewood.engine.create import create_table
+from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.drop import drop_table
 from lancewood.engine.limits import FileLimits, as_list
 from lancewood.engine.migrate import MigratedNames
@@ -80,14 +80,16 @@ def create(
     snapshot = create_table(
         _place("create", uri, storage_options, fsync, base_storage_options, unsafe=unsafe),
         data,
-        schema=schema,
-        stable_row_ids=stable_row_ids,
-        file_version=DEFAULT_FILE_VERSION if file_version is None else file_version,
-        limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
-        bases=bases,
-        into=into,
-        message=message,
-        properties=properties,
+        NewTable(
+            schema=schema,
+            stable_row_ids=stable_row_ids,
+            file_version=DEFAULT_FILE_VERSION if file_version is None else file_version,
+            limits=FileLimits.checked(max_rows_per_file, max_bytes_per_file),
+            bases=bases,
+            into=into,
+            message=message,
+            properties=properties,
+        ),
     )
     return Table(snapshot)
 

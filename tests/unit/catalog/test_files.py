@@ -8,7 +8,14 @@ import pytest
 
 from lancewood.catalog import files
 from lancewood.catalog.file_names import checked_path, checked_paths
-from lancewood.catalog.files import checked_files, file_blobs, file_names, put_files, read_file
+from lancewood.catalog.files import (
+    checked_files,
+    file_blobs,
+    file_names,
+    put_beside,
+    put_files,
+    read_file,
+)
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.hashes import Hash
@@ -73,3 +80,27 @@ def test_pins_stay_when_files_are_replaced(objects: Objects) -> None:
     assert found["tables"].hash == pins
     assert [*found] == ["b", "tables"]
     assert other.names() == ("x",)
+
+
+def test_files_are_put_beside_others_and_only_their_directories_are_read(objects: Objects) -> None:
+    top = put_files(objects, checked_files({"a/b": b"1", "a/c/d": b"2", "e/f": b"3", "g": b"4"}))
+    found = put_beside(objects, top, checked_files({"a/c/x": b"5", "g": b"6", "h/i/j": b"7"}))
+    root = objects.put_tree(found)
+    assert file_names(objects, root) == ("a/b", "a/c/d", "a/c/x", "e/f", "g", "h/i/j")
+    assert [read_file(objects, root, each) for each in ("a/c/d", "a/c/x", "g")] == [
+        b"2",
+        b"5",
+        b"6",
+    ]
+    assert found["e"] == top["e"]
+    assert found == put_beside(objects, found, {"g": b"6"})
+    deep = "/".join(["d"] * 1500) + "/f"
+    assert read_file(objects, objects.put_tree(put_beside(objects, found, {deep: b"8"})), deep)
+
+
+def test_a_file_does_not_take_the_place_of_a_directory(objects: Objects) -> None:
+    top = put_files(objects, checked_files({"a/b": b"1"}))
+    with pytest.raises(InvalidInputError, match="'a' is a directory"):
+        put_beside(objects, top, {"a": b"2"})
+    with pytest.raises(InvalidInputError, match="'a/b/c' cannot be in the commit"):
+        put_beside(objects, top, {"a/b/c": b"2"})

@@ -90,7 +90,8 @@ PINS = st.builds(
 def test_what_is_written_is_read_again(pin: Pin) -> None:
     data = encode_pin(pin)
     assert decode_pin(data, FILE) == pin
-    assert data.endswith(b"}\n")
+    plain = json.dumps(json.loads(data), indent=2, ensure_ascii=False)
+    assert data.decode() == f"{plain}\n", "as everybody's json lays it out"
 
 
 @pytest.mark.parametrize(

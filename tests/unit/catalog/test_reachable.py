@@ -10,12 +10,12 @@ import pytest
 from tests.unit.catalog.pins import some_pin
 from tests.unit.catalog.world import World
 
-from lancewood.catalog import tables
+from lancewood.catalog import reachable, tables
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import PinWalk, pinned
 from lancewood.errors import FormatError, NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, TREE, Commit, Entry, Objects
+from lancewood.git.objects import FILE, TREE, Commit, Entry, Objects, Signature
 from lancewood.git.repository import GitRepository
 
 
@@ -196,3 +196,19 @@ def test_what_only_a_ref_names_whose_name_is_not_utf8_counts(world: World) -> No
     world.git.objects.sync()
     (world.path / "refs" / "heads" / os.fsdecode(b"caf\xe9")).write_text(f"{made}\n")
     assert versions(world) == [1, 2]
+
+
+def test_who_looks_for_young_pins_does_not_read_all_old_commits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = 24 * 60 * 60
+    monkeypatch.setattr(reachable, "_OLD_IN_A_ROW", 1)
+    for version in (1, 2, 3, 4, 5):
+        by = Signature("Ada", "ada@example.org", 10**9 + version * day, 0)
+        monkeypatch.setattr(world, "by", lambda by=by: by)
+        world.commit({"photos": pin(version)})
+    walk = PinWalk(world.git, "photos", since=10**9 + 5 * day)
+    assert sorted(each.pin.version for each in walk.more()) == [3, 4, 5], "clocks differ by a day"
+    assert walk.more() == ()
+    whole = PinWalk(world.git, "photos", since=0)
+    assert sorted(each.pin.version for each in whole.more()) == [1, 2, 3, 4, 5]

@@ -13,6 +13,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.composer import Composition
+from lancewood.engine.create import NewTable
 from lancewood.engine.landing import land
 from lancewood.engine.limits import FileLimits
 from lancewood.engine.place import Place
@@ -347,11 +348,10 @@ def new_stage(place: Place) -> Stage:
     return Stage.new(
         place,
         ROWS,
-        schema=None,
-        stable_row_ids=True,
-        file_version="2.2",
-        limits=FileLimits(),
-        message="begin",
+        NewTable(
+            file_version="2.2",
+            message="begin",
+        ),
     )
 
 

@@ -108,6 +108,23 @@ def test_a_version_that_went_away_is_noticed(table: lw.Table) -> None:
     assert watch.newest().version == 1
 
 
+def test_a_version_that_came_in_place_of_another_in_one_tick_is_noticed(table: lw.Table) -> None:
+    changed = NOW - 1
+    table = table.append(ROWS)
+    set_stamp(table, changed)
+    watch, asked = watched(table.uri, lambda: NOW)
+    for _ in range(2):
+        assert watch.newest().version == 2
+    table = table.append(ROWS)
+    Path(manifest_path(table.uri, 1)).unlink()
+    set_stamp(table, changed)
+    assert watch.newest().version == 3
+    Path(manifest_path(table.uri, 3)).unlink()
+    set_stamp(table, changed)
+    assert watch.newest().version == 2
+    assert asked() == ["stamp", "names"] * 4
+
+
 def test_a_long_directory_that_just_changed_is_looked_at_without_a_listing(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,13 +11,14 @@ import pytest
 import lancewood as lw
 from lancewood.errors import (
     AlreadyExistsError,
+    FormatError,
     IncompatibleConflictError,
     InvalidInputError,
     NotFoundError,
 )
 from lancewood.git.refs import Refs
-from lancewood.repo.protecting import protect
-from lancewood.repo.protecting import unprotect as real_unprotect
+from lancewood.repo.naming.protecting import protect
+from lancewood.repo.naming.protecting import unprotect as real_unprotect
 
 ROWS = pa.table({"id": [1, 2, 3]})
 
@@ -213,7 +214,22 @@ def test_who_deletes_a_tag_leaves_the_protection_of_one_that_was_made_meanwhile(
         lw.Repository.open(repo.path).tags.create("v1")
         real_unprotect(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("lancewood.repo.tags.unprotect", unprotect)
+    monkeypatch.setattr("lancewood.repo.naming.tags.unprotect", unprotect)
     repo.tags.delete("v1")
     assert repo.tags.list() == {"v1": repo.at().hash}
     assert [*lance_tags(repo).values()] == [2]
+
+
+@pytest.mark.parametrize("text", ["ref: refs/hea", "", "0123", "ref: refs/heads/half"])
+def test_a_head_that_cannot_be_read_is_mended_by_a_switch(repo: lw.Repository, text: str) -> None:
+    repo.branches.create("exp")
+    (repo.path / "HEAD").write_text(text)
+    (repo.path / "refs/heads/half").write_text("0123")
+    again = lw.Repository.open(repo.path)
+    with pytest.raises(FormatError):
+        _ = again.head
+    assert again.switch("exp").branch == "exp"
+    (repo.path / "HEAD").write_text(text)
+    tip = again.at("exp").hash
+    assert again.detach("exp").hash == tip
+    assert again.head.hash == tip

@@ -12,7 +12,11 @@ import pytest
 import lancewood as lw
 from lancewood.catalog.opening import pin_of
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.repo import cut
+from lancewood.errors import FormatError
+from lancewood.git.objects import LINK, TREE, Entry, Signature
+from lancewood.git.repository import GitRepository
+from lancewood.repo.committing import cut
+from lancewood.repo.writing import working
 from lancewood.testing.surgery import manifest_path
 
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -39,7 +43,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(Path(found.place.uri).stem)
         return found
 
-    monkeypatch.setattr(cut, "load_snapshot", load)
+    monkeypatch.setattr(working, "load_snapshot", load)
     return names
 
 
@@ -126,6 +130,24 @@ def test_a_write_within_the_tick_of_the_one_that_was_seen_is_recorded(repo: lw.R
     os.utime(versions, ns=(before, before))
     assert repo.commit("two").tables == ("a",)
     assert rows(repo) == [9, 3, 3]
+
+
+def test_a_pin_that_became_a_link_with_the_same_text_is_not_taken_for_a_pin(
+    repo: lw.Repository,
+) -> None:
+    repo.commit("nothing")
+    git = GitRepository.open(repo.path, fsync=False)
+    tip = git.refs.read("refs/heads/main")
+    assert tip is not None
+    root = git.objects.tree(git.objects.commit(tip).tree)
+    below = git.objects.tree(root["tables"].hash)
+    below["b.json"] = Entry(LINK, below["b.json"].hash)
+    root["tables"] = Entry(TREE, git.objects.put_tree(below))
+    by = Signature.now("Ada", "ada@example.org")
+    commit = git.objects.put_commit(git.objects.put_tree(root), [tip], by, "a link")
+    assert git.refs.move("refs/heads/main", tip, commit, why="test", by=by)
+    with pytest.raises(FormatError, match=r"tables/b\.json: is no file"):
+        repo.commit("again")
 
 
 def test_what_one_repository_object_remembers_does_not_hide_commits_of_another(

@@ -15,9 +15,9 @@ from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import NotFoundError, StorageError
 from lancewood.git.hashes import Hash
-from lancewood.repo.gc_report import Spot
+from lancewood.repo.fsck.problems import FsckReport, Kind
+from lancewood.repo.gc.report import Spot
 from lancewood.repo.outcome import NotLandedWarning
-from lancewood.repo.problems import FsckReport, Kind
 from lancewood.repo.repository import Repository
 
 
@@ -171,7 +171,7 @@ def test_a_table_that_is_gone_is_told(scene: Scene) -> None:
 def without_landing(scene: Scene) -> None:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", NotLandedWarning)
-        patch.setattr("lancewood.repo.transaction.land", _fail)
+        patch.setattr("lancewood.repo.committing.pending.land", _fail)
         with scene.repo.transaction("main", message="delete") as changes:
             changes.table(ONE).delete("id = 1")
 
@@ -236,3 +236,26 @@ def test_protecting_keeps_a_commit_and_its_versions_until_it_is_taken_back(scene
     assert git(scene.path, "for-each-ref", "refs/lancewood") == ""
     with pytest.raises(NotFoundError, match="not protected"):
         scene.repo.unprotect("main")
+
+
+def test_a_branch_that_was_lost_is_told_with_where_it_was(scene: Scene) -> None:
+    tip = scene.repo.at().hash
+    (scene.path / "refs/heads/main").unlink()
+    (found,) = fsck(scene).problems
+    assert (found.kind, found.where) == (Kind.REF, "refs/heads/main")
+    assert tip in found.why
+    scene.again().branches.create("main", tip)
+    assert fsck(scene).is_ok
+
+
+def test_a_branch_that_was_about_to_be_made_is_no_problem(scene: Scene) -> None:
+    scene.repo.branches.create("exp")
+    (scene.path / "refs/heads/exp").unlink()
+    assert fsck(scene).is_ok
+
+
+def test_logs_of_annotated_tags_name_no_commits_and_are_no_problem(scene: Scene) -> None:
+    git(scene.path, "tag", "--annotate", "--message=told", "v1")
+    scene.repo.protect("v1")
+    assert (scene.path / "logs/refs/tags/v1").exists()
+    assert fsck(scene, deep=True).is_ok

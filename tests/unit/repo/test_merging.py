@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lance
 import pyarrow as pa
 import pytest
 from tests.unit.repo.rows import rows
@@ -16,9 +17,9 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.repo import merging
+from lancewood.repo.bringing import merging
+from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.outcome import Done, NotLandedWarning
-from lancewood.repo.transaction import Transaction
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -217,7 +218,7 @@ def test_work_is_never_merged_twice_even_if_somebody_went_on(
 ) -> None:
     append(repo, "exp", 4)
     repo.merge("exp")
-    monkeypatch.setattr("lancewood.repo.homes.check_unmerged", lambda *_: None)
+    monkeypatch.setattr("lancewood.repo.writing.writable.check_unmerged", lambda *_: None)
     append(repo, "exp", 5)
     with pytest.raises(IncompatibleConflictError, match="would be there twice"):
         repo.merge("exp")
@@ -230,7 +231,7 @@ def test_work_that_was_merged_and_reverted_does_not_come_back_with_later_work(
     append(repo, "exp", 4)
     repo.merge("exp")
     repo.revert("HEAD")
-    monkeypatch.setattr("lancewood.repo.homes.check_unmerged", lambda *_: None)
+    monkeypatch.setattr("lancewood.repo.writing.writable.check_unmerged", lambda *_: None)
     append(repo, "exp", 5)
     with pytest.raises(IncompatibleConflictError, match="went on after it was merged"):
         repo.merge("exp")
@@ -501,7 +502,7 @@ def test_a_commit_in_between_that_has_not_landed_yet_is_built_upon(
         real(self, *given, **told)  # type: ignore[arg-type]
         if is_first.pop() if is_first else False:
             with monkeypatch.context() as patch:
-                patch.setattr("lancewood.repo.transaction.land", fail)
+                patch.setattr("lancewood.repo.committing.pending.land", fail)
                 with pytest.warns(NotLandedWarning):
                     append(lw.Repository.open(repo.path), "main", 5)
 
@@ -573,3 +574,10 @@ def test_a_broken_note_of_merges_is_told_with_its_file(repo: lw.Repository, text
     (repo.path / "lancewood" / "merged" / "exp.json").write_text(text)
     with pytest.raises(FormatError, match=r"lancewood/merged/exp\.json"):
         append(repo, "exp", 5)
+
+
+def test_a_branch_of_a_table_that_others_deleted_is_told(repo: lw.Repository) -> None:
+    append(repo, "exp", 4)
+    lance.dataset(repo.path / "tables" / "photos.lance").branches.delete("exp")
+    with pytest.raises(IncompatibleConflictError, match=r"its branch 'exp', .* is gone: another"):
+        lw.Repository.open(repo.path).merge("exp")

@@ -170,3 +170,8 @@ def test_settings_of_a_new_repository_are_plain_words(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="plain words"):
         GitRepository.init(tmp_path / "r", settings={"nonsense": "a"})
     assert not (tmp_path / "r").exists()
+
+
+def test_a_reflog_is_asked_for_by_a_text(repo: lw.Repository) -> None:
+    with pytest.raises(InvalidInputError, match="5 is no ref"):
+        repo.reflog(5)  # type: ignore[arg-type]

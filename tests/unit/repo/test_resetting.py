@@ -12,6 +12,7 @@ import pytest
 from tests.unit.repo.rows import rows
 
 import lancewood as lw
+from lancewood.catalog import tables
 from lancewood.errors import (
     FormatError,
     IncompatibleConflictError,
@@ -20,9 +21,10 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git.refs import Refs
-from lancewood.repo import reset_notes, settling
+from lancewood.repo.landing import settling
+from lancewood.repo.looking.status import State
+from lancewood.repo.notes import reset_notes
 from lancewood.repo.outcome import NotLandedWarning
-from lancewood.repo.status import State
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -202,7 +204,7 @@ def test_a_table_that_diverged_gets_back_what_is_committed(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.transaction.land", fail)
+        patch.setattr("lancewood.repo.committing.pending.land", fail)
         changes = repo.transaction("main", "delete")
         changes.table("photos").delete("id = 1")
         changes.table("labels").append(rows(4)).append(rows(5))
@@ -231,7 +233,7 @@ def test_a_commit_that_never_landed_does_not_land_after_a_reset(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.transaction.land", fail)
+        patch.setattr("lancewood.repo.committing.pending.land", fail)
         with pytest.warns(NotLandedWarning):
             both(repo, "main", 4)
     repo.branches.create("kept")
@@ -260,7 +262,7 @@ def cut_off(
         real(*given)
 
     with patch.context() as inner:
-        inner.setattr("lancewood.repo.moving.pay", pay)
+        inner.setattr("lancewood.repo.moving.move.pay", pay)
         with pytest.warns(NotLandedWarning, match="the next writer does it"):
             act()
 
@@ -376,7 +378,7 @@ def test_a_commit_between_the_look_and_the_move_is_not_lost_sight_of(
             both(lw.Repository.open(repo.path), "main", 4)
         return note
 
-    monkeypatch.setattr("lancewood.repo.moving.leave_note", leave)
+    monkeypatch.setattr("lancewood.repo.moving.move.leave_note", leave)
     target = repo.at("HEAD~1").hash
     repo.reset(target)
     assert seen(repo, "main") == standing(repo) == standing(repo, "labels") == [1, 2]
@@ -400,3 +402,70 @@ def test_a_broken_note_is_told_with_its_file(repo: lw.Repository, text: str) -> 
     (directory / "x.json").write_text(text)
     with pytest.raises(FormatError, match=r"lancewood/resets/main/x\.json"):
         both(repo, "main", 4)
+
+
+def _unlink(repo: lw.Repository, found: str) -> None:
+    (repo.path / "objects" / found[:2] / found[2:]).unlink()
+
+
+def _newest(repo: lw.Repository, what: str) -> str:
+    """An object of the newest commit that the one before does not have."""
+    commit = repo.at().commit
+    objects = repo._grounds.git.objects
+    inner = objects.tree(commit.tree)["tables"].hash
+    pin = objects.tree(inner)["photos.json"].hash
+    found = {"commit": commit.hash, "tree": commit.tree, "tables": inner, "pin": pin}
+    return found[what]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("what", ["commit", "tree", "tables", "pin"])
+def test_a_commit_that_cannot_be_read_is_left_behind(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch, what: str, soft: bool
+) -> None:
+    good = repo.at("HEAD~1").hash
+    _unlink(repo, _newest(repo, what))
+    monkeypatch.setattr(tables, "_CACHE", tables._Cache())
+    again = lw.Repository.open(repo.path)
+    again.reset(good, soft=soft)
+    assert seen(again, "main") == [1, 2]
+    assert standing(again) == ([1, 2, 3] if soft else [1, 2])
+    assert again.fsck().is_ok
+    assert notes(again) == []
+    again.reset()
+    both(again, "main", 4)
+    assert seen(again, "main") == standing(again) == [1, 2, 4]
+
+
+def test_a_merge_does_not_leave_what_it_cannot_read(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.branches.create("exp", "HEAD~2")
+    both(repo, "exp", 9)
+    _unlink(repo, _newest(repo, "pin"))
+    monkeypatch.setattr(tables, "_CACHE", tables._Cache())
+    again = lw.Repository.open(repo.path)
+    before = again.branches.list()
+    with pytest.raises(NotFoundError):
+        again.merge("exp")
+    assert again.branches.list() == before
+
+
+def test_a_note_still_holds_when_git_has_removed_what_was_left(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = repo.at().hash
+    with monkeypatch.context() as patch:
+        patch.setattr(settling, "commit", _fails)
+        with pytest.warns(NotLandedWarning):
+            repo.reset("HEAD~1")
+    assert len(notes(repo)) == 1
+    _unlink(repo, left)
+    again = lw.Repository.open(repo.path)
+    both(again, "main", 4)
+    assert seen(again, "main") == standing(again) == [1, 2, 4]
+    assert notes(again) == []
+
+
+def _fails(*_: Any, **__: Any) -> None:
+    raise StorageError("the store is away")

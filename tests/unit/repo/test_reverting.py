@@ -8,7 +8,7 @@ from tests.unit.repo.rows import rows
 
 import lancewood as lw
 from lancewood.errors import ConflictError, IncompatibleConflictError, NotFoundError
-from lancewood.repo import bringing
+from lancewood.repo.bringing import next_state as bringing
 from lancewood.repo.outcome import Done
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -164,7 +164,7 @@ def test_a_faster_commit_to_the_same_table_is_not_taken_back_with_it(
             append(lw.Repository.open(repo.path), "main", 5)
         return staged
 
-    monkeypatch.setattr("lancewood.repo.reverting.restored", restored)
+    monkeypatch.setattr("lancewood.repo.bringing.reverting.restored", restored)
     with pytest.raises(ConflictError, match="'photos'"):
         repo.revert("HEAD")
     assert seen(repo) == standing(repo) == [1, 2, 3, 4, 5]
@@ -182,7 +182,7 @@ def test_a_faster_commit_to_another_table_is_no_hindrance(
             append(lw.Repository.open(repo.path), "main", 5, table="labels")
         return staged
 
-    monkeypatch.setattr("lancewood.repo.reverting.restored", restored)
+    monkeypatch.setattr("lancewood.repo.bringing.reverting.restored", restored)
     repo.revert("HEAD")
     assert seen(repo) == standing(repo) == [1, 2, 3]
     assert seen(repo, table="labels") == [1, 2, 3, 5]

@@ -18,8 +18,9 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
+from lancewood.repo.committing.messages import first_line
+from lancewood.repo.committing.swapping import Patience, has_landed, swap
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.swapping import Patience, first_line, has_landed, swap
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 
@@ -126,7 +127,7 @@ def test_a_move_that_fails_is_looked_up(grounds: Grounds, monkeypatch: pytest.Mo
     with pytest.raises(StorageError, match="failed"):
         commit(grounds, "two")
     assert grounds.tip("main") == made
-    monkeypatch.setattr("lancewood.repo.swapping.has_landed", lambda *_, **__: None)
+    monkeypatch.setattr("lancewood.repo.committing.swapping.has_landed", lambda *_, **__: None)
     with pytest.raises(CommitUnknownError, match="nobody can tell") as told:
         commit(grounds, "two")
     assert told.value.facts["branch"] == "main"

@@ -176,7 +176,7 @@ def test_every_table_lands_and_the_result_is_there_before_anybody_is_warned(
     changes = repo.transaction("main", "not landed")
     changes.table("photos").append(ROWS)
     changes.table("labels").append(ROWS)
-    monkeypatch.setattr("lancewood.repo.transaction.land", fail)
+    monkeypatch.setattr("lancewood.repo.committing.pending.land", fail)
     with pytest.raises(NotLandedWarning, match="could not land yet"):
         changes.commit()
     assert changes.result.hash == repo.at().hash
@@ -249,7 +249,7 @@ def unlanded(repo: lw.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = repo.transaction("main", "cut off")
     changes.table("photos").append(ROWS)
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.transaction.land", die)
+        patch.setattr("lancewood.repo.committing.pending.land", die)
         with pytest.warns(NotLandedWarning):
             changes.commit()
 
@@ -291,3 +291,29 @@ def test_a_table_that_is_gone_is_named_with_the_way_out(repo: lw.Repository) -> 
     repo.remove("photos")
     assert repo.tables == ("labels",)
     assert not repo.commit("all that stands").is_new
+
+
+@pytest.mark.parametrize("end", ["commit", "abandon"])
+def test_a_handle_takes_no_writes_once_its_transaction_is_over(
+    repo: lw.Repository, end: str
+) -> None:
+    changes = repo.transaction("main", "more")
+    photos = changes.table("photos").append(ROWS)
+    getattr(changes, end)()
+    with pytest.raises(InvalidInputError, match="the transaction is over"):
+        photos.append(ROWS)
+    assert photos.count_rows() == 6, "what it read can still be read"
+    assert count(repo) == (6 if end == "commit" else 3)
+
+
+def test_a_handle_from_before_another_commit_was_met_takes_no_writes(repo: lw.Repository) -> None:
+    changes = repo.transaction("main", "more")
+    photos = changes.table("photos").append(ROWS)
+    with repo.transaction("main", "faster") as faster:
+        faster.table("photos").append(ROWS)
+    changes._meet(repo.at().hash)
+    with pytest.raises(InvalidInputError, match="for the table again"):
+        photos.append(ROWS)
+    changes.table("photos").append(ROWS)
+    changes.commit()
+    assert count(repo) == 12

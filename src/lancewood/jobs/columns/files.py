@@ -61,10 +61,12 @@ class ColumnWriter:
     values: ColumnValues
     new: NewColumns | None = None
     """How flat values become those columns; None: they are those columns."""
+    mark: str = ""
+    """In the names of the files."""
 
     def bare(self) -> ColumnWriter:
         """The same for tasks, whose fragments travel beside it."""
-        return ColumnWriter(self.snapshot.bare(), self.written, self.values, self.new)
+        return ColumnWriter(self.snapshot.bare(), self.written, self.values, self.new, self.mark)
 
     def write(self, fragment: Fragment, values: Iterable[pa.RecordBatch]) -> DataFile:
         """The file of one fragment, from the values of its live rows."""
@@ -85,7 +87,7 @@ class ColumnWriter:
 
     @cached_property
     def _file_writer(self) -> ColumnFileWriter:
-        return ColumnFileWriter(self.snapshot, self.written)
+        return ColumnFileWriter(self.snapshot, self.written, self.mark)
 
     @cached_property
     def _aligned(self) -> _Aligned | None:

@@ -175,10 +175,14 @@ def read_source(snapshot: Snapshot, data: Any, choices: Choices) -> pa.Table:
 
 def fit_schema(snapshot: Snapshot, data: pa.Schema, choices: Choices) -> tuple[Alignment, Key]:
     """How rows of this schema become rows of the table, and the key that tells them apart."""
-    key = resolve_key(snapshot.schema, choices.on)
+    return fit_columns(snapshot.schema, data, choices)
+
+
+def fit_columns(table: Schema, data: pa.Schema, choices: Choices) -> tuple[Alignment, Key]:
+    """The same for the columns of a table."""
+    key = resolve_key(table, choices.on)
     for path in key.paths:
         _check_has_key(data, path)
-    table = snapshot.schema
     if choices.not_matched == "ignore":
         given = set(data.names)
         table = replace(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from lancewood.catalog.membership import Membership
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.places import place_of
-from lancewood.catalog.reachable import HEADS, Pinned, PinWalk
+from lancewood.catalog.reachable import Pinned, PinWalk
 from lancewood.catalog.tables import TableTree
 from lancewood.catalog.unlanded import Waiting, waiting
 from lancewood.engine.base_homes import real_path
@@ -26,6 +26,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.transactions import load_transaction_of
 from lancewood.errors import ConflictError, LancewoodError, NotFoundError
 from lancewood.git.hashes import Hash
+from lancewood.git.names import HEADS
 from lancewood.git.repository import GitRepository
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
@@ -133,7 +134,7 @@ class Commitments:
 
     def _is_exact(self, landing: Landing) -> bool:
         """Whether a state is where it belongs if nobody else wrote; one small read tells."""
-        at = landing.exact_version(len(landing.steps) - 1)
+        at = landing.last_exact_version
         found = load_transaction_of(self._snapshot.place.store, at, self._snapshot.scheme)
         return found.uuid == landing.uuids[-1]
 

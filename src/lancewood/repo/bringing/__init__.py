@@ -1,0 +1,1 @@
+"""Bringing what commits did to a branch: merge, revert, cherry-pick."""

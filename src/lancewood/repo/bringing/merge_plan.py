@@ -1,0 +1,155 @@
+"""What a merge does to each table, from what three commits pin: the base, ours and theirs.
+
+    changed on theirs only      taken over: published where it is on a branch of the table that
+                                comes from ours, else pinned or restored as it is there
+    changed on ours only        stays
+    changed on both             published, if the rules of the table let it
+    removed on one side         removed, unless the other changed it
+
+Reads records of branches and pins; judges no work, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import TableTree
+from lancewood.engine.refs import load_branch
+from lancewood.errors import LancewoodError
+from lancewood.model.refs import BranchName, called
+from lancewood.repo.bringing.next_state import given_up_head
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.landed import same_table
+from lancewood.repo.moving.move import out_of_place, uncommitted
+from lancewood.repo.outcome import Done
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.refusals import Refusals
+from lancewood.repo.writing.working import working_place
+
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One table, and what becomes of it."""
+
+    name: str
+    done: Done
+    theirs: Pin | None
+    ours: Pin | None = None
+    base: Pin | None = None
+
+
+@dataclass(frozen=True)
+class MergePlan:
+    """Three commits, and what the branch is called that is merged into."""
+
+    grounds: Grounds
+    into: str
+    base: TableTree
+    ours: TableTree
+    theirs: TableTree
+    is_squashed: bool = False
+    """Theirs goes afterwards: what is pinned is the target's own, where it can be."""
+
+    def steps(self, refusals: Refusals) -> Iterator[Step]:
+        """The tables that change; those that cannot are added to the refusals."""
+        for name in sorted({*self.base.names(), *self.ours.names(), *self.theirs.names()}):
+            base, ours = self.base.blob_hash(name), self.ours.blob_hash(name)
+            theirs = self.theirs.blob_hash(name)
+            if theirs in (base, ours):
+                continue
+            try:
+                found = self._decided(name, ours_changed=ours != base)
+            except LancewoodError as error:
+                refusals.add(name, error)
+                continue
+            if isinstance(found, str):
+                refusals.add(name, found)
+            elif found is not None:
+                yield found
+
+    def _decided(self, name: str, *, ours_changed: bool) -> Step | str | None:
+        """What becomes of a table that theirs changed, or why nothing can."""
+        base, ours, theirs = (
+            None if tree.blob_hash(name) is None else tree.pin(name)
+            for tree in (self.base, self.ours, self.theirs)
+        )
+        if theirs is None or (ours is None and base is not None):
+            if not ours_changed:
+                return Step(name, Done.REMOVED, None, ours, base)
+            gone, kept = ("there", "here") if theirs is None else ("here", "there")
+            return f"it was removed {gone} and changed {kept}; do the one or the other on both"
+        if ours is not None and ours.uri != theirs.uri and ours_changed:
+            return f"it is at {ours.uri!r} here and at {theirs.uri!r} there: two tables of one name"
+        return self._brought(name, base, ours, theirs, ours_changed=ours_changed)
+
+    def _brought(
+        self, name: str, base: Pin | None, ours: Pin | None, theirs: Pin, *, ours_changed: bool
+    ) -> Step | str | None:
+        wanted = lance_branch(self.into)
+        is_written_here = wanted is None or (ours is not None and ours.branch == wanted)
+        if self.is_squashed:
+            if base is not None and same_table(self.grounds, base, theirs):
+                return None
+            is_written_here = is_written_here or self._has_own(ours)
+        if theirs.branch != wanted and is_written_here and self._comes_from(theirs, wanted):
+            return Step(name, Done.PUBLISHED, theirs, ours, base)
+        if ours is not None and same_table(self.grounds, ours, theirs):
+            return None if ours_changed else Step(name, Done.TAKEN, theirs, ours, base)
+        if self._is_gone(theirs):
+            return (
+                f"its {called(theirs.branch)}, where the other commit pins it, is gone: another "
+                "program deleted it. Bring it back from a copy, or reset the branch to a commit "
+                "that reads"
+            )
+        if ours is not None and ours_changed:
+            return self._changed_twice(ours, theirs)
+        why = out_of_place(self.grounds, self.into, theirs)
+        if why is None and ours is not None:
+            why = uncommitted(self.grounds, self.into, ours)
+        if why is not None:
+            return why
+        is_older = False
+        if theirs.branch == wanted and (ours is None or ours.uri == theirs.uri):
+            is_older = ours is not None or given_up_head(self.grounds, theirs) is not None
+        return Step(name, Done.RESTORED if is_older else Done.TAKEN, theirs, ours, base)
+
+    def _is_gone(self, pin: Pin) -> bool:
+        if pin.branch is None:
+            return False
+        return load_branch(self.grounds.place(pin.on(None)).store, pin.branch) is None
+
+    def _has_own(self, ours: Pin | None) -> bool:
+        """Whether the table's branch for the target goes on from what the target pins on another
+        one, and no commit says so yet."""
+        return ours is None or working_place(self.grounds, self.into, ours) is not None
+
+    def _changed_twice(self, ours: Pin, theirs: Pin) -> str:
+        if ours.branch == theirs.branch:
+            return (
+                f"both sides changed it on its {called(ours.branch)}, one after the other was "
+                "taken back; write the rows again on one of them"
+            )
+        return (
+            f"both sides changed it, and its {called(theirs.branch)} does not come from its "
+            f"{called(ours.branch)}: its work cannot be published there; merge in the other "
+            "direction first, and then this is a plain move"
+        )
+
+    def _comes_from(self, pin: Pin, target: BranchName | None) -> bool:
+        """Whether the branch of a pin was made from the target, or from one that was."""
+        main = self.grounds.place(pin.on(None)).store
+        branch = pin.branch
+        for _ in range(_DEEPEST):
+            if branch is None:
+                return False
+            record = load_branch(main, branch)
+            if record is None:
+                return False
+            branch = record.parent_branch
+            if branch == target:
+                return True
+        return False

@@ -1,0 +1,315 @@
+"""``Repository.merge``: the work of one branch comes into another, all tables in one commit.
+
+The work on the branches of the tables is published, each as the next state of its table, and all
+of them become visible with one commit that has two parents. Where that commit follows ours without
+anything to publish, a branch other than main just moves to theirs. Every table that refuses is
+told, and then nothing has changed.
+
+A squashed merge does the same work, and its commit has one parent: nothing of the target leads to
+theirs afterwards, and nobody is told that it was merged. It is for branches that go then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from lancewood.catalog.opening import pin_of
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import TableTree
+from lancewood.engine.revisions import branch_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.errors import (
+    ConflictError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LancewoodError,
+    RetryableConflictError,
+)
+from lancewood.git.hashes import Hash
+from lancewood.git.history import is_ancestor, merge_base
+from lancewood.git.objects import Signature
+from lancewood.jobs.publishing.work import Work
+from lancewood.model.refs import MAIN
+from lancewood.repo.bringing.merge_plan import MergePlan, Step
+from lancewood.repo.bringing.merge_work import check_only_committed, find_work
+from lancewood.repo.bringing.next_state import (
+    Judged,
+    clear,
+    given_up_head,
+    given_up_since,
+    judge_published,
+    restored,
+)
+from lancewood.repo.committing.file_changes import FileChange
+from lancewood.repo.committing.files_beside import FilesBeside
+from lancewood.repo.committing.pending import Pending
+from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.land import land_rest
+from lancewood.repo.landing.landed import landed_version, pinned_state
+from lancewood.repo.landing.settling import pay_and_land
+from lancewood.repo.moving.move import Move
+from lancewood.repo.notes.merged_notes import leave_merged
+from lancewood.repo.outcome import Committed, Done
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.refusals import Refusals
+from lancewood.repo.writing.writable import diverged, writable_head
+
+_ATTEMPTS = 20
+
+
+def merge(
+    grounds: Grounds,
+    name: str,
+    into: str,
+    *,
+    message: str | None,
+    author: Signature,
+    dry_run: bool,
+    adopt: bool,
+    squash: bool = False,
+    files: FilesBeside | None = None,
+    only_committed: Collection[str] = (),
+) -> Committed:
+    """See ``Repository.merge``."""
+    theirs = grounds.commit(name)
+    for _ in range(_ATTEMPTS):
+        changes = _MergeTransaction(
+            grounds,
+            into,
+            message or _message(grounds, name, into),
+            author,
+            adopt=adopt,
+            merged=() if squash else (theirs,),
+            verb=f"merge {name}",
+            files=files,
+        )
+        changes.only_committed = frozenset(only_committed)
+        task = _Merging(grounds, name, into, changes.tip, theirs, author, adopt, changes)
+        try:
+            done = task.run(dry_run=dry_run)
+        except ConflictError:
+            if grounds.tip(into) == task.tip:
+                raise
+            continue
+        if done is not None:
+            return done
+    raise RetryableConflictError(
+        f"branch {into!r} moved {_ATTEMPTS} times while {name!r} was merged into it; merge when "
+        "fewer writers are active",
+        branch=into,
+    )
+
+
+@dataclass
+class _Merging:
+    """One attempt, onto one commit."""
+
+    grounds: Grounds
+    name: str
+    into: str
+    tip: Hash | None
+    """What all is planned for: the transaction was begun there, and meets what came since."""
+    theirs: Hash
+    author: Signature
+    adopt: bool
+    changes: _MergeTransaction
+    judged: dict[str, Judged | None] = field(default_factory=dict)
+    works: dict[str, Work] = field(default_factory=dict)
+
+    def run(self, *, dry_run: bool) -> Committed | None:
+        """What was done; None if the branch is at another commit by now."""
+        objects = self.grounds.git.objects
+        base = None if self.tip is None else merge_base(objects, self.tip, self.theirs)
+        is_merged = base == self.theirs and not self.changes.has_files
+        if is_merged or self.changes.is_done(self.tip):
+            return Committed(self.tip, self.into, (), is_new=False, is_dry_run=dry_run)
+        if not dry_run:
+            pay_and_land(self.grounds, self.into, self.tip)
+        steps = self._steps(base, dry_run=dry_run)
+        done = tuple((each.name, each.done) for each in steps)
+        if base == self.tip and self.tip is not None and self._only_moves(steps):
+            return self._moved(done, dry_run=dry_run)
+        if not (self.changes.is_squashed and self.changes.has_files):
+            change = FileChange(self.grounds, base, self.theirs, self._refused())
+            self.changes.bring_files(change)
+        self._judge(steps, dry_run=dry_run)
+        tables = tuple(each.name for each in steps)
+        if dry_run:
+            return Committed(self.tip, self.into, tables, done=done, is_dry_run=True)
+        return self._committed(steps, done)
+
+    def _steps(self, base: Hash | None, *, dry_run: bool) -> Sequence[Step]:
+        tree = self.grounds.tree
+        plan = MergePlan(
+            self.grounds,
+            self.into,
+            tree(base),
+            tree(self.tip),
+            tree(self.theirs),
+            is_squashed=self.changes.is_squashed,
+        )
+        refusals = Refusals()
+        steps = [*plan.steps(refusals)]
+        for each in steps:
+            if each.done is Done.PUBLISHED:
+                try:
+                    work = self._work(each, dry_run=dry_run)
+                    if work is not None:
+                        self.works[each.name] = work
+                except LancewoodError as error:
+                    refusals.add(each.name, error)
+        refusals.check(self._refused())
+        return steps
+
+    def _work(self, step: Step, *, dry_run: bool) -> Work | None:
+        """The work that is to be published; what has not landed does so first. A dry run lands
+        nothing, and has none of that: it cannot be judged yet."""
+        assert step.theirs is not None
+        if not dry_run:
+            for each in land_rest(self.grounds, self.theirs, [step.name]):
+                raise diverged(each)
+        head = landed_version(self.grounds, step.theirs)
+        if head is not None:
+            return find_work(self.grounds, head, step.base, lance_branch(self.into))
+        if dry_run:
+            return None
+        raise IncompatibleConflictError(
+            "it landed together with a write from outside, and no version of it is exactly what "
+            f"{self.name!r} pins; commit() it there as it stands, and merge that"
+        )
+
+    def _only_moves(self, steps: Sequence[Step]) -> bool:
+        if self.into == MAIN or self.changes.is_squashed or self.changes.has_files:
+            return False
+        return all(each.done is not Done.PUBLISHED for each in steps)
+
+    def _moved(self, done: tuple[tuple[str, Done], ...], *, dry_run: bool) -> Committed | None:
+        """The branch at their commit: nothing of ours is missing there."""
+        move = Move(
+            self.grounds,
+            self.into,
+            self.theirs,
+            f"merge {self.name}: Fast-forward",
+            self.author,
+            keeps=True,
+            refused=self._refused(),
+        )
+        tables = tuple(name for name, _ in done)
+        if dry_run:
+            move.plan(self.tip)
+            return Committed(self.theirs, self.into, tables, done=done, is_dry_run=True)
+        moved = move.run(only_from=self.tip)
+        return None if moved is None else replace(moved, tables=tables, done=done)
+
+    def _judge(self, steps: Sequence[Step], *, dry_run: bool) -> None:
+        """Judge the work on every table; raises IncompatibleConflictError naming those that
+        refuse. Of the tables only what was committed lands."""
+        refusals = Refusals()
+        for each in steps:
+            work = self.works.get(each.name)
+            if each.theirs is None or work is None:
+                continue
+            try:
+                main = self.grounds.place(each.theirs.on(None))
+                if not dry_run and each.ours is not None:
+                    self._head(each.name, each.ours)
+                elif each.ours is None:
+                    left = given_up_since(branch_place(main, work.parent), work.fork)
+                    if left is not None and dry_run:
+                        continue
+                    if left is not None:
+                        clear(left, work.fork)
+                self.judged[each.name] = judge_published(main, work)
+            except LancewoodError as error:
+                refusals.add(each.name, error)
+        refusals.check(self._refused())
+
+    def _committed(
+        self, steps: Sequence[Step], done: tuple[tuple[str, Done], ...]
+    ) -> Committed | None:
+        for each in steps:
+            self._bring(self.changes, each)
+        self.changes.works = self.works
+        if not self.changes.is_squashed:
+            branches = {held.branch for work in self.works.values() for held in work.own}
+            leave_merged(self.grounds, sorted(branches), self.theirs, self.into)
+        made = self.changes.commit()
+        if made.is_new:
+            return replace(made, done=done)
+        return made if self.changes.is_squashed else None
+
+    def _bring(self, changes: Transaction, step: Step) -> None:
+        told = changes.title
+        if step.done is not Done.PUBLISHED and step.done is not Done.RESTORED:
+            changes.pin(step.name, step.theirs)
+            return
+        assert step.theirs is not None
+        if step.done is Done.RESTORED:
+            ours, theirs = step.ours, step.theirs
+            if ours is None:
+                head = given_up_head(self.grounds, theirs)
+            else:
+                head = self._head(step.name, ours)
+            if head is None:
+                changes.pin(step.name, theirs)
+                return
+            stage = restored(head, pinned_state(self.grounds, theirs), told)
+            changes.bring(step.name, stage, theirs.uri, is_new=ours is None)
+            return
+        judged = self.judged[step.name]
+        if judged is not None:
+            is_new = step.ours is None
+            changes.bring(step.name, judged.stage(told), step.theirs.uri, is_new=is_new)
+        elif step.ours is None:
+            own = step.theirs.on(lance_branch(self.into))
+            changes.pin(step.name, pin_of(load_snapshot(self.grounds.place(own)), own.uri))
+
+    def _head(self, name: str, ours: Pin) -> Snapshot:
+        return writable_head(self.grounds, self.into, self.tip, name, ours, adopt=self.adopt)
+
+    def _refused(self) -> str:
+        return f"{self.name!r} cannot be merged into {self.into!r}"
+
+
+def _message(grounds: Grounds, name: str, into: str) -> str:
+    try:
+        is_branch = grounds.tip(name) is not None
+    except InvalidInputError:
+        is_branch = False
+    onto = "" if into == MAIN else f" into {into}"
+    return f"Merge {'branch' if is_branch else 'commit'} '{name}'{onto}"
+
+
+class _MergeTransaction(Transaction):
+    """The commit of a merge; none where somebody else merged the same meanwhile."""
+
+    only_committed: frozenset[str] = frozenset()
+    works: Mapping[str, Work] = MappingProxyType({})
+
+    @property
+    def is_squashed(self) -> bool:
+        return not self._merged
+
+    @property
+    def has_files(self) -> bool:
+        return self._beside.is_any
+
+    def is_done(self, tip: Hash | None) -> bool:
+        """Whether those who give the files say that nothing is left to do."""
+        return self._beside.after(tip) is None
+
+    def tree(self, tip: Hash | None) -> TableTree | None:
+        objects = self._grounds.git.objects
+        if tip != self._tip and tip is not None and not self.is_squashed:
+            (theirs,) = self._merged
+            if is_ancestor(objects, theirs, tip):
+                return None
+        return super().tree(tip)
+
+    def _meet_outsiders(self, name: str, staged: Pending) -> None:
+        super()._meet_outsiders(name, staged)
+        if name in self.only_committed and name in self.works:
+            check_only_committed(name, self.works[name], staged.stage.base)

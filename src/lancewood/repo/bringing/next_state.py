@@ -1,0 +1,125 @@
+"""A table's next state, made of a state that is elsewhere: of an older version, of the work on
+another branch, or of a part of that.
+
+Each gives a stage on the newest version of the branch, that a transaction then commits. What is
+staged here only goes on top of the very version it was made for, or, for the work of a branch, of
+one that was judged as well.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from dataclasses import dataclass
+
+from lancewood.catalog.pin import Pin
+from lancewood.engine.commit import commit
+from lancewood.engine.place import Place
+from lancewood.engine.policy import CommitPolicy
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging import Stage
+from lancewood.engine.transactions import load_transaction_of
+from lancewood.engine.versions import versions_since
+from lancewood.errors import IncompatibleConflictError
+from lancewood.format.manifest_digest import content_digest
+from lancewood.jobs.publishing.composing import Publication
+from lancewood.jobs.publishing.preparing import prepare, prepare_again, publishing
+from lancewood.jobs.publishing.work import Work
+from lancewood.jobs.runner import LocalRunner
+from lancewood.model.ids import Version
+from lancewood.model.transaction import STAGED_PROPERTY
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.landed import landed_version
+from lancewood.repo.landing.settling import restoring
+
+
+def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:
+    """The state ``source`` of the same branch after its newest version."""
+    stage = Stage(head, message=message)
+    stage.commit(restoring(head, source), CommitPolicy(serializable=True))
+    return stage
+
+
+def given_up_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
+    """The newest version of a table that a branch does not pin, if its content is not the pin's:
+    what came after that was made by commits that were given up.
+
+    Raises IncompatibleConflictError if others wrote to it.
+    """
+    head = load_snapshot(grounds.place(pin))
+    if content_digest(head.manifest.message) == pin.content:
+        return None
+    known = landed_version(grounds, pin)
+    if known is not None:
+        since = known.manifest.version
+    else:
+        since = pin.version if pin.landing is None else pin.landing.base
+    _check_given_up(head, since)
+    return head
+
+
+def given_up_since(place: Place, fork: Version) -> Snapshot | None:
+    """The newest version of a table that a branch does not pin, if there is one after ``fork``:
+    that was made by commits that were given up.
+
+    Raises IncompatibleConflictError if others wrote to it.
+    """
+    head = load_snapshot(place)
+    if head.manifest.version == fork:
+        return None
+    _check_given_up(head, fork)
+    return head
+
+
+def clear(head: Snapshot, fork: Version) -> None:
+    """Have a table go back to a version, as a new one."""
+    source = load_snapshot(head.place, version=fork)
+    if content_digest(head.manifest.message) != content_digest(source.manifest.message):
+        told = restoring(head, source, message="what was given up goes")
+        commit(head.place, head.manifest, head.scheme, told)
+
+
+def _check_given_up(head: Snapshot, since: Version) -> None:
+    store, scheme = head.place.store, head.scheme
+    for version in versions_since(store, since, scheme).versions:
+        if STAGED_PROPERTY not in load_transaction_of(store, version, scheme).properties:
+            raise IncompatibleConflictError(
+                "it is not on this branch, and others wrote to the table itself, as version "
+                f"{version}; add() takes it as it stands"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Work that goes together with a version; nothing was written for it."""
+
+    head: Snapshot
+    publication: Publication
+
+    def stage(self, message: str) -> Stage:
+        """The work after that version, with the files that it needs."""
+        stage = Stage(self.head, message=message)
+        work = self.publication.work
+        stage.compose(publishing(work, str(uuids.uuid4()), {}), self.publication)
+        return stage
+
+
+def judge_published(main: Place, work: Work) -> Judged | None:
+    """The work of a branch for the newest version of its target; None if it comes to nothing.
+
+    Raises ConflictError where the two do not go together.
+    """
+    publication, newest = prepare(main, work, LocalRunner())
+    if publication is None:
+        return None
+    publication.plan(newest.manifest)
+    return Judged(newest, publication)
+
+
+def judge_repeated(main: Place, work: Work, head: Snapshot) -> Judged | None:
+    """A part of a branch's work for a version with the same content as that where it began; None if
+    it comes to nothing. Raises ConflictError."""
+    publication = prepare_again(main, work, head, LocalRunner())
+    if publication is None:
+        return None
+    publication.plan(head.manifest)
+    return Judged(head, publication)

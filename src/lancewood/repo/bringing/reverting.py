@@ -1,0 +1,290 @@
+"""``Repository.revert`` and ``cherry_pick``: what a commit did is taken back, or done once more.
+
+Both are the same seen from two sides: where a table still is what it was on one side of the commit,
+it becomes what it was on the other. Content is compared, on whatever branches of the table it is.
+Tables that are something else by now refuse; all of them are told, and then nothing has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lancewood.catalog.opening import pin_of
+from lancewood.catalog.pin import Pin
+from lancewood.engine.sameness import same_content
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging import Stage
+from lancewood.errors import (
+    ConflictError,
+    IncompatibleConflictError,
+    LancewoodError,
+    RetryableConflictError,
+)
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import Commit, Signature
+from lancewood.jobs.publishing.work import load_part, load_work, load_work_onto
+from lancewood.model.refs import called
+from lancewood.repo.bringing.next_state import (
+    clear,
+    given_up_head,
+    given_up_since,
+    judge_published,
+    judge_repeated,
+    restored,
+)
+from lancewood.repo.committing.file_changes import FileChange
+from lancewood.repo.committing.messages import first_line
+from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.landed import landed_version, pinned_state, same_table
+from lancewood.repo.landing.settling import pay_and_land
+from lancewood.repo.looking.comparing import compare
+from lancewood.repo.moving.move import out_of_place, uncommitted
+from lancewood.repo.outcome import Committed, Done
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.refusals import Refusals
+from lancewood.repo.writing.writable import writable_head
+
+_ATTEMPTS = 20
+_EXPECTED = {
+    "revert": "left; revert what came after it first, the newest first",
+    "cherry-pick": "began with; make the change again here",
+}
+
+
+def revert(grounds: Grounds, branch: str, revision: str, *, author: Signature) -> Committed:
+    """See ``Repository.revert``."""
+    commit = grounds.git.objects.commit(grounds.commit(revision))
+    message = f'Revert "{first_line(commit.message)}"\n\nThis reverts commit {commit.hash}.'
+
+    def exchange() -> list[_Exchange]:
+        return [_Exchange(name, after, before) for name, before, after in _changes(grounds, commit)]
+
+    refused = f"{revision!r} cannot be reverted"
+    files = FileChange(grounds, commit.hash, _parent(commit), refused)
+    task = _Redoing(grounds, branch, refused, "revert", exchange, files)
+    return task.run(message, author, None)
+
+
+def cherry_pick(grounds: Grounds, branch: str, revision: str, *, by: Signature) -> Committed:
+    """See ``Repository.cherry_pick``."""
+    commit = grounds.git.objects.commit(grounds.commit(revision))
+
+    def exchange() -> list[_Exchange]:
+        return [_Exchange(name, before, after) for name, before, after in _changes(grounds, commit)]
+
+    refused = f"{revision!r} cannot be picked for {branch!r}"
+    files = FileChange(grounds, _parent(commit), commit.hash, refused)
+    task = _Redoing(grounds, branch, refused, "cherry-pick", exchange, files)
+    return task.run(commit.message, commit.author, by)
+
+
+def _changes(grounds: Grounds, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
+    """What a commit did, against its first parent."""
+    found = compare(grounds.tree(_parent(commit)), grounds.tree(commit.hash))
+    return [(each.name, each.before, each.after) for each in found if each.kind != "moved"]
+
+
+def _parent(commit: Commit) -> Hash | None:
+    return commit.parents[0] if commit.parents else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """A table that must be like the one, and is to become like the other; None: is not there."""
+
+    name: str
+    expected: Pin | None
+    wanted: Pin | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is to be done with a table: pin it, or stage it when the time has come."""
+
+    done: Done
+    pin: Pin | None = None
+    stage: Callable[[], Stage] | None = None
+    uri: str = ""
+    is_new: bool = False
+
+
+@dataclass
+class _Redoing:
+    """One revert or pick: planned for a commit of the branch, and again if that has moved."""
+
+    grounds: Grounds
+    branch: str
+    refused: str
+    """What is said if tables refuse."""
+    verb: str
+    exchange: Callable[[], list[_Exchange]]
+    """What the commit did, in the direction that is asked for; read anew at every attempt."""
+    files: FileChange
+    title: str = ""
+    """What the versions of the tables carry of the message."""
+
+    def run(self, message: str, author: Signature, committer: Signature | None) -> Committed:
+        for _ in range(_ATTEMPTS):
+            changes = Transaction(
+                self.grounds, self.branch, message, author, committer=committer, verb=self.verb
+            )
+            tip, self.title = changes.tip, changes.title
+            try:
+                return self._once(changes, tip)
+            except ConflictError:
+                if self.grounds.tip(self.branch) == tip:
+                    raise
+        raise RetryableConflictError(
+            f"branch {self.branch!r} moved {_ATTEMPTS} times meanwhile; do it when fewer writers "
+            "are active",
+            branch=self.branch,
+        )
+
+    def _once(self, changes: Transaction, tip: Hash | None) -> Committed:
+        """Everything is planned for the commit where the transaction began."""
+        pay_and_land(self.grounds, self.branch, tip)
+        steps, refusals = dict[str, _Step](), Refusals()
+        for each in self.exchange():
+            try:
+                step = self._step(each, tip)
+                if step is not None:
+                    steps[each.name] = step
+            except LancewoodError as error:
+                refusals.add(each.name, error)
+        refusals.check(self.refused)
+        changes.bring_files(self.files)
+        for name, step in steps.items():
+            if step.stage is None:
+                changes.pin(name, step.pin)
+            else:
+                changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
+        done = tuple((name, step.done) for name, step in sorted(steps.items()))
+        return replace(changes.commit(), done=done)
+
+    def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
+        """What a table needs; None where it is as it should be. Raises where it refuses."""
+        tree = self.grounds.tree(tip)
+        now = tree.pin(change.name) if change.name in tree.names() else None
+        expected, wanted = change.expected, change.wanted
+        if now is None or wanted is None:
+            if now is None and wanted is None:
+                return None
+            if now is None and expected is not None:
+                raise IncompatibleConflictError("there is no such table on this branch")
+            if now is None:
+                assert wanted is not None
+                return self._added(wanted)
+            assert expected is not None
+            self._check(now, expected)
+            return _Step(Done.REMOVED)
+        if same_table(self.grounds, now, wanted):
+            return None
+        if expected is None:
+            raise IncompatibleConflictError("there is another table of that name on this branch")
+        if same_table(self.grounds, expected, wanted):
+            return None
+        self._check(now, expected)
+        return self._changed(change.name, now, expected, wanted, tip)
+
+    def _check(self, now: Pin, expected: Pin) -> None:
+        """Raise where a table is not what it is expected to be."""
+        if not same_table(self.grounds, now, expected):
+            raise IncompatibleConflictError(
+                "it was changed since, or is another one here: its content is not what that "
+                f"commit {_EXPECTED[self.verb]}"
+            )
+        why = uncommitted(self.grounds, self.branch, now)
+        if why is not None:
+            raise IncompatibleConflictError(why)
+
+    def _added(self, wanted: Pin) -> _Step:
+        """A table that this branch does not pin."""
+        grounds, target = self.grounds, lance_branch(self.branch)
+        if target is None and wanted.branch is not None:
+            return self._published(wanted)
+        why = out_of_place(grounds, self.branch, wanted)
+        if why is not None:
+            raise IncompatibleConflictError(why)
+        source = pinned_state(grounds, wanted)
+        head = None if wanted.branch != target else given_up_head(grounds, wanted)
+        if head is None:
+            return _Step(Done.TAKEN, wanted)
+
+        def back(head: Snapshot = head) -> Stage:
+            return restored(head, source, self.title)
+
+        return _Step(Done.RESTORED, None, back, wanted.uri, is_new=True)
+
+    def _published(self, wanted: Pin) -> _Step:
+        """A table that was made on another branch, for main."""
+        main = self.grounds.place(wanted.on(None))
+        work = load_work_onto(self._landed(wanted), None)
+        left = given_up_since(main, work.fork)
+        judged = judge_published(main, work) if left is None else None
+        if judged is None and left is None:
+            return _Step(Done.TAKEN, pin_of(load_snapshot(main), wanted.uri))
+
+        def again() -> Stage:
+            if left is not None:
+                clear(left, work.fork)
+            now = judge_published(main, work) if judged is None else judged
+            return Stage(load_snapshot(main)) if now is None else now.stage(self.title)
+
+        return _Step(Done.REPEATED, None, again, wanted.uri, is_new=True)
+
+    def _changed(self, name: str, now: Pin, expected: Pin, wanted: Pin, tip: Hash | None) -> _Step:
+        grounds, target = self.grounds, lance_branch(self.branch)
+
+        def head() -> Snapshot:
+            found = writable_head(grounds, self.branch, tip, name, now)
+            if not same_content(found, grounds.open(now)):
+                raise RetryableConflictError(
+                    f"table {name!r} was written meanwhile; run it again", table=name
+                )
+            return found
+
+        def back(source: Snapshot) -> _Step:
+            return _Step(Done.RESTORED, None, lambda: restored(head(), source, self.title), now.uri)
+
+        if wanted.branch == target:
+            return back(pinned_state(grounds, wanted))
+        if now.branch == wanted.branch and out_of_place(grounds, self.branch, wanted) is None:
+            return _Step(Done.TAKEN, wanted)
+        if now.branch == target and target is not None:
+            begun = load_work(load_snapshot(grounds.place(now))).first
+            if same_content(begun, grounds.open(wanted)):
+                return back(begun)
+        first, last = self._range(expected, wanted)
+        work = load_part(first, last, target)
+
+        def again() -> Stage:
+            judged = judge_repeated(grounds.place(now.on(None)), work, head())
+            assert judged is not None, "the content of the two is not the same"
+            return judged.stage(self.title)
+
+        return _Step(Done.REPEATED, None, again, now.uri)
+
+    def _range(self, expected: Pin, wanted: Pin) -> tuple[Snapshot, Snapshot]:
+        """The versions of one branch of the table between which the commit's work lies."""
+        last = self._landed(wanted)
+        if expected.branch == wanted.branch:
+            return self._landed(expected), last
+        if wanted.branch is not None:
+            begun = load_work(last).first
+            if same_content(begun, self.grounds.open(expected)):
+                return begun, last
+        raise IncompatibleConflictError(
+            f"the commit took it from its {called(expected.branch)} to its "
+            f"{called(wanted.branch)}, and that cannot be done elsewhere; merge instead"
+        )
+
+    def _landed(self, pin: Pin) -> Snapshot:
+        found = landed_version(self.grounds, pin)
+        if found is None:
+            raise IncompatibleConflictError(
+                f"it landed on its {called(pin.branch)} together with a write from outside, or not "
+                "at all: there is no version to take its work from"
+            )
+        return found

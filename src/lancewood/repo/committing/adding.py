@@ -1,0 +1,72 @@
+"""Taking tables into a repository, and out of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lancewood.catalog.membership import join
+from lancewood.catalog.opening import pin_of
+from lancewood.engine.place import Place
+from lancewood.engine.revisions import main_place
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.grounds import Grounds
+from lancewood.store.locate import open_store
+
+
+def add_table(
+    grounds: Grounds, changes: Transaction, name: str, uri: str | os.PathLike[str]
+) -> None:
+    """Have a transaction pin a table as it stands."""
+    if name in changes.tables:
+        raise AlreadyExistsError(
+            f"there is a table {name!r} in the repository already: commit() records what was "
+            "written to it; if another table is meant, choose another name",
+            table=name,
+        )
+    written = _written_uri(grounds, uri)
+    store = open_store(
+        grounds.path / written if _is_below(written) else written,
+        storage_options=grounds.storage_options,
+        fsync=grounds.fsync,
+    )
+    head = load_snapshot(Place(store, grounds.storage_options))
+    if main_place(head).uri != head.place.uri:
+        raise InvalidInputError(
+            f"{uri!s} is the root of branch {head.manifest.branch!r}: add the table itself"
+        )
+    if not _is_below(written):
+        join(head, grounds.path, grounds.id, name)
+    changes.pin(name, pin_of(head, written))
+
+
+def remove_table(changes: Transaction, name: str) -> None:
+    """Have a transaction leave a table out."""
+    if name not in changes.tables:
+        raise NotFoundError(
+            f"there is no table {name!r} on this branch; there is "
+            f"{', '.join(changes.tables) or 'none'}",
+            table=name,
+        )
+    changes.pin(name, None)
+
+
+def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
+    """How pins write it: relative to the repository where the table is below it."""
+    text = os.fspath(uri)
+    if "://" in text:
+        return text
+    path = Path(text)
+    if not path.is_absolute():
+        path = Path.cwd() / path
+    root = grounds.path.resolve()
+    where = Path(os.path.normpath(path.resolve()))
+    if where.is_relative_to(root):
+        return where.relative_to(root).as_posix()
+    return str(where)
+
+
+def _is_below(uri: str) -> bool:
+    return "://" not in uri and not os.path.isabs(uri)

@@ -1,0 +1,117 @@
+"""New tables of a transaction.
+
+On main a table comes into being when its first state lands. A table of another branch needs a main
+to have branched from: it gets an empty one at once, which the repository's main does not pin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.catalog.names import home_uri
+from lancewood.catalog.tag_names import REPOSITORY_ID
+from lancewood.engine.arrow_input import as_reader
+from lancewood.engine.create import NewTable, create_table
+from lancewood.engine.limits import FileLimits
+from lancewood.engine.place import Place
+from lancewood.engine.refs import load_branch
+from lancewood.engine.revisions import branch_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging import Stage
+from lancewood.engine.uris import is_table
+from lancewood.errors import AlreadyExistsError, InvalidInputError
+from lancewood.jobs.naming.creation import create_branch
+from lancewood.model.file_version import DEFAULT_FILE_VERSION
+from lancewood.model.refs import BranchName
+from lancewood.repo.committing.staged_table import StagedTable
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.writable import goes_on, is_ours
+from lancewood.store.locate import open_store
+
+_OPTIONS = frozenset(
+    {"schema", "stable_row_ids", "file_version", "max_rows_per_file", "max_bytes_per_file"}
+)
+
+
+def new_stage(
+    grounds: Grounds, branch: str, name: str, data: Any, options: Mapping[str, Any], message: str
+) -> Stage:
+    """The first state of a table that does not exist yet; ``message`` is that of its versions."""
+    unknown = sorted(set(options) - _OPTIONS)
+    if unknown:
+        raise InvalidInputError(
+            f"create_table does not take {', '.join(unknown)}; it takes "
+            f"{', '.join(sorted(_OPTIONS))}"
+        )
+    store = open_store(grounds.path / home_uri(name), fsync=grounds.fsync)
+    place = Place(store, repository=grounds.id)
+    new = NewTable(
+        schema=options.get("schema"),
+        stable_row_ids=options.get("stable_row_ids", True),
+        file_version=options.get("file_version") or DEFAULT_FILE_VERSION,
+        limits=FileLimits.checked(
+            options.get("max_rows_per_file", FileLimits().max_rows),
+            options.get("max_bytes_per_file", FileLimits().max_bytes),
+        ),
+        message=message,
+    )
+    wanted = lance_branch(branch)
+    if wanted is None:
+        if is_table(place.store):
+            raise _taken(name, place)
+        stage = Stage.new(place, data, new)
+        stage.message = message
+        return stage
+    return _stage_on_branch(grounds, name, place, str(wanted), data, new)
+
+
+def _stage_on_branch(
+    grounds: Grounds, name: str, place: Place, branch: str, data: Any, new: NewTable
+) -> Stage:
+    reader = as_reader(data, new.schema)
+    schema = new.schema or reader.schema
+    if is_table(place.store):
+        main = _empty_main(name, place, schema)
+    else:
+        main = create_table(place, schema, replace(new, schema=None, message=None))
+    stage = Stage(_empty_branch(grounds, name, main, branch), message=new.message)
+    if not isinstance(data, pa.Schema):
+        StagedTable(stage.snapshot).append(reader)
+    return stage
+
+
+def _empty_main(name: str, place: Place, schema: pa.Schema) -> Snapshot:
+    """The main that an attempt which was cut off left behind."""
+    found = load_snapshot(place)
+    if found.manifest.version != 1 or len(found.manifest.fragments) or found.arrow_schema != schema:
+        raise _taken(name, place)
+    return found
+
+
+def _empty_branch(grounds: Grounds, name: str, main: Snapshot, branch: str) -> Snapshot:
+    """The branch of a new table, or the one that an attempt which was cut off left behind."""
+    try:
+        return create_branch(main, branch, metadata={REPOSITORY_ID: grounds.id})
+    except AlreadyExistsError:
+        wanted = BranchName(branch)
+        record = load_branch(main.place.store, wanted)
+        head = load_snapshot(branch_place(main.place, wanted))
+        is_new = record is not None and is_ours(grounds, record)
+        if not is_new or not goes_on(head.place, None, main.manifest.version):
+            raise
+        if head.manifest.fragment_count:
+            raise _taken(name, main.place) from None
+        return head
+
+
+def _taken(name: str, place: Place) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"there is a table at {place.uri} already, which this branch does not pin: "
+        f"repo.add({name!r}, uri) takes it in",
+        table=name,
+    )

@@ -1,0 +1,143 @@
+"""Recording where the tables stand: a consistent cut.
+
+The newest version of every table is looked at twice, before and after the tree is written. If one
+moved in between, the states may never have been there together, and it is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from lancewood.catalog.opening import pin_of
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import TableTree
+from lancewood.engine.place import Place
+from lancewood.engine.watching import Watch
+from lancewood.errors import NotFoundError, RetryableConflictError
+from lancewood.git.hashes import Hash
+from lancewood.model.ids import Version
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.land import land_rest
+from lancewood.repo.landing.settling import settle
+from lancewood.repo.memory import Kept
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.joining import join_tables
+from lancewood.repo.writing.working import changed_head, working_place
+
+_ROUNDS = 20
+
+
+@dataclass
+class Cut:
+    """A proposal to commit the tables of a branch as they stand."""
+
+    grounds: Grounds
+    branch: str
+    adopt: bool = False
+    changed: tuple[str, ...] = ()
+    """The tables that differ from the commit before."""
+    _landed: set[Hash] = field(default_factory=set)
+    _diverged: set[str] = field(default_factory=set)
+
+    def tree(self, tip: Hash | None) -> TableTree | None:
+        """The tables as they stood at one moment; None if they are as they were committed.
+
+        Raises RetryableConflictError if they never stand still.
+        """
+        tables = self.grounds.tree(tip)
+        kept, strays = self._pinned(tables)
+        held = {name: each.held for name, each in kept.items() if each.held is not None}
+        if tip is not None and tip not in self._landed:
+            settle(self.grounds, self.branch, tip)
+            self._land(tip, [*(kept.keys() - held.keys()), *strays])
+            self._landed.add(tip)
+        away = self._away(strays)
+        watches = {name: each.watch for name, each in kept.items()}
+        watches |= {name: Watch(each.store) for name, (_, each) in away.items()}
+        for _ in range(_ROUNDS):
+            seen = {name: _newest(name, each) for name, each in watches.items()}
+            lost = [name for name, version in held.items() if seen[name] < version]
+            if lost:
+                for name in lost:
+                    kept[name].forget()
+                    del held[name]
+                self._land(tip, lost)
+                continue
+            moved = {name: each for name, each in seen.items() if held.get(name) != each}
+            changes = self._changes(kept, away, moved)
+            self.changed = tuple(sorted(changes))
+            if not changes:
+                return None
+            join_tables(self.grounds, changes)
+            found = tables.with_pins(changes)
+            found.put()
+            if all(_newest(name, each) == seen[name] for name, each in watches.items()):
+                return found
+        raise RetryableConflictError(
+            f"the tables of branch {self.branch!r} moved {_ROUNDS} times while they were to be "
+            "recorded together; commit when fewer writers are active",
+            branch=self.branch,
+        )
+
+    def _pinned(self, tables: TableTree) -> tuple[dict[str, Kept], dict[str, Pin]]:
+        """The tables that are pinned on their branch of this name, with what is known of each; and
+        the pins of the others."""
+        known, wanted = self.grounds.memory.kept(self.branch), lance_branch(self.branch)
+        kept, strays = dict[str, Kept](), dict[str, Pin]()
+        for name, entry in tables.entries().items():
+            found = known.get(name)
+            if found is not None and (found.entry is entry or found.entry == entry):
+                kept[name] = found
+                continue
+            pin = tables.pin(name)
+            if pin.branch != wanted:
+                strays[name] = pin
+                continue
+            is_there = found is not None and found.pin.uri == pin.uri
+            watch = found.watch if found and is_there else Watch(self.grounds.place(pin).store)
+            kept[name] = known[name] = Kept.new(entry, pin, watch)
+        return kept, strays
+
+    def _land(self, tip: Hash | None, names: Collection[str]) -> None:
+        if names:
+            found = land_rest(self.grounds, tip, names)
+            self._diverged.update(each.table for each in found)
+
+    def _away(self, strays: Mapping[str, Pin]) -> dict[str, tuple[Pin, Place]]:
+        """The tables that are written on another branch of theirs than is pinned, and where."""
+        found = {}
+        for name, pin in strays.items():
+            place = working_place(self.grounds, self.branch, pin, adopt=self.adopt)
+            if place is not None:
+                found[name] = pin, place
+        return found
+
+    def _changes(
+        self,
+        kept: Mapping[str, Kept],
+        away: Mapping[str, tuple[Pin, Place]],
+        moved: Mapping[str, Version],
+    ) -> dict[str, Pin | None]:
+        changes: dict[str, Pin | None] = {}
+        for name, newest in moved.items():
+            known = kept.get(name)
+            pin, place = away[name] if known is None else (known.pin, self.grounds.place(known.pin))
+            head = changed_head(pin, place, newest, is_pinned_branch=known is not None)
+            if head is not None:
+                changes[name] = pin_of(head, pin.uri)
+            elif known is not None and name not in self._diverged:
+                known.held = newest
+        return changes
+
+
+def _newest(name: str, watch: Watch) -> Version:
+    """The newest version of a table; raises NotFoundError where it is gone."""
+    try:
+        return watch.newest().version
+    except NotFoundError as gone:
+        raise NotFoundError(
+            f"table {name!r} is gone: {gone.message}. Bring its files back from a copy, or "
+            f"remove({name!r}) leaves it out from now on",
+            **{**gone.facts, "table": name},
+        ) from gone

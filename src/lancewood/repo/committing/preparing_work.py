@@ -1,0 +1,156 @@
+"""Making tables ready for work on a branch that is merged, squashed, into another, and then goes.
+
+The target must not be left with a pin on a branch of a table that goes. Work on a branch of a table
+can be published onto the branch that it comes from, so it has to begin at the target's own. Where
+the target still pins a table on another one, because it was never written there, its own is made
+first; the branch with the work pins where that begins, and the target knows nothing of it until
+the merge.
+
+A table that is not there yet begins empty, on main, which no commit of main pins.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from lancewood.catalog.names import checked_table, home_uri
+from lancewood.catalog.opening import pin_of
+from lancewood.catalog.pin import Pin
+from lancewood.engine.create import NewTable, create_table
+from lancewood.engine.place import Place
+from lancewood.engine.revisions import branch_place, main_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.uris import is_table
+from lancewood.errors import AlreadyExistsError, RetryableConflictError
+from lancewood.git.objects import Signature
+from lancewood.jobs.publishing.reset import begin_anew
+from lancewood.jobs.publishing.work import load_work
+from lancewood.model.refs import BranchName, called
+from lancewood.repo.committing.adding import add_table
+from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.exclusive import check_not_exclusive
+from lancewood.repo.writing.preparing import prepare
+from lancewood.repo.writing.writable import writable_head
+from lancewood.store.locate import open_store
+from lancewood.table.table import Table
+
+
+def prepare_work(grounds: Grounds, branch: str, name: str, *, onto: str, by: Signature) -> Table:
+    """A table on a branch whose work is to be merged onto another branch.
+
+    Raises what ``prepare`` raises, and RetryableConflictError if the other branch moved.
+    """
+    check_not_exclusive(grounds, name)
+    pin = grounds.pin(grounds.tree(grounds.tip(branch)), name)
+    if pin.branch not in (lance_branch(branch), lance_branch(onto)):
+        first = _beginning(grounds, onto, name, pin)
+        told = f"table {name} goes on from its {called(lance_branch(onto))}"
+        changes = Transaction(grounds, branch, told, by)
+        changes.pin(name, pin_of(first, pin.uri))
+        changes.commit()
+    return prepare(grounds, branch, name, adopt=False)
+
+
+def prepare_new(
+    grounds: Grounds,
+    branch: str,
+    name: str,
+    schema: pa.Schema,
+    *,
+    onto: str,
+    by: Signature,
+    uri: str | os.PathLike[str] | None = None,
+) -> Table:
+    """A table that the branch does not have yet, with these columns and without rows; or, where
+    there is a table at ``uri`` already, that one as it stands.
+
+    Raises AlreadyExistsError if there is another table in its place.
+    """
+    check_not_exclusive(grounds, name)
+    checked_table(name)
+    changes = Transaction(grounds, branch, f"add table {name}", by)
+    if uri is None:
+        if name in changes.tables:
+            raise AlreadyExistsError(
+                f"there is a table {name!r} on branch {branch!r} already", table=name
+            )
+        changes.pin(name, pin_of(_empty_at_home(grounds, name, schema), home_uri(name)))
+        is_new = True
+    else:
+        is_new = _make_at(grounds, uri, schema)
+        add_table(grounds, changes, name, uri)
+    changes.commit()
+    table = _begun_anew(prepare_work(grounds, branch, name, onto=onto, by=by))
+    if not is_new or table.schema == schema:
+        return table
+    with Transaction(grounds, branch, f"table {name} gets other columns", by) as changes:
+        changes.table(name).overwrite(schema.empty_table())
+    return prepare(grounds, branch, name, adopt=False)
+
+
+def _begun_anew(table: Table) -> Table:
+    """A table on a branch without what was written there before any commit of it knew the table:
+    somebody gave that up."""
+    head = table._snapshot
+    work = load_work(head)
+    if not work.steps:
+        return table
+    main = main_place(head)
+    source = load_snapshot(branch_place(main, work.parent), version=work.fork)
+    return Table(begin_anew(main, source, head, BranchName.found(work.branch)))
+
+
+def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
+    """Where the table's own branch begins, which goes on from a pin; it is made if need be.
+
+    Raises RetryableConflictError if the branch pins something else by now: its own would have to
+    begin anew, and somebody wrote there.
+    """
+    tip = grounds.tip(branch)
+    tree = grounds.tree(tip)
+    if tree.blob_hash(name) is not None and tree.pin(name) != pin:
+        raise RetryableConflictError(
+            f"table {name!r} of branch {branch!r} was changed by another commit meanwhile; begin "
+            "the work again from there",
+            table=name,
+            branch=branch,
+        )
+    return load_work(writable_head(grounds, branch, tip, name, pin)).first
+
+
+def _empty_at_home(grounds: Grounds, name: str, schema: pa.Schema) -> Snapshot:
+    """A table below the repository that has no rows yet: a new one, or one that was never
+    published, perhaps with other columns."""
+    place = Place(
+        open_store(grounds.path / home_uri(name), fsync=grounds.fsync), repository=grounds.id
+    )
+    if not is_table(place.store):
+        try:
+            return create_table(place, schema, NewTable())
+        except AlreadyExistsError:
+            pass  # somebody else made it in this moment
+    found = load_snapshot(place)
+    if found.manifest.version != 1 or found.manifest.fragment_count:
+        raise AlreadyExistsError(
+            f"there is a table at {place.uri} already, which this branch does not pin: "
+            f"repo.add({name!r}, uri) takes it in",
+            table=name,
+        )
+    return found
+
+
+def _make_at(grounds: Grounds, uri: str | os.PathLike[str], schema: pa.Schema) -> bool:
+    """Whether there was no table at a uri; there is one now."""
+    options = grounds.storage_options
+    place = Place(open_store(uri, storage_options=options, fsync=grounds.fsync), options)
+    if is_table(place.store):
+        return False
+    try:
+        create_table(place, schema, NewTable())
+    except AlreadyExistsError:
+        return False
+    return True

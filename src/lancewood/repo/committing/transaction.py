@@ -1,0 +1,343 @@
+"""A transaction over several tables: stage, swap, land.
+
+    1  each table's next states are built, and written as detached manifests that nobody sees
+    2  a commit that pins them is made, and the branch moves to it: from here on it is done
+    3  the states land on the branches of the tables, as ordinary versions
+
+Cut off before 2 it leaves orphans. After 2 everybody who reads through the repository sees all of
+it, and what has not landed is landed by whoever writes next. If another commit was faster, tables
+that it did not touch go on as they are; the others are judged by the rules of any commit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from lancewood.catalog.names import checked_table, home_uri
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import TableTree
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.staged_steps import already_made
+from lancewood.engine.staging import Stage
+from lancewood.engine.uris import is_table
+from lancewood.engine.versions import versions_since
+from lancewood.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    IncompatibleConflictError,
+    InvalidInputError,
+    LancewoodError,
+    RetryableConflictError,
+)
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import Signature
+from lancewood.repo.committing.creating import new_stage
+from lancewood.repo.committing.file_changes import FileChange
+from lancewood.repo.committing.files_beside import Beside, FilesBeside
+from lancewood.repo.committing.messages import first_line
+from lancewood.repo.committing.pending import Pending
+from lancewood.repo.committing.staged_table import StagedTable
+from lancewood.repo.committing.swapping import swap
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.settling import pay_and_land
+from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning
+from lancewood.repo.writing.joining import join_tables
+from lancewood.repo.writing.writable import BranchMovedError, writable_head
+
+_ATTEMPTS = 20
+_OVER = "the transaction is over: begin another one with repo.transaction()"
+
+
+class Transaction:
+    """Changes to tables that become one commit. Made by ``Repository.transaction``.
+
+    Used with ``with``: committed at its end, and given up if the block raises.
+    """
+
+    def __init__(
+        self,
+        grounds: Grounds,
+        branch: str,
+        message: str,
+        author: Signature,
+        *,
+        adopt: bool = False,
+        merged: tuple[Hash, ...] = (),
+        committer: Signature | None = None,
+        verb: str = "commit",
+        files: FilesBeside | None = None,
+    ) -> None:
+        """``merged`` are further parents: a commit that has any is made even if nothing changed.
+        ``committer`` and ``verb`` are those of ``swap``. ``files`` come beside the tables; those
+        that they do not name stay as they are."""
+        self._grounds = grounds
+        self._branch = branch
+        self._message = message
+        self._author = author
+        self._adopt = adopt
+        self._merged = merged
+        self._committer = committer
+        self._verb = verb
+        self._beside = Beside(grounds, files)
+        self._tip = grounds.tip(branch)
+        self._tree = grounds.tree(self._tip)
+        self._stages: dict[str, Pending] = {}
+        self._file_change: FileChange | None = None
+        self._pins: dict[str, Pin | None] = {}
+        """Tables that come as they stand, and with None those that go."""
+        self._result: Committed | None = None
+        self._is_over = False
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that this transaction sees."""
+        gone = {name for name, pin in self._pins.items() if pin is None}
+        return tuple(sorted({*self._tree.names(), *self._stages, *self._pins} - gone))
+
+    @property
+    def tip(self) -> Hash | None:
+        """The commit that it is built on: that of the branch when it began, or met since."""
+        return self._tip
+
+    @property
+    def title(self) -> str:
+        """The first line of the message: what the versions of the tables carry of it."""
+        return first_line(self._message).encode("utf-8", "replace").decode()
+
+    @property
+    def result(self) -> Committed:
+        """What the commit did; raises InvalidInputError before there is one."""
+        if self._result is None:
+            raise InvalidInputError("the transaction has not been committed")
+        return self._result
+
+    def table(self, name: str) -> StagedTable:
+        """A table with what this transaction did to it; what is written to it is part of the
+        transaction.
+
+        Raises NotFoundError, and IncompatibleConflictError for a table that has diverged.
+        """
+        self._check_open()
+        if not isinstance(name, str):
+            raise InvalidInputError(f"a table is asked for by its name, a text; got {name!r}")
+        if name not in self._stages:
+            if name in self._pins:
+                raise InvalidInputError(
+                    f"table {name!r} was added or removed in this transaction; write to it in the "
+                    "next one",
+                    table=name,
+                )
+            self._stages[name] = self._begin(name)
+        return StagedTable(self._stages[name].stage.snapshot)
+
+    def create_table(self, name: str, data: Any, **options: Any) -> StagedTable:
+        """A new table, with the data or empty for a ``pyarrow.Schema``.
+
+        ``options`` are those of ``lancewood.create``: ``schema``, ``stable_row_ids``,
+        ``max_rows_per_file``, ``max_bytes_per_file``, ``file_version``. It lives below the
+        repository. Raises AlreadyExistsError.
+        """
+        self._check_open()
+        checked_table(name)
+        if name in self.tables:
+            raise AlreadyExistsError(
+                f"there is a table {name!r} on branch {self._branch!r} already", table=name
+            )
+        stage = new_stage(self._grounds, self._branch, name, data, options, self.title)
+        self._pins.pop(name, None)
+        self._stages[name] = Pending(stage, home_uri(name), is_new=True)
+        return StagedTable(stage.snapshot)
+
+    def pin(self, name: str, pin: Pin | None) -> None:
+        """Have the commit pin a table as it stands; None takes the table out of it."""
+        self._check_open()
+        checked_table(name)
+        self._stages.pop(name, None)
+        self._pins[name] = pin
+
+    def bring(self, name: str, stage: Stage, uri: str, *, is_new: bool = False) -> None:
+        """Have the commit pin what was staged elsewhere, after the newest version of the table on
+        this branch; ``is_new``: the branch does not pin the table yet."""
+        self._check_open()
+        checked_table(name)
+        self._pins.pop(name, None)
+        self._stages[name] = Pending(stage, uri, is_new=is_new)
+
+    def bring_files(self, change: FileChange) -> None:
+        """Have the commit do to its files what became of others.
+
+        Raises IncompatibleConflictError where that does not go together with those of the branch.
+        """
+        self._check_open()
+        change.applied(self._tree.files)
+        self._file_change = change
+
+    def commit(self) -> Committed:
+        """Make the commit; what nobody changed is no commit.
+
+        Raises ConflictError if another commit does not go together with it; nothing is visible
+        then. Tables that could not land yet are told by a warning and by the result.
+        """
+        self._check_open()
+        self._end()
+        commit = swap(
+            self._grounds,
+            self._branch,
+            self,
+            message=self._message,
+            author=self._author,
+            merged=self._merged,
+            committer=self._committer,
+            verb=self._verb,
+        )
+        if commit is None:
+            self._result = Committed(self._tip, self._branch, (), is_new=False)
+            return self._result
+        changed = tuple(sorted({*self._written(), *self._pins}))
+        self._result = Committed(commit, self._branch, changed)
+        diverged, told = self._land()
+        self._result = replace(self._result, diverged=diverged)
+        for each in told:
+            warnings.warn(each, NotLandedWarning, stacklevel=3)
+        return self._result
+
+    def abandon(self) -> None:
+        """Give the transaction up; files that were written for it are for cleanup to find."""
+        self._end()
+
+    def tree(self, tip: Hash | None) -> TableTree | None:
+        """For the swap: the tables of a commit after ``tip``."""
+        files = self._beside.after(tip)
+        if files is None:
+            return None
+        if tip != self._tip:
+            self._meet(tip)
+        written = self._written()
+        is_any = written or self._pins or self._merged or files or self._file_change
+        if not is_any:
+            return None
+        changes = dict(self._pins)
+        for name, each in written.items():
+            self._meet_outsiders(name, each)
+            each.keep_to_setting(self._grounds)
+            changes[name] = each.pinned()
+        join_tables(self._grounds, changes)
+        found = self._tree.with_pins(changes)
+        if self._file_change is not None:
+            found = found.with_files(self._file_change.applied(found.files))
+        if files:
+            found = found.with_files_beside(files)
+        is_same = not changes and not self._merged and found.files == self._tree.files
+        return None if is_same else found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_over:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.abandon()
+
+    def _written(self) -> dict[str, Pending]:
+        return {name: each for name, each in self._stages.items() if each.is_changed}
+
+    def _end(self) -> None:
+        self._is_over = True
+        for each in self._stages.values():
+            each.stage.close(_OVER)
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise InvalidInputError(_OVER)
+
+    def _begin(self, name: str) -> Pending:
+        for _ in range(_ATTEMPTS):
+            pin = self._grounds.pin(self._tree, name)
+            try:
+                head = writable_head(
+                    self._grounds, self._branch, self._tip, name, pin, adopt=self._adopt
+                )
+                return Pending(Stage(head, message=self.title), pin.uri)
+            except BranchMovedError:
+                self._meet(self._grounds.tip(self._branch))
+        raise RetryableConflictError(
+            f"branch {self._branch!r} moved {_ATTEMPTS} times while table {name!r} was about to be "
+            "written on it for the first time; run the transaction again",
+            table=name,
+        )
+
+    def _meet(self, tip: Hash | None) -> None:
+        """Look at the commits that were faster: tables that both changed are judged."""
+        tree = self._grounds.tree(tip)
+        for name in {*self._written(), *self._pins}:
+            then = self._tree.blob_hash(name)
+            now = tree.blob_hash(name)
+            if then == now:
+                continue
+            staged = self._stages.get(name)
+            if staged is None or staged.is_new or now is None:
+                raise IncompatibleConflictError(
+                    f"table {name!r} of branch {self._branch!r} was "
+                    f"{'removed' if now is None else 'changed' if then else 'created'} by another "
+                    "commit meanwhile; look at it, and run the transaction again",
+                    table=name,
+                )
+            place = self._grounds.place(tree.pin(name))
+            if place.uri != staged.stage.place.uri:
+                raise RetryableConflictError(
+                    f"table {name!r} of branch {self._branch!r} goes on at {place.uri} since "
+                    "another commit; run the transaction again",
+                    table=name,
+                )
+            for each in pay_and_land(self._grounds, self._branch, tip, [name]):
+                raise each.conflict
+            self._rebuild(name, staged)
+        self._tree, self._tip = tree, tip
+
+    def _meet_outsiders(self, name: str, staged: Pending) -> None:
+        """Build on what landed since the stage was begun: it costs less here than when landing."""
+        base, place = staged.stage.base, staged.stage.place
+        if not base.version:
+            if is_table(place.store):
+                raise already_made(place)
+            return
+        if versions_since(place.store, base.version, staged.stage.scheme).versions:
+            self._rebuild(name, staged)
+
+    def _rebuild(self, name: str, staged: Pending) -> None:
+        head = load_snapshot(staged.stage.place)
+        if head.manifest.version == staged.stage.base.version:
+            return
+        try:
+            staged.begin(staged.stage.rebuild(head))
+        except ConflictError as conflict:
+            raise type(conflict)(
+                f"table {name!r}: {conflict.message}", **{**conflict.facts, "table": name}
+            ) from conflict
+
+    def _land(self) -> tuple[tuple[Divergence, ...], list[str]]:
+        """Land every table; which ones diverged, and what there is to say of those that did not
+        land. The commit is done: nothing is raised for them."""
+        found, told = [], []
+        for name, each in self._written().items():
+            try:
+                each.land()
+            except ConflictError as conflict:
+                found.append(Divergence(name, conflict))
+                told.append(f"table {name!r} has diverged and could not land: {conflict.message}")
+            except (LancewoodError, OSError) as failure:
+                told.append(
+                    f"table {name!r} could not land yet, the next writer does it: {failure}"
+                )
+        return tuple(found), told

@@ -1,0 +1,1 @@
+"""Looking whether a repository is whole, and telling every problem."""

@@ -1,0 +1,1 @@
+"""Landing what waits, and removing what no commit leads to."""

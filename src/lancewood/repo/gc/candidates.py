@@ -1,0 +1,94 @@
+"""The tables that may hold what no commit needs: those below the repository, and those elsewhere
+that commits pin.
+
+A table of which it cannot be told what is needed, by whatever repository, is left out, and that is
+told. A table elsewhere that does not know where its repository is now is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lancewood.catalog.membership import Membership, is_repository, join, repositories_of
+from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
+from lancewood.catalog.places import main_place_of
+from lancewood.engine.base_homes import real_path
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.uris import is_table
+from lancewood.errors import LancewoodError
+from lancewood.repo.gc.needed import Needs
+from lancewood.repo.gc.report import Stays
+from lancewood.repo.grounds import Grounds
+from lancewood.store.locate import open_store
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One table, or a place where none came to be."""
+
+    name: str
+    uri: str
+    """As pins have it."""
+    main: Place
+    head: Snapshot | None
+    """The newest version of main; None: there is no table."""
+
+
+@dataclass
+class Candidates:
+    """Finds them, one after the other."""
+
+    grounds: Grounds
+    dry_run: bool
+    joined: list[str] = field(default_factory=list)
+    """Tables that were told where the repository is."""
+    stays: list[Stays] = field(default_factory=list)
+
+    def find(self, needs: Needs) -> Iterator[Candidate]:
+        """The tables; ``needs`` sees from now on what other repositories need of them, too."""
+        below: Path = self.grounds.path / TABLES_DIR
+        for each in sorted(below.iterdir()) if below.is_dir() else ():
+            name = table_at_home(f"{TABLES_DIR}/{each.name}")
+            if name is not None and each.is_dir():
+                place = Place(open_store(each, fsync=self.grounds.fsync))
+                yield from self._candidate(needs, name, home_uri(name), place)
+        for uri, known in sorted(needs.tables.items()):
+            if known.pin is not None and not known.pin.is_at_home:
+                options, fsync = self.grounds.storage_options, self.grounds.fsync
+                try:
+                    place = main_place_of(
+                        known.pin, self.grounds.path, storage_options=options, fsync=fsync
+                    )
+                except LancewoodError as error:
+                    self.stays.append(Stays(f"everything of table {known.name}", error.message))
+                    continue
+                yield from self._candidate(needs, known.name, uri, place)
+
+    def _candidate(self, needs: Needs, name: str, uri: str, place: Place) -> Iterator[Candidate]:
+        try:
+            head = load_snapshot(place) if is_table(place.store) else None
+            if head is not None:
+                members = repositories_of(head)
+                needs.watch(uri, members)
+                if table_at_home(uri) is None:
+                    self._join(name, head, members)
+            yield Candidate(name, uri, place, head)
+        except LancewoodError as error:
+            self.stays.append(Stays(f"everything of table {name}", error.message))
+
+    def _join(self, name: str, head: Snapshot, members: Iterable[Membership]) -> None:
+        """Tell a table where its repository is now, unless this is a copy of that."""
+        mine = [each for each in members if each.id == self.grounds.id]
+        here = real_path(str(self.grounds.path))
+        if any(real_path(str(each.repository)) == here for each in mine):
+            return
+        if any(is_repository(each.repository) for each in mine):
+            why = f"it belongs to this repository at {mine[0].repository}, of which this is a copy"
+            self.stays.append(Stays(f"the tag of table {name}", why))
+            return
+        self.joined.append(name)
+        if not self.dry_run:
+            join(head, self.grounds.path, self.grounds.id, name)

@@ -1,0 +1,112 @@
+"""Bringing every table up to what the commits of all branches say, as far as that can be done.
+
+What a writer does for one branch and a few tables, before its own work. Each state is looked at
+once, however many branches pin it. What cannot be done is told, and stops nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lancewood.catalog.unlanded import waiting
+from lancewood.errors import ConflictError, LancewoodError
+from lancewood.git.hashes import Hash
+from lancewood.git.names import HEADS
+from lancewood.repo.gc.report import Spot, Stays
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.land import land_pin
+from lancewood.repo.landing.settling import owed_tables, settle
+from lancewood.repo.outcome import Divergence
+
+
+@dataclass
+class CaughtUp:
+    """What was done, or would be."""
+
+    landed: list[Spot] = field(default_factory=list)
+    diverged: list[Divergence] = field(default_factory=list)
+    failed: list[Stays] = field(default_factory=list)
+
+
+def catch_up(grounds: Grounds, *, dry_run: bool) -> CaughtUp:
+    """Land what the commits at the tips of all branches have waiting, the oldest first."""
+    found = CaughtUp()
+    pins = set[tuple[str, Hash | None]]()
+    trees = set[Hash]()
+    for branch, tip in _branches(grounds):
+        try:
+            names = _to_look_at(grounds, tip, trees, pins)
+        except LancewoodError as error:
+            found.failed.append(Stays(f"branch {branch}", error.message))
+            continue
+        try:
+            _settle(grounds, branch, tip, found, dry_run=dry_run)
+        except LancewoodError as error:
+            found.failed.append(Stays(f"branch {branch}", error.message))
+        for name in names:
+            try:
+                _land(grounds, branch, tip, name, found, dry_run=dry_run)
+            except LancewoodError as error:
+                found.failed.append(Stays(f"table {name} on branch {branch}", error.message))
+    return found
+
+
+def _branches(grounds: Grounds) -> Iterator[tuple[str, Hash]]:
+    """The branches that can be read, and their commits."""
+    refs = grounds.git.refs
+    for ref in refs.every_name(HEADS):
+        with suppress(LancewoodError):  # told by whoever reads commits
+            tip = refs.read(ref)
+            if tip is not None:
+                yield ref.removeprefix(HEADS), tip
+
+
+def _to_look_at(
+    grounds: Grounds, tip: Hash, trees: set[Hash], pins: set[tuple[str, Hash | None]]
+) -> list[str]:
+    """The tables of a commit with a state that may have to land, and that was not met before."""
+    root = grounds.git.objects.commit(tip).tree
+    if root in trees:
+        return []
+    trees.add(root)
+    tree = grounds.tree(tip)
+    found = {(name, tree.blob_hash(name)) for name in tree.names()} - pins
+    pins |= found
+    return sorted(name for name, _ in found if tree.pin(name).landing is not None)
+
+
+def _settle(grounds: Grounds, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool) -> None:
+    """Pay what a branch that was moved owes to its tables."""
+    owed = owed_tables(grounds, branch, tip)
+    if not owed:
+        return
+    left = () if dry_run else settle(grounds, branch, tip)
+    found.diverged += left
+    gone = {each.table for each in left}
+    found.landed += [Spot(name, branch) for name in sorted(owed - gone)]
+
+
+def _land(
+    grounds: Grounds, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
+) -> None:
+    states = waiting(
+        grounds.git,
+        tip,
+        grounds.path,
+        names=[name],
+        storage_options=grounds.storage_options,
+        fsync=grounds.fsync,
+    )
+    for each in states:
+        try:
+            if each.state.conflict is not None:
+                raise each.state.conflict
+            if not dry_run:
+                land_pin(grounds, each.pin)
+        except ConflictError as conflict:
+            found.diverged.append(Divergence(name, conflict))
+            return  # what comes after it rests on it
+    if states:
+        found.landed.append(Spot(name, branch))

@@ -1,0 +1,297 @@
+"""Removing what no commit leads to: states, branches of tables, and places where no table came.
+
+The order is the safety argument:
+
+1. what commits pin and has not landed lands;
+2. what may go is listed, with its age;
+3. all commits are read, of every repository that a table belongs to: whatever came into being
+   before the listing, and is committed by now, is seen;
+4. just before something goes, the commits that came since are read as well.
+
+Whoever is at work has files that are younger than ``in_flight``. Data files of tables are not
+touched: ``Table.cleanup`` takes them once nothing names them. Objects of git are not touched
+either: ``git gc`` packs them, and removes those that nothing reaches, as it does anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from lancewood.catalog.names import table_at_home
+from lancewood.engine.refs import load_refs
+from lancewood.engine.revisions import branch_place
+from lancewood.engine.roots import branch_roots
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.uris import is_table
+from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
+from lancewood.jobs.naming.deletion import delete_branch
+from lancewood.jobs.naming.intent import load_standing
+from lancewood.jobs.runner import Runner
+from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
+from lancewood.jobs.upkeep.retention import Retention
+from lancewood.model.ids import Version
+from lancewood.model.refs import MAIN, BranchName
+from lancewood.repo.gc.candidates import Candidate, Candidates
+from lancewood.repo.gc.catching_up import catch_up
+from lancewood.repo.gc.needed import Needs
+from lancewood.repo.gc.orphans import (
+    Orphan,
+    find_orphans,
+    is_staged_only,
+    remove_orphans,
+    unneeded_transactions,
+)
+from lancewood.repo.gc.report import GcReport, Spot, Stays
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.writing.writable import is_ours
+from lancewood.store.base import Store
+
+
+def collect_garbage(
+    grounds: Grounds,
+    retention: Retention,
+    runner: Runner,
+    *,
+    dry_run: bool,
+    tables: bool,
+    now: datetime | None = None,
+) -> GcReport:
+    """Remove what nobody needs; see the module.
+
+    Raises NotFoundError, FormatError or UnsupportedError, before anything is removed, if commits
+    cannot be read: what they need is not known then. ``fsck`` tells which.
+    """
+    job = _Collection(grounds, retention, runner, dry_run, now or datetime.now(UTC))
+    return job.run(tables=tables)
+
+
+@dataclass
+class _Root:
+    """States in one root of a table that nobody needed when they were listed."""
+
+    table: Candidate
+    branch: BranchName | None
+    store: Store
+    orphans: tuple[Orphan, ...]
+
+
+@dataclass
+class _Collection:
+    """One run, and what it has found so far."""
+
+    grounds: Grounds
+    retention: Retention
+    runner: Runner
+    dry_run: bool
+    now: datetime
+    needs: Needs = field(init=False)
+    candidates: Candidates = field(init=False)
+    stale: datetime = field(init=False)
+    """What was written after this may be somebody's who is at work."""
+    stays: list[Stays] = field(default_factory=list)
+    young: int = 0
+    """How much stays for that reason."""
+    bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.needs = Needs(self.grounds)
+        self.candidates = Candidates(self.grounds, self.dry_run)
+        self.stale = self.retention.stale(self.now)
+
+    def run(self, *, tables: bool) -> GcReport:
+        caught_up = catch_up(self.grounds, dry_run=self.dry_run)
+        self.needs.look()
+        found = [*self.candidates.find(self.needs)]
+        unmade = [each for each in found if each.head is None and self._is_unmade(each)]
+        branches = [
+            (each, name)
+            for each in found
+            if each.head is not None
+            for name in self._idle_branches(each)
+        ]
+        doomed = {(table.uri, branch) for table, branch in branches}
+        roots = [
+            root
+            for each in found
+            for root in self._roots(each)
+            if root.branch is None or (each.uri, root.branch) not in doomed
+        ]
+        self.needs.look()
+        gone_tables = [each.uri for each in unmade if self._remove_place(each)]
+        gone_branches = [
+            Spot(table.name, str(branch))
+            for table, branch in branches
+            if self._remove_branch(table, branch)
+        ]
+        removed = [self._remove_states(each) for each in roots if each.table.uri not in gone_tables]
+        files = self.grounds.git.tidy(dry_run=self.dry_run)
+        cleaned = [*self._cleaned(found)] if tables else []
+        return GcReport(
+            dry_run=self.dry_run,
+            landed=tuple(caught_up.landed),
+            diverged=tuple(caught_up.diverged),
+            states=sum(states for states, _ in removed),
+            transactions=sum(files for _, files in removed),
+            branches=tuple(gone_branches),
+            tables=tuple(gone_tables),
+            joined=tuple(self.candidates.joined),
+            files=tuple(files),
+            bytes=self.bytes,
+            in_flight=self.young,
+            stays=(*caught_up.failed, *self.candidates.stays, *self.stays),
+            cleaned=tuple(cleaned),
+        )
+
+    # Looking
+
+    def _is_unmade(self, table: Candidate) -> bool:
+        """Whether a place below the repository holds what was staged of a table, and no more."""
+        path = self.grounds.path / table.uri
+        if self.needs.has(table.uri) or table_at_home(table.uri) is None or path.is_symlink():
+            return False
+        store = table.main.store
+        written = [each.modified for directory in OWNED_DIRS for each in store.list(directory)]
+        if not written and next(store.list(), None) is None:
+            written = [datetime.fromtimestamp(path.stat().st_mtime, UTC)]  # directories only
+        if not written or not is_staged_only(store):
+            return False
+        if max(written) > self.stale:
+            self.young += 1
+            return False
+        return True
+
+    def _idle_branches(self, table: Candidate) -> list[BranchName]:
+        """Branches of a table that the repository made, and neither has nor pins; and those whose
+        deletion was cut off."""
+        try:
+            records = load_refs(table.main.store).branches
+            found = self._half_deleted(table, {each.name for each in records})
+        except LancewoodError as error:
+            self.stays.append(Stays(f"branches of table {table.name}", error.message))
+            return []
+        for each in records:
+            if not is_ours(self.grounds, each) or self._why_needed(table, each.name) is not None:
+                continue
+            root = branch_place(table.main, each.name).store
+            made = datetime.fromtimestamp(each.created_at_seconds, UTC)
+            written = [made, *(file.modified for file in root.list(VERSIONS_DIR))]
+            if max(written) > self.stale:
+                self.young += 1
+            else:
+                found.append(each.name)
+        return found
+
+    def _half_deleted(self, table: Candidate, recorded: set[BranchName]) -> list[BranchName]:
+        """Roots of branches that somebody began to delete: their records are gone."""
+        found = []
+        for root in branch_roots(table.main.store):
+            name = BranchName.found(root.removeprefix(f"{TREE_DIR}/"))
+            if name in recorded or self._why_needed(table, name) is not None:
+                continue
+            standing = load_standing(table.main.store.at(root))
+            if standing is not None and standing.intent.verb == "delete" and standing.is_abandoned:
+                found.append(name)
+        return found
+
+    def _why_needed(self, table: Candidate, branch: BranchName) -> str | None:
+        if self.needs.needs_branch(table.uri, branch):
+            return "a commit pins it"
+        head = self.grounds.git.refs.head().branch
+        if branch == head or self.grounds.tip(str(branch)) is not None:
+            return "the repository has a branch of that name"
+        return None
+
+    def _roots(self, table: Candidate) -> Iterator[_Root]:
+        """What nobody needs in each root of a table."""
+        if table.head is None and not self.needs.has(table.uri):
+            return  # a place without a table, which goes or stays as a whole
+        try:
+            refs = load_refs(table.main.store)
+            for branch in (None, *(each.name for each in refs.branches)):
+                store = branch_place(table.main, branch).store
+                tagged = {each.version for each in refs.tags if each.branch == branch}
+                found = find_orphans(
+                    store, partial(self._is_needed, table, branch, tagged), self.stale
+                )
+                self.young += found.young
+                self.stays += [Stays("a detached version", each) for each in found.unreadable]
+                if found.orphans:
+                    yield _Root(table, branch, store, found.orphans)
+        except LancewoodError as error:
+            self.stays.append(Stays(f"states of table {table.name}", error.message))
+
+    def _is_needed(
+        self, table: Candidate, branch: BranchName | None, tagged: set[Version], version: Version
+    ) -> bool:
+        return version in tagged or self.needs.needs_state(table.uri, branch, version)
+
+    # Removing
+
+    def _remove_place(self, table: Candidate) -> bool:
+        store = table.main.store
+        if self.needs.has(table.uri) or is_table(store):
+            return False
+        files = [
+            each
+            for directory in OWNED_DIRS
+            for each in store.list(directory)
+            if not each.key.startswith(f"{DATA_DIR}/") or is_data_key(each.key)
+        ]
+        if any(each.modified > self.stale for each in files):
+            return False
+        self.bytes += sum(each.size for each in files)
+        if not self.dry_run:
+            store.delete([each.key for each in files])
+            for directory in ("", *OWNED_DIRS)[::-1]:
+                store.prune(directory)
+        return True
+
+    def _remove_branch(self, table: Candidate, branch: BranchName) -> bool:
+        def check() -> None:
+            why = self._why_needed(table, branch)
+            if why is not None:
+                raise InvalidInputError(why)
+
+        try:
+            assert table.head is not None
+            check()
+            if not self.dry_run:
+                delete_branch(table.head, str(branch), check=check)
+        except NotFoundError:
+            return False
+        except LancewoodError as error:
+            self.stays.append(Stays(f"branch {branch} of table {table.name}", error.message))
+            return False
+        return True
+
+    def _remove_states(self, root: _Root) -> tuple[int, int]:
+        """How many manifests went, and how many transaction files."""
+        uri, branch = root.table.uri, root.branch
+        orphans = [
+            each for each in root.orphans if not self.needs.needs_state(uri, branch, each.version)
+        ]
+        needed = self.needs.uuids(uri)
+        self.bytes += sum(each.size for each in orphans)
+        if self.dry_run:
+            return len(orphans), len(unneeded_transactions(root.store, orphans, needed))
+        return len(orphans), remove_orphans(root.store, orphans, needed)
+
+    def _cleaned(self, found: list[Candidate]) -> Iterator[tuple[Spot, CleanupReport]]:
+        """The tables without what only removed states named."""
+        for table in found:
+            if table.head is None:
+                continue
+            try:
+                branches = [each.name for each in load_refs(table.main.store).branches]
+                for branch in (None, *branches):
+                    head = load_snapshot(branch_place(table.main, branch))
+                    done = clean_up(
+                        head, self.retention, self.runner, dry_run=self.dry_run, now=self.now
+                    )
+                    yield Spot(table.name, str(branch or MAIN)), done
+            except LancewoodError as error:
+                self.stays.append(Stays(f"files of table {table.name}", error.message))

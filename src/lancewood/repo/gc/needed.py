@@ -1,0 +1,135 @@
+"""What the commits of repositories need of their tables: which states, and which branches.
+
+A commit counts as long as a ref, HEAD or a reflog leads to it. A table may belong to more than one
+repository, and is asked for all of them. Reads commits, and opens no table. What cannot be read is
+never guessed: the errors of ``catalog.reachable`` come through.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lancewood.catalog.membership import Membership, is_repository
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.reachable import Pinned, PinWalk
+from lancewood.engine.base_homes import real_path
+from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.git.repository import GitRepository
+from lancewood.model.ids import Version
+from lancewood.model.refs import BranchName
+from lancewood.repo.grounds import ID, SECTION, Grounds
+
+
+@dataclass
+class TableNeeds:
+    """What commits need of one table."""
+
+    name: str = ""
+    """What commits call it."""
+    pin: Pin | None = None
+    """One of its pins, by which it is found."""
+    states: dict[BranchName | None, set[Version]] = field(default_factory=lambda: defaultdict(set))
+    """The detached versions that are pinned, and the steps on the way to them, by branch."""
+    uuids: set[str] = field(default_factory=set)
+    """The identities of those steps."""
+
+    def add(self, found: Pinned) -> None:
+        pin = found.pin
+        self.name, self.pin = found.name, pin
+        states = self.states[pin.branch]
+        if pin.landing is not None:
+            states.update(pin.landing.steps)
+            self.uuids.update(pin.landing.uuids)
+
+    def has(self, branch: BranchName | None, version: Version) -> bool:
+        return branch in self.states and version in self.states[branch]
+
+
+class Needs:
+    """What the commits of one repository need; asked again, also what new ones do.
+
+    ``since`` is that of ``PinWalk``.
+    """
+
+    def __init__(self, grounds: Grounds, *, since: int | None = None) -> None:
+        self._grounds = grounds
+        self._since = since
+        self._walk = PinWalk(grounds.git, since=since)
+        self.tables: dict[str, TableNeeds] = defaultdict(TableNeeds)
+        """By the uri that pins have."""
+        self._others: dict[str, tuple[list[PinWalk], TableNeeds]] = {}
+        """What other repositories need of a table."""
+
+    def look(self) -> None:
+        """See every commit that was not seen before."""
+        for each in self._walk.more():
+            self.tables[each.pin.uri].add(each)
+        for walks, needs in self._others.values():
+            _add(needs, (found for walk in walks for found in walk.more()))
+
+    def watch(self, uri: str, members: Iterable[Membership]) -> None:
+        """See also what other repositories need of a table that belongs to them.
+
+        Raises NotFoundError for one that cannot be opened.
+        """
+        here = real_path(str(self._grounds.path))
+        walks = []
+        for each in members:
+            if each.id == self._grounds.id and not is_repository(each.repository):
+                continue  # this one, where it was before
+            if real_path(str(each.repository)) != here:
+                git = _opened(each)
+                walks += [PinWalk(git, name, since=self._since) for name in each.names]
+        needs = TableNeeds()
+        if walks:
+            _add(needs, (found for walk in walks for found in walk.more()))
+            self._others[uri] = walks, needs
+
+    def needs_state(self, uri: str, branch: BranchName | None, version: Version) -> bool:
+        """Whether any repository needs a detached version."""
+        return any(each.has(branch, version) for each in self._of(uri))
+
+    def uuids(self, uri: str) -> set[str]:
+        """The identities of the steps that any repository needs."""
+        return set[str]().union(*(each.uuids for each in self._of(uri)))
+
+    def needs_branch(self, uri: str, branch: BranchName) -> bool:
+        """Whether any repository has a commit that pins the table on a branch."""
+        return any(branch in each.states for each in self._of(uri))
+
+    def has(self, uri: str) -> bool:
+        """Whether a commit of this repository pins the table."""
+        return uri in self.tables
+
+    def _of(self, uri: str) -> list[TableNeeds]:
+        found = [self.tables[uri]] if uri in self.tables else []
+        return [*found, *(self._others[uri][1:] if uri in self._others else ())]
+
+
+def _add(needs: TableNeeds, found: Iterable[Pinned]) -> None:
+    for each in found:
+        needs.add(each)
+
+
+def _opened(member: Membership) -> GitRepository:
+    try:
+        git = GitRepository.open(member.repository)
+        found = git.get(SECTION, ID)
+    except (LancewoodError, OSError) as cause:
+        raise _lost(member, str(cause)) from cause
+    if member.id is not None and found != member.id:
+        raise _lost(member, f"the one that is there now is {found or 'another one'}")
+    return git
+
+
+def _lost(member: Membership, why: str) -> NotFoundError:
+    return NotFoundError(
+        f"the table also belongs to the repository at {os.fspath(member.repository)}, and that "
+        f"cannot be opened: {why}. Which states its commits need is not known. Open it at its new "
+        "place and add the table again, or, if it is gone for good, "
+        f"tags.delete({str(member.tag)!r}, force=True)",
+        repository=os.fspath(member.repository),
+    )

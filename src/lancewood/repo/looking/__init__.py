@@ -1,0 +1,1 @@
+"""Looking at commits, and at the tables beside them. Changes nothing."""

@@ -1,0 +1,130 @@
+"""Where the tables stand, compared with what HEAD pins, as git compares a work tree.
+
+Content is compared, fragments and schema; numbers of versions only grow and say nothing. Reads, and
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from lancewood.catalog.names import TABLES_DIR
+from lancewood.catalog.pin import Pin
+from lancewood.engine.landing import find_landing
+from lancewood.engine.versions import require_newest
+from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.git.hashes import Hash
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.settling import owed_tables
+from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.working import changed_head, working_place
+
+
+class State(StrEnum):
+    """How a table stands to its pin."""
+
+    CLEAN = "clean"
+    MODIFIED = "modified"
+    """It was written since, and commit() would record it."""
+    UNLANDED = "unlanded"
+    """The commit is done; the table's own branch does not hold it yet."""
+    DIVERGED = "diverged"
+    """The table's branch holds what does not go together with the commit."""
+    MISSING = "missing"
+    """The table, or the state that is pinned, cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """One table of the current branch."""
+
+    name: str
+    state: State
+    pin: Pin
+    version: int | None
+    """The newest version of the table on this branch; None where there is none."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The current branch and its tables."""
+
+    branch: str | None
+    """None: HEAD is detached."""
+    hash: Hash | None
+    """None: no commit yet."""
+    tables: tuple[TableStatus, ...]
+    untracked: tuple[str, ...]
+    """Tables below the repository that HEAD does not pin."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every table is as it is pinned."""
+        return all(each.state is State.CLEAN for each in self.tables)
+
+
+def find_status(grounds: Grounds) -> Status:
+    """Where the tables of HEAD stand now."""
+    head = grounds.git.refs.head()
+    tree = grounds.tree(head.hash)
+    pins = {name: tree.pin(name) for name in tree.names()}
+    behind = frozenset[str]()
+    if head.branch is not None:
+        behind = owed_tables(grounds, head.branch, head.hash)
+    tables = tuple(
+        _status(grounds, head.branch, name, pin, is_behind=name in behind)
+        for name, pin in pins.items()
+    )
+    return Status(head.branch, head.hash, tables, tuple(_untracked(grounds, pins)))
+
+
+def _status(
+    grounds: Grounds, branch: str | None, name: str, pin: Pin, *, is_behind: bool
+) -> TableStatus:
+    try:
+        if is_behind:
+            grounds.open(pin)
+            why = "the branch was moved; the next writer brings the table there"
+            return TableStatus(name, State.UNLANDED, pin, None, why)
+        return _compared(grounds, branch, name, pin)
+    except NotFoundError as missing:
+        return TableStatus(name, State.MISSING, pin, None, missing.message)
+    except LancewoodError as damaged:
+        return TableStatus(name, State.MISSING, pin, None, str(damaged))
+
+
+def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> TableStatus:
+    place = None if branch is None else working_place(grounds, branch, pin)
+    if branch is None or place is None:
+        grounds.open(pin)
+        return TableStatus(name, State.CLEAN, pin, None)
+    is_pinned_branch = pin.branch == lance_branch(branch)
+    if is_pinned_branch and pin.landing is not None:
+        found = find_landing(place, pin.landing)
+        if found.conflict is not None:
+            return TableStatus(name, State.DIVERGED, pin, None, found.conflict.message)
+        if not found.versions:
+            grounds.open(pin)
+            return TableStatus(name, State.UNLANDED, pin, None, "the next writer lands it")
+    newest = require_newest(place.store).version
+    if is_pinned_branch and newest == pin.version:
+        grounds.open(pin)  # a table that was made again may have the same number
+    changed = changed_head(pin, place, newest, is_pinned_branch=is_pinned_branch)
+    state = State.CLEAN if changed is None else State.MODIFIED
+    return TableStatus(name, state, pin, newest)
+
+
+def _untracked(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
+    """Roots of tables in the directory where new ones are made."""
+    known = {(grounds.path / pin.uri).resolve() for pin in pins.values()}
+    home: Path = grounds.path / TABLES_DIR
+    if not home.is_dir():
+        return []
+    return sorted(
+        each.name.removesuffix(".lance")
+        for each in home.iterdir()
+        if each.suffix == ".lance" and each.resolve() not in known and (each / "_versions").is_dir()
+    )

@@ -1,0 +1,1 @@
+"""Moving a branch, or HEAD, to a commit that is there already."""

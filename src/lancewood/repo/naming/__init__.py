@@ -1,0 +1,1 @@
+"""Names that lead to commits: branches, tags, and refs that protect."""

@@ -1,0 +1,217 @@
+"""Where a table is written on a branch of the repository: on its own branch of that name.
+
+It is made when a branch of the repository first writes to a table, from the version that the
+commit pins. A branch of that name that somebody else made is not touched, unless it is to be
+adopted.
+"""
+
+from __future__ import annotations
+
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tag_names import REPOSITORY_ID
+from lancewood.engine.landed_steps import is_last_step
+from lancewood.engine.place import Place
+from lancewood.engine.refs import load_branch
+from lancewood.engine.revisions import branch_place, main_place
+from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.transactions import load_transaction_of
+from lancewood.engine.versions import list_versions
+from lancewood.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    IncompatibleConflictError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancewood.format.manifest_digest import content_digest
+from lancewood.git.hashes import Hash
+from lancewood.jobs.naming.creation import create_branch
+from lancewood.jobs.naming.intent import is_leaving
+from lancewood.jobs.publishing.record import mend_record
+from lancewood.jobs.publishing.reset import begin_anew
+from lancewood.model.ids import Version
+from lancewood.model.operations import Clone
+from lancewood.model.refs import Branch, BranchName, called
+from lancewood.model.transaction import STAGED_PROPERTY
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.land import LOST, land_pin, land_rest
+from lancewood.repo.landing.settling import settle
+from lancewood.repo.notes.merged_notes import check_unmerged
+from lancewood.repo.outcome import Divergence
+from lancewood.repo.ref_names import lance_branch
+
+_ATTEMPTS = 10
+
+
+class BranchMovedError(RetryableConflictError):
+    """The branch of the repository has another commit by now; look at it, and ask again."""
+
+
+def writable_head(
+    grounds: Grounds, branch: str, tip: Hash | None, name: str, pin: Pin, *, adopt: bool = False
+) -> Snapshot:
+    """The newest version of the table on the branch, once all commits up to ``tip`` have landed.
+
+    Raises IncompatibleConflictError for a table that has diverged, and for a branch of it that
+    the repository did not make.
+    """
+    wanted = lance_branch(branch)
+    for each in settle(grounds, branch, tip, [name]):
+        raise diverged(each)
+    if pin.branch == wanted:
+        head = _landed_head(grounds, pin)
+        if head is None:
+            for each in land_rest(grounds, tip, [name]):
+                raise diverged(each)
+        check_unmerged(grounds, branch, tip, name)
+        return head or load_snapshot(grounds.place(pin))
+    if wanted is None:
+        raise IncompatibleConflictError(
+            f"table {name!r} is pinned on its {called(pin.branch)}, and main is to be written: "
+            f"merge {str(pin.branch)!r} into main first",
+            table=name,
+        )
+    source = landed_source(grounds, name, pin)
+    return _branch_head(grounds, branch, tip, name, source, wanted, adopt=adopt)
+
+
+def _landed_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
+    """The newest version of the pin's branch, if it is the pinned state itself, as is usual."""
+    try:
+        head = load_snapshot(grounds.place(pin))
+    except NotFoundError:
+        return None
+    return head if pin.landing is None or is_last_step(head.manifest, pin.landing) else None
+
+
+def landed_source(grounds: Grounds, name: str, pin: Pin) -> Snapshot:
+    """The landed version whose content is the pin's; what branches are made from.
+
+    Raises IncompatibleConflictError where there is none.
+    """
+    if pin.landing is None:
+        return grounds.open(pin)
+    try:
+        landed = land_pin(grounds, pin)
+    except ConflictError as conflict:
+        raise diverged(Divergence(name, conflict)) from conflict
+    assert landed is not None
+    found = load_snapshot(grounds.place(pin), version=landed.versions[-1])
+    if not landed.is_exact and content_digest(found.manifest.message) != pin.content:
+        raise IncompatibleConflictError(
+            f"table {name!r} landed together with a write from outside, as version "
+            f"{landed.versions[-1]}: no version of it is exactly what the commit pins, and no "
+            "branch can be made there; commit() where it stands, and go on from that commit",
+            table=name,
+        )
+    return found
+
+
+def is_ours(grounds: Grounds, record: Branch) -> bool:
+    """Whether this repository made a branch of a table."""
+    return record.metadata.get(REPOSITORY_ID) == grounds.id
+
+
+def goes_on(place: Place, parent: str | None, version: Version) -> bool:
+    """Whether a branch of a table holds nothing but a version of its parent and what others wrote
+    since: no commit of the repository has landed there.
+
+    Commits that did are of a branch that had the name before, or that moved meanwhile.
+    """
+    found = list_versions(place.store)
+    for each in found.versions:
+        made = load_transaction_of(place.store, each, found.scheme)
+        if isinstance(made.operation, Clone):
+            return made.operation.ref_version == version and made.operation.ref_name == parent
+        if STAGED_PROPERTY in made.properties:
+            return False
+    return False
+
+
+def diverged(found: Divergence) -> IncompatibleConflictError:
+    """What is said of a table that cannot be written until somebody decides."""
+    way_out = (
+        "The commit still reads; commit() takes the table as it stands, reset() brings back what "
+        "is committed"
+    )
+    if found.conflict.facts.keys() & {LOST, "file"}:
+        way_out = (
+            "Bring the files back from a copy; else commit() takes the table as it stands, and "
+            f"remove({found.table!r}) leaves it out"
+        )
+    return IncompatibleConflictError(
+        f"table {found.table!r} has diverged: {found.conflict.message}. {way_out}",
+        **{**found.conflict.facts, "table": found.table},
+    )
+
+
+def _branch_head(
+    grounds: Grounds,
+    branch: str,
+    tip: Hash | None,
+    name: str,
+    source: Snapshot,
+    wanted: BranchName,
+    *,
+    adopt: bool,
+) -> Snapshot:
+    """The newest version of the table's branch, which begins at the source.
+
+    What others wrote there since it was made is taken in; what commits of an earlier branch of
+    that name left is not. Two may write to it for the first time at once: a branch begins anew only
+    right after the version that was seen, and while the repository's branch is where it was.
+    """
+    main = main_place(source)
+    for _ in range(_ATTEMPTS):
+        record = load_branch(main.store, wanted)
+        if record is None:
+            try:
+                return create_branch(source, str(wanted), metadata={REPOSITORY_ID: grounds.id})
+            except AlreadyExistsError:
+                continue
+        if is_leaving(main.store, wanted):
+            raise RetryableConflictError(
+                f"branch {str(wanted)!r} of table {name!r} is being deleted or renamed at this "
+                "moment; run the transaction again",
+                table=name,
+                branch=str(wanted),
+            )
+        head = load_snapshot(branch_place(main, wanted))
+        if adopt:
+            return head
+        _check_ours(grounds, name, record, source)
+        if goes_on(head.place, source.manifest.branch, source.manifest.version):
+            mend_record(main.store, wanted, source.manifest.version, source.manifest.size)
+            return head
+        if grounds.tip(branch) != tip:
+            raise BranchMovedError(f"branch {branch!r} has another commit by now", branch=branch)
+        try:
+            return begin_anew(main, source, head, wanted)
+        except AlreadyExistsError:
+            continue
+    raise RetryableConflictError(
+        f"branch {str(wanted)!r} of table {name!r} moved {_ATTEMPTS} times while it was to begin "
+        "anew; run the transaction again when nobody else writes to it",
+        table=name,
+        branch=str(wanted),
+    )
+
+
+def _check_ours(grounds: Grounds, name: str, record: Branch, source: Snapshot) -> None:
+    """Raise IncompatibleConflictError for a branch of a table that this repository did not make,
+    or not from the branch that the source is on."""
+    if not is_ours(grounds, record):
+        raise IncompatibleConflictError(
+            f"table {name!r} has a branch {str(record.name)!r} that this repository did not make; "
+            "adopt=True takes it over as it stands, or choose another name for the branch",
+            table=name,
+            branch=str(record.name),
+        )
+    if record.parent_branch != source.manifest.branch:
+        raise IncompatibleConflictError(
+            f"table {name!r} has a branch {str(record.name)!r} that was made from "
+            f"{called(record.parent_branch)}, and it is to begin anew from "
+            f"{called(source.manifest.branch)}; delete it, or choose another name for the branch",
+            table=name,
+            branch=str(record.name),
+        )

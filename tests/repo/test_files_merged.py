@@ -1,0 +1,138 @@
+"""Merge, revert and cherry-pick of commits with files: judged file by file, as git does it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.repo.scene import Scene
+from tests.repo.test_processes import SEED
+
+from lancewood.errors import IncompatibleConflictError
+from lancewood.git.refs import Refs
+from lancewood.repo.repository import Repository
+
+PATHS = ("a", "b", "d/a", "d/b", "d/e/f", "d/e/g", "h/i")
+
+
+@pytest.fixture
+def repo(path: Path) -> Repository:
+    """Two files, and a branch exp at the same commit."""
+    made = Repository.init(path)
+    made.snapshot({"one": b"1", "in/two": b"2"}, "begin")
+    made.branches.create("exp")
+    return made
+
+
+def files(repo: Repository, revision: str = "main") -> dict[str, bytes]:
+    view = repo.at(revision)
+    return {each: view.read(each) for each in view.files}
+
+
+def test_what_only_the_other_side_changed_is_taken(repo: Repository) -> None:
+    repo.snapshot({"one": b"1", "in/three": b"3"}, "theirs", branch="exp")
+    assert repo.merge("exp", dry_run=True).is_dry_run
+    assert files(repo) == {"one": b"1", "in/two": b"2"}
+    repo.merge("exp")
+    assert files(repo) == {"one": b"1", "in/three": b"3"}
+
+
+def test_a_file_that_both_sides_changed_is_named_and_nothing_has_changed(
+    repo: Repository,
+) -> None:
+    repo.snapshot({"one": b"1", "in/two": b"theirs"}, "theirs", branch="exp")
+    ours = repo.snapshot({"one": b"1", "in/two": b"ours"}, "ours").hash
+    for dry_run in (True, False):
+        with pytest.raises(IncompatibleConflictError, match="'in/two'") as caught:
+            repo.merge("exp", dry_run=dry_run)
+        assert caught.value.facts["files"] == ["in/two"]
+    assert repo.at().hash == ours
+    repo.snapshot({"one": b"1", "in/two": b"theirs"}, "the same")
+    repo.merge("exp")
+    assert files(repo) == {"one": b"1", "in/two": b"theirs"}
+
+
+def test_files_that_another_commit_changed_meanwhile_are_judged_anew(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.snapshot({"one": b"theirs", "in/two": b"2"}, "theirs", branch="exp")
+    real = Refs.move
+    left = [{"one": b"1", "in/two": b"meanwhile"}]
+
+    def move(self: Refs, *given: object, **options: object) -> bool:
+        if left:
+            Repository.open(repo.path).snapshot(left.pop(), "meanwhile")
+        return real(self, *given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Refs, "move", move)
+    repo.merge("exp")
+    assert files(repo) == {"one": b"theirs", "in/two": b"meanwhile"}
+
+
+def test_files_come_along_with_tables(scene: Scene) -> None:
+    repo = scene.repo
+    repo.branches.create("exp")
+    scene.both(4, branch="exp")
+    repo.snapshot({"note": b"1"}, "note", branch="exp")
+    scene.both(5)
+    repo.merge("exp")
+    assert (scene.counts(), repo.at().files) == ((5, 5), ("note",))
+    repo.revert("HEAD")
+    assert (scene.counts(), repo.at().files) == ((4, 4), ())
+    repo.cherry_pick("HEAD~1")
+    assert (scene.counts(), repo.at().files) == ((5, 5), ("note",))
+
+
+def test_a_commit_of_files_is_taken_back_and_done_again(repo: Repository) -> None:
+    repo.snapshot({"one": b"new", "in/two": b"2"}, "change", branch="exp")
+    repo.snapshot({"one": b"1", "in/two": b"2", "more": b""}, "more")
+    repo.cherry_pick("exp")
+    assert files(repo) == {"one": b"new", "in/two": b"2", "more": b""}
+    assert not repo.cherry_pick("exp").is_new
+    repo.revert("HEAD")
+    assert files(repo) == {"one": b"1", "in/two": b"2", "more": b""}
+    repo.snapshot({"one": b"other"}, "other")
+    with pytest.raises(IncompatibleConflictError, match="'one'"):
+        repo.cherry_pick("exp")
+    with pytest.raises(IncompatibleConflictError, match="here: 'one';"):
+        repo.revert("exp~1")
+
+
+def test_merges_of_files_are_those_of_git(path: Path) -> None:
+    chance = random.Random(SEED)
+    repo = Repository.init(path)
+
+    def drawn(before: dict[str, bytes]) -> dict[str, bytes]:
+        made = dict(before)
+        for each in chance.sample(PATHS, chance.randrange(4)):
+            if chance.random() < 0.3:
+                made.pop(each, None)
+            else:
+                made[each] = b"%d\n" % chance.randrange(4)
+        return made
+
+    ends = set()
+    for number in range(40):
+        base = drawn(drawn({}))
+        repo.snapshot(base, f"base {number}")
+        branch = f"b{number}"
+        repo.branches.create(branch)
+        repo.snapshot(drawn(base), "theirs", branch=branch)
+        repo.snapshot(drawn(base), "ours")
+        judged = subprocess.run(
+            ["git", "-c", "merge.renames=false", "merge-tree", "--write-tree", "main", branch],
+            capture_output=True,
+            text=True,
+            cwd=path,
+            check=False,
+        )
+        ends.add(judged.returncode)
+        if judged.returncode:
+            with pytest.raises(IncompatibleConflictError):
+                repo.merge(branch)
+        else:
+            repo.merge(branch)
+            assert repo.at().commit.tree == judged.stdout.split()[0]
+    assert ends == {0, 1}, "both kinds were drawn"

@@ -1,0 +1,58 @@
+"""SIGKILL in the middle of merge, reset, revert and cherry-pick, each in a process of its own.
+
+A few steps of each, drawn by a seed; with LANCEWOOD_EVERY_STEP=1 every one.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.interop import git_judge
+from tests.repo.faults import EVERY_STEP, MOST_STEPS
+from tests.repo.forks import Job, run
+from tests.repo.scene import Scene
+from tests.repo.test_processes import KILLED, SEED
+from tests.repo.test_verbs_hurt import prepared
+
+from lancewood.repo.repository import Repository
+
+AT_ONCE = 8
+CALLS: dict[str, tuple[str, list[str], dict[str, str]]] = {
+    "merge": ("merge", ["exp"], {}),
+    "move": ("merge", ["main"], {"into": "exp"}),
+    "reset": ("reset", ["HEAD~1"], {}),
+    "reset to another branch of the tables": ("reset", ["exp~1"], {"branch": "exp"}),
+    "revert": ("revert", ["HEAD"], {}),
+    "cherry-pick": ("cherry_pick", ["exp"], {}),
+}
+
+
+def chosen(name: str) -> list[int]:
+    """The steps at which one dies; there are about a hundred of each verb."""
+    if EVERY_STEP:
+        return [*range(1, 10 * MOST_STEPS)]
+    return random.Random(f"{SEED} {name}").sample(range(1, 60), 4)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_verb_that_is_killed_is_done_or_not(scene: Scene, tmp_path: Path, name: str) -> None:
+    verb, left = prepared(scene, name), chosen(name)
+    called, args, options = CALLS[name]
+    ends: list[int] = []
+    while left and 0 not in ends:
+        steps, left = left[:AT_ONCE], left[AT_ONCE:]
+        places = [tmp_path / f"work{step}" for step in steps]
+        for each in places:
+            shutil.copytree(scene.path, each)
+        given = [
+            {"path": str(each), "verb": called, "args": args, "options": options} for each in places
+        ]
+        ends = run([Job("call", each, step) for each, step in zip(given, steps, strict=True)])
+        for each, end in zip(places, ends, strict=True):
+            verb.check(Scene(Repository.open(each)), "done" if end == 0 else "dead")
+            git_judge.check(each)
+            shutil.rmtree(each)
+    assert (0 in ends) if EVERY_STEP else (KILLED in ends)
