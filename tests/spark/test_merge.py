@@ -18,6 +18,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.merging.keys import resolve_key
+from lancewood.spark import write
 from lancewood.spark.merging import key_join, merge
 from lancewood.spark.merging.key_join import KeyJoin
 from lancewood.spark.merging.merge import merge_frame
@@ -229,3 +230,25 @@ def test_the_keys_of_a_table_never_go_to_every_executor(spark: Any) -> None:
         assert "BroadcastHashJoin" not in plan
     finally:
         join.close()
+
+
+def test_rows_that_delete_need_a_boolean_column_and_matched_rows_that_update(
+    spark: Any, tmp_path: Path
+) -> None:
+    uri = tmp_path / "t.lance"
+    lw.create(uri, pa.table({"k": [1]}))
+    df = spark.sql("SELECT 1L k, true gone")
+    with pytest.raises(InvalidInputError, match="deleted names column 'k', which is bigint"):
+        write(df, uri, "merge", on="k", deleted="k")
+    with pytest.raises(InvalidInputError, match="deleted names column 'went', which is not there"):
+        write(df, uri, "merge", on="k", deleted="went")
+    with pytest.raises(InvalidInputError, match="deleted goes with matched='update'"):
+        write(df, uri, "merge", on="k", deleted="gone", matched="ignore")
+    lw.create(tmp_path / "b.lance", pa.table({"k": [1], "gone": [False]}))
+    with pytest.raises(InvalidInputError, match="'gone', which the table has too"):
+        write(df, tmp_path / "b.lance", "merge", on="k", deleted="gone")
+    with pytest.raises(InvalidInputError, match="deleted is not for mode 'append'"):
+        write(df, uri, "append", deleted="gone")
+    with pytest.raises(InvalidInputError, match="skip_empty is for mode 'append'"):
+        write(df, uri, "merge", on="k", deleted="gone", skip_empty=True)
+    assert write(df, uri, "merge", on="k", deleted="gone").counts == RowCounts(deleted=1)

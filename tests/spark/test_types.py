@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lancewood.cli.arrow_types import parse_type
+from lancewood.format.type_text import parse_type
 from lancewood.spark.types import Reading, Writing
 from lancewood.testing.arrow_rows import LEAVES, bare_values, batches, schemas
 from lancewood.testing.page_tables import page_tables

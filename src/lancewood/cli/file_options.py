@@ -12,10 +12,10 @@ import pyarrow as pa
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.arrow_types import parse_column
 from lancewood.cli.csv_source import CsvOptions
 from lancewood.cli.file_formats import FileFormat
 from lancewood.cli.sources import Sources, Wish
+from lancewood.format.type_text import parse_column
 
 Files: TypeAlias = Annotated[
     list[str],

@@ -39,8 +39,8 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from lancewood.cli.arrow_types import parse_type
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.format.type_text import parse_type
 from lancewood.spark.types import Reading, Writing, spark_schema
 from lancewood.testing.arrow_rows import bare_values, batches
 from lancewood.testing.page_tables import page_tables

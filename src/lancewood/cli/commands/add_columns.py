@@ -9,12 +9,12 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import file_options, options
-from lancewood.cli.arrow_types import parse_column
 from lancewood.cli.new_columns import check_rows, plan_nulls, plan_sql
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.progress import reading_rows, task_bars
 from lancewood.cli.revision_options import Branch
 from lancewood.cli.snapshots import opened_to_write
+from lancewood.format.type_text import parse_column
 from lancewood.jobs.runner import LocalRunner
 
 

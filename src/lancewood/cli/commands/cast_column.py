@@ -11,13 +11,13 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.arrow_types import parse_type
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.progress import task_runner
 from lancewood.cli.revision_options import Branch
 from lancewood.cli.snapshots import opened_to_write
 from lancewood.engine.evolve import cast_column, next_field_id
 from lancewood.engine.snapshot import Snapshot
+from lancewood.format.type_text import parse_type
 from lancewood.jobs.columns.cast import CastValues
 from lancewood.jobs.packing import pack_fragments
 from lancewood.jobs.runner import Runner

@@ -52,9 +52,9 @@ def command(
     branches start from always stay.
 
     JSON keys: uri, dry_run, versions, manifests, data_files, deletion_files, transactions,
-    index_files, bytes, kept, detached, in_flight, unpinned, still_pinned. What is unpinned has
-    root and tag: a source of this clone that none of its versions reads from any more. What is
-    still pinned has root and why.
+    index_files, bytes, kept, detached, in_flight, unpinned, still_pinned, landed. What is unpinned
+    has root and tag: a source of this clone that none of its versions reads from any more. What is
+    still pinned has root and why. Landed are versions that commits of a repository had waiting.
     """
     age, window = (
         options.span(older_than, "--older-than"),
@@ -85,6 +85,7 @@ def command(
         "in_flight": report.in_flight,
         "unpinned": [{"root": each.root, "tag": each.tag} for each in report.unpinned],
         "still_pinned": [{"root": each.root, "why": each.why} for each in report.still_pinned],
+        "landed": list(report.landed),
     }
     Output(as_json=json).document(document, "\n".join(_lines(table.uri, report)))
 
@@ -99,7 +100,8 @@ def _lines(uri: str, report: CleanupReport) -> list[str]:
     }
     files = ", ".join(counted(number, kind) for kind, number in kinds.items() if number)
     verb = "would remove" if report.dry_run else "removed"
-    lines = [f"{verb} {counted(len(report.versions), 'version')} of {uri}"]
+    lines = [f"version {each} landed first: a commit had it waiting" for each in report.landed]
+    lines += [f"{verb} {counted(len(report.versions), 'version')} of {uri}"]
     if files:
         lines.append(f"files: {files} ({human_size(report.bytes)})")
     lines += [f"version {each.version} stays: {each.why}" for each in report.kept]

@@ -10,9 +10,9 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.arrow_types import parse_column
 from lancewood.cli.output import Output
 from lancewood.cli.sources import Sources, Wish
+from lancewood.format.type_text import parse_column
 
 
 def command(

@@ -116,15 +116,22 @@ class ExpressionColumns:
     can_repeat: ClassVar[bool] = True
     can_extend: ClassVar[bool] = True
 
-    def __init__(self, spark: SparkSession, asked: Expressions) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        asked: Expressions,
+        types: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
+        """``types`` are those of columns that the expressions alone do not tell."""
         self.spark = spark
         self.asked = asked
+        self._types = types or {}
         self._checked: tuple[Schema, Checked] | None = None
 
     def checked(self, snapshot: Snapshot) -> Checked:
         """What Spark says of the expressions on the schema of a version."""
         if self._checked is None or self._checked[0] != snapshot.schema:
-            found = check_expressions(self.spark, self.asked, snapshot.arrow_schema)
+            found = check_expressions(self.spark, self.asked, snapshot.arrow_schema, self._types)
             self._checked = snapshot.schema, found
         return self._checked[1]
 
@@ -170,7 +177,9 @@ class ExpressionFiles(ColumnFiles):
         rows = FragmentRows(bare, checked.columns_read, checked.reading, self._batch_rows)
         runner = ExpressionRunner(self._source, rows, self._progress)
         tasks: list[Any] = list(pack_fragments(fragments, runner.slots))
-        work = WriteComputed(bare, writer.written, writer.new, checked.writing, checked.names)
+        work = WriteComputed(
+            bare, writer.written, writer.new, checked.writing, checked.names, writer.mark
+        )
         return gather(runner, work, tasks, what=WHAT, snapshot=writer.snapshot)
 
 

@@ -119,10 +119,12 @@ class WriteComputed:
     new: NewColumns | None
     writing: Writing
     names: tuple[str, ...]
+    mark: str = ""
+    """In the names of the files."""
 
     def __call__(self, task: ComputedTask) -> WrittenColumns:
         values = _Values(task, self.writing, self.names)
-        writer = ColumnWriter(self.snapshot, self.written, values, self.new)
+        writer = ColumnWriter(self.snapshot, self.written, values, self.new, self.mark)
         return write_columns(writer, task.fragments)
 
 

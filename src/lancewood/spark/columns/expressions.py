@@ -102,8 +102,15 @@ def hidden_fields() -> list[Any]:
     return [StructField(name, kind, True) for name, kind in zip(HIDDEN, kinds, strict=True)]
 
 
-def check_expressions(spark: SparkSession, asked: Expressions, table: pa.Schema) -> Checked:
+def check_expressions(
+    spark: SparkSession,
+    asked: Expressions,
+    table: pa.Schema,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> Checked:
     """Which columns of a table the expressions read, and what they give.
+
+    ``types`` says of some columns as what they are stored, such as a vector's length.
 
     Raises InvalidInputError for an expression that Spark does not understand or that does not go
     row by row, UnsupportedError for a column or a result whose type cannot be carried over.
@@ -114,7 +121,7 @@ def check_expressions(spark: SparkSession, asked: Expressions, table: pa.Schema)
     whole = StructType([*hidden_fields(), *Reading(pa.schema(readable)).spark])
     frame = spark.createDataFrame([], whole)
     read: dict[str, None] = {}
-    made = []
+    types, made, stored = types or {}, [], []
     for number, (name, expression) in enumerate(asked.by_name.items()):
         one = Expressions({name: expression})
         result, plan = _analysed(frame, one, name, expression, refused)
@@ -122,10 +129,14 @@ def check_expressions(spark: SparkSession, asked: Expressions, table: pa.Schema)
         read.update(dict.fromkeys(_columns_in(plan, [each.name for each in readable])))
         kind = result[len(HIDDEN)].dataType
         own = name.rpartition(".")[2] or name
-        Writing(StructType([StructField(own, kind, True)]))  # names the column if it cannot be
+        wanted = None if name not in types else pa.schema([(own, types[name])])
+        # Names the column if it cannot be.
+        alone = Writing(StructType([StructField(own, kind, True)]), schema=wanted)
         made.append(StructField(plain_name(number), kind, True))
+        stored.append(alone.table.field(0).with_name(plain_name(number)))
     chosen = pa.schema([each for each in readable if each.name in read])
-    return Checked(tuple(chosen.names), Reading(chosen), Writing(StructType(made)), asked.names)
+    writing = Writing(StructType(made), schema=pa.schema(stored))
+    return Checked(tuple(chosen.names), Reading(chosen), writing, asked.names)
 
 
 def _readable(table: pa.Schema) -> tuple[list[pa.Field], dict[str, str]]:

@@ -30,6 +30,7 @@ from lancewood.jobs.merging.search import Matches
 from lancewood.jobs.merging.source import Matched, rows_at
 from lancewood.jobs.rows.update_cost import weigh
 from lancewood.jobs.rows.updating import Updated
+from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.rules.inserted_keys import Hashes
@@ -94,6 +95,9 @@ def change(job: Changes, rows: TaskRows) -> Done:
     """The task: write what changes."""
     fragments = rows.fragments(job.snapshot.manifest.name)
     chosen = [_meeting(job, each, rows.found_in(each.id)) for each in fragments]
+    unmet = len(rows.pairs) - sum(len(each.offsets) for each in chosen)
+    if job.source.deleted is not None:
+        chosen = [_deleting(job.source, each) for each in chosen]
     matched = sum(len(each.offsets) for each in chosen)
     orphans = sum(len(each.orphans) for each in chosen)
     hashes = _hashes(job.source, rows.inserted) if job.wants_hashes else None
@@ -109,7 +113,7 @@ def change(job: Changes, rows: TaskRows) -> Done:
         changes,
         updated=matched if job.matched == "update" else 0,
         deleted=orphans + (matched if job.matched == "delete" else 0),
-        unchanged=len(rows.pairs) - matched,
+        unchanged=unmet,
         hashes=hashes,
     )
 
@@ -124,6 +128,17 @@ def weigh_ways(job: Changes, rows: TaskRows) -> Weight:
             by_rows, by_columns = weigh(job.snapshot, each, chosen.bitmap, wanted)
             moved, rewritten = moved + by_rows, rewritten + by_columns
     return Weight(moved, rewritten)
+
+
+def _deleting(source: StagedSource, found: Matches) -> Matches:
+    """The pairs whose row of the source deletes, as rows that go."""
+    goes = source.deletes(found.positions)
+    return replace(
+        found,
+        offsets=found.offsets[~goes],
+        positions=found.positions[~goes],
+        orphans=found.orphans | bitmap_of(found.offsets[goes]),
+    )
 
 
 def _meeting(job: Changes, fragment: Fragment, found: Matches) -> Matches:

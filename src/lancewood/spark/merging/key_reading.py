@@ -81,11 +81,14 @@ def read_source_keys(
 def list_source(
     source: StagedSource, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the addresses of all rows of the source."""
+    """For mapInArrow over a spread frame: the addresses of all rows of the source but those
+    that delete."""
     for number in _numbers(batches):
         addresses = source.staged.addresses(number)
         for start in range(0, len(addresses), _MOST_ROWS):
             part = addresses[start : start + _MOST_ROWS]
+            if source.deleted is not None:
+                part = part[~source.deletes(part)]
             yield pa.record_batch({SOURCE: pa.array(part, pa.int64())})
 
 

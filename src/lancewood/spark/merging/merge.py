@@ -54,7 +54,7 @@ from lancewood.spark.merging.planning import (
     table_messages,
 )
 from lancewood.spark.merging.staged_source import StagedFiles, StagedSource
-from lancewood.spark.merging.staging import FrameColumns, frame_columns, stage
+from lancewood.spark.merging.staging import FrameColumns, frame_columns, stage, without_flag
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -76,9 +76,13 @@ def merge_frame(
     matched_where: str | None = None,
     parameters: Parameters = None,
     rewrite: Rewriting = "auto",
+    deleted: str | None = None,
     terms: Terms | None = None,
 ) -> tuple[Snapshot, RowCounts]:
     """The version after the merge, and what became of rows; see ``Table.merge``.
+
+    ``deleted`` names a boolean column that the frame has and the table has not: where it is true,
+    the row of that key is deleted, and a key that is not there is passed over.
 
     Raises what ``Table.merge`` raises, and what Spark raises for the frame itself. The two rows of
     a key that occurs twice are not told: rows of a frame have no numbers.
@@ -93,7 +97,7 @@ def merge_frame(
         rewrite=rewrite,
     )
     snapshot = table._snapshot
-    job = FrameMerge(df, snapshot, choices)
+    job = FrameMerge(df, snapshot, choices, deleted=deleted)
     try:
         return execute(snapshot, job.prepare, terms)
     finally:
@@ -109,15 +113,21 @@ class _Fit:
     alignment: Alignment
     key: Key
     condition: MatchCondition | None
+    deleted: str | None = None
 
     @classmethod
-    def of(cls, df: DataFrame, snapshot: Snapshot, choices: Choices) -> _Fit:
+    def of(
+        cls, df: DataFrame, snapshot: Snapshot, choices: Choices, deleted: str | None = None
+    ) -> _Fit:
         """Raises InvalidInputError for whatever does not fit."""
         inserts = choices.not_matched == "insert"
-        columns = frame_columns(df.schema, snapshot, inserts=inserts)
+        frame = df.schema
+        if deleted is not None:
+            frame = without_flag(frame, deleted, snapshot.arrow_schema, choices)
+        columns = frame_columns(frame, snapshot, inserts=inserts)
         alignment, key = fit_schema(snapshot, columns.given, choices)
         condition = fit_condition(snapshot, alignment, choices)
-        return cls(snapshot.schema, columns, alignment, key, condition)
+        return cls(snapshot.schema, columns, alignment, key, condition, deleted)
 
     def needed(self, choices: Choices) -> Schema:
         """The columns of the frame that rows are made of, or told apart by."""
@@ -132,7 +142,7 @@ class _Fit:
         """The staged rows as rows of this version; raises InvalidInputError if they are not."""
         there = staged.columns.by_name
         columns = [each for each in self.alignment.schema.fields if each.name in there]
-        source = StagedSource(staged, self.table, Schema(tuple(columns)), self.key)
+        source = StagedSource(staged, self.table, Schema(tuple(columns)), self.key, self.deleted)
         source.check_fit()
         return source
 
@@ -145,12 +155,19 @@ class FrameMerge:
     """
 
     def __init__(
-        self, df: DataFrame, snapshot: Snapshot, choices: Choices, join: KeyJoin | None = None
+        self,
+        df: DataFrame,
+        snapshot: Snapshot,
+        choices: Choices,
+        join: KeyJoin | None = None,
+        *,
+        deleted: str | None = None,
     ) -> None:
         self._df = df
         self._choices = choices
         self._join = KeyJoin(df.sparkSession) if join is None else join
-        self._fit = _Fit.of(df, snapshot, choices)
+        self._deleted = deleted
+        self._fit = _Fit.of(df, snapshot, choices, deleted)
         self._staged: StagedFiles | None = None
         self._source: StagedSource | None = None
 
@@ -169,6 +186,7 @@ class FrameMerge:
         job = Changes(snapshot.bare(), source, choices.matched, self._fit.condition)
         is_moving = choices.matched == "update" and pairs > 0
         only_updates = is_moving and not inserted and not any(e.alone for e in found.values())
+        only_updates = only_updates and self._deleted is None
         by_columns = self._is_by_columns(snapshot, job, list(changed), only_updates=only_updates)
         if not by_columns and (inserted or is_moving):
             check_movable(snapshot)
@@ -188,12 +206,13 @@ class FrameMerge:
     def _source_for(self, snapshot: Snapshot) -> StagedSource:
         """The rows of the frame, for one version; staged when they are first asked for."""
         if snapshot.schema != self._fit.table:
-            self._fit, self._source = _Fit.of(self._df, snapshot, self._choices), None
+            fit = _Fit.of(self._df, snapshot, self._choices, self._deleted)
+            self._fit, self._source = fit, None
         if self._source is None:
             fit = self._fit
             if self._staged is None:
                 columns = fit.needed(self._choices)
-                self._staged = stage(self._df, fit.columns, snapshot, columns)
+                self._staged = stage(self._df, fit.columns, snapshot, columns, self._deleted)
             source = fit.source(self._staged)
             self._read_keys(source)
             self._source = source

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.align import Alignment, align_schema
@@ -90,6 +91,8 @@ class StagedSource(SourceRows):
     table: Schema
     columns: Schema
     key: Key
+    deleted: str | None = None
+    """The staged column that says of a row that it deletes the one with its key."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is worked out again elsewhere."""
@@ -105,7 +108,8 @@ class StagedSource(SourceRows):
         width = self.staged.bytes / max(self.staged.row_count, 1)
         if self.staged.raw:
             first = self.staged.addresses(0)[: max(1, min(_SAMPLED_ROWS, int(_SAMPLED / width)))]
-            width = max(width, self.at(first).nbytes / len(first))
+            first = first[~self.deletes(first)]
+            width = max(width, self.at(first).nbytes / max(len(first), 1))
         return portion_rows(width)
 
     def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -117,6 +121,14 @@ class StagedSource(SourceRows):
         for number, offsets in offsets_by_fragment(distinct.astype(np.uint64)):
             found += self._picked(number, offsets, part)
         return rows_at(pa.Table.from_batches(found, part.alignment.arrow), back)
+
+    def deletes(self, positions: Positions) -> npt.NDArray[np.bool_]:
+        """Which of the rows at these positions delete."""
+        if self.deleted is None:
+            return np.zeros(len(positions), np.bool_)
+        said = self.at(positions, [self.deleted]).column(0).fill_null(False)
+        mask: npt.NDArray[np.bool_] = said.to_numpy(zero_copy_only=False)
+        return mask
 
     def batches(self, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows of one file, in order; no columns of blobs."""
@@ -137,7 +149,8 @@ class StagedSource(SourceRows):
         if known is None:
             stored = _cut(self.staged.columns, kept)
             arrow = to_arrow_schema(stored).remove_metadata()
-            now = _cut(self.columns, kept)
+            ours = () if self.deleted is None else (self.staged.columns.by_name[self.deleted],)
+            now = _cut(Schema((*self.columns.fields, *ours)), kept)
             alignment = align_schema(now, arrow) if kept else Alignment(now, arrow)
             known = self._parts[kept] = _Part(WantedColumns(stored), alignment)
         return known

@@ -52,6 +52,11 @@ def encode_error(error: LancewoodError) -> bytes:
     return _ERROR + pickle.dumps(error)
 
 
+def is_nothing(answers: Sequence[bytes]) -> bool:
+    """Whether no task had rows."""
+    return all(each == NOTHING for each in answers)
+
+
 def answers_in(messages: Sequence[Any]) -> list[bytes | None]:
     """What partitions answered, by the messages that Spark hands to a commit.
 

@@ -54,7 +54,7 @@ def new_columns(frame: StructType, snapshot: Snapshot | None, schema: pa.Schema 
     """
     wanted = schema
     if schema is None and snapshot is not None:
-        wanted = _kept(frame, snapshot.arrow_schema)
+        wanted = kept_columns(frame, snapshot.arrow_schema)
     writing = Writing(frame, schema=wanted)
     first_id = 0 if snapshot is None else first_field_id(snapshot.manifest)
     new = schema_from_arrow(writing.table, first_id=first_id)
@@ -64,7 +64,8 @@ def new_columns(frame: StructType, snapshot: Snapshot | None, schema: pa.Schema 
     return Columns(writing, new)
 
 
-def _kept(frame: StructType, table: pa.Schema) -> pa.Schema:
+def kept_columns(frame: StructType, table: pa.Schema) -> pa.Schema:
+    """The columns of a frame whose rows replace a table's, with the types that stay."""
     return pa.schema(list(_kept_fields(frame, table)))
 
 

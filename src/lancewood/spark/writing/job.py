@@ -135,6 +135,10 @@ class WriteJob:
             bytes=found.bytes,
         )
 
+    def left_alone(self) -> Written:
+        """The answer where there is nothing to commit: the version that it was planned on."""
+        return self._skipped(self.base)
+
     def abort(self, answers: Sequence[bytes | None]) -> None:
         """On the driver: remove the files of a job that will not be committed, best effort.
 

@@ -20,6 +20,7 @@ from lancewood.engine.projection import Parameters
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
+from lancewood.spark.writing.answers import is_nothing
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.merge import merge
 from lancewood.spark.writing.plan import plan_write
@@ -60,6 +61,8 @@ def write(
     matched_where: str | None = None,
     parameters: Parameters = None,
     rewrite: Rewriting | None = None,
+    deleted: str | None = None,
+    skip_empty: bool = False,
     message: str | None = None,
     properties: Mapping[str, str] | None = None,
     serializable: bool = False,
@@ -75,7 +78,9 @@ def write(
     "overwrite" replaces rows and columns in a new version, and older ones stay. All four make a
     table that is not there. "merge" updates and inserts rows by key into one that is; ``on``,
     ``matched``, ``not_matched``, ``not_matched_by_source``, ``matched_where``, ``parameters`` and
-    ``rewrite`` are for it alone, and mean what they mean to ``Table.merge``.
+    ``rewrite`` are for it alone, and mean what they mean to ``Table.merge``. So is ``deleted``: it
+    names a boolean column that the frame has besides those of the table, and a row in which that
+    is true deletes the row of its key instead, if there is one.
 
     Columns go by name, and are checked before Spark runs anything. A table's own types win: an
     array becomes a fixed-size list again, and a number that is too large for its column is an
@@ -88,6 +93,7 @@ def write(
     already is skipped, also if a driver died after its commit. ``partitions`` spreads the rows
     over so many tasks first, each of which writes files of its own; ``sort_by`` sorts the rows of
     each. A file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes.
+    With ``skip_empty`` a frame without rows that would be added to a table makes no version.
     ``into`` says which of the table's homes get the files, as ``bases`` of ``Table.append`` does.
     ``stable_row_ids``, ``file_version`` and ``bases`` are for a new table, as in
     ``lancewood.create``; said of one that is there, they must be true of it.
@@ -126,8 +132,11 @@ def write(
         "matched_where": matched_where,
         "parameters": parameters,
         "rewrite": rewrite,
+        "deleted": deleted,
     }
     _check_mode(mode, merge_only if mode != "merge" else rows_only)
+    if skip_empty and mode != "append":
+        raise InvalidInputError(f"skip_empty is for mode 'append', not for {mode!r}: leave it out")
     if partitions is not None:
         partitions = check_number("partitions", partitions, least=1)
         if partitions > _MOST_PARTITIONS:
@@ -157,13 +166,16 @@ def write(
     job = plan_write(
         uri, df.schema, mode=mode, **_given(rows_only, but="sort_by"), **place, **facts
     )
-    return _run(_sorted(_spread(df, partitions), columns), job)
+    skip_empty = skip_empty and not job.is_new
+    return _run(_sorted(_spread(df, partitions), columns), job, skip_empty=skip_empty)
 
 
-def _run(df: DataFrame, job: WriteJob) -> Written:
+def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
     if job.work is None:
         return job.commit(())
     answers = write_rows(df, job.work)
+    if skip_empty and is_nothing(answers):
+        return job.left_alone()
     try:
         return job.commit(answers)
     except Exception:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancewood.cli.arrow_types import parse_column, parse_type
 from lancewood.errors import InvalidInputError
+from lancewood.format.type_text import parse_column, parse_type
 
 LEAVES = [
     pa.bool_(),
