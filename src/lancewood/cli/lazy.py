@@ -32,6 +32,10 @@ class LazyGroup(TyperGroup):
     known_as: ClassVar[dict[str, str]] = {}
     """What people may type, and what the command is called here."""
 
+    def instead_of(self, name: str) -> str | None:
+        """What to do instead of a command that is not here on purpose."""
+        return None
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._only_names = False
@@ -49,6 +53,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0] if args else ""
         if name not in self.entries and not ctx.resilient_parsing:
+            instead = self.instead_of(name)
+            if instead is not None:
+                ctx.fail(f"No such command {name!r}: {instead}")
             near = get_close_matches(name, [*self.entries, *self.known_as], 1)
             if near and near[0] not in self.entries:
                 ctx.fail(f"No such command {name!r}. Did you mean {self.known_as[near[0]]!r}?")

@@ -19,6 +19,7 @@ VERBS: dict[str, Entry] = {
     "commit": Entry(
         f"{_HOME}.commit", "Record all tables of the branch as they stand at one moment."
     ),
+    "snapshot": Entry(f"{_HOME}.snapshot", "Record the files of a directory as a commit."),
     "log": Entry(f"{_HOME}.log", "Show commits, newest first."),
     "show": Entry(
         f"{_HOME}.show", "Show a commit and the tables it changed, against its first parent."
@@ -37,6 +38,10 @@ VERBS: dict[str, Entry] = {
     "reflog": Entry(f"{_HOME}.reflog", "Show every move of HEAD or of a branch, newest first."),
     "protect": Entry(
         f"{_HOME}.protect", "Keep what a commit pins from every cleanup, pylance's too."
+    ),
+    "exclusive": Entry(
+        f"{_HOME}.exclusive",
+        "Keep the tables for transactions of the repository, or open them to every writer.",
     ),
     "gc": Entry(f"{_HOME}.gc", "Remove what no commit needs any more."),
     "fsck": Entry(f"{_HOME}.fsck", "Check that history and tables are whole."),

@@ -35,12 +35,15 @@ def hide_secrets(message: str, args: Sequence[str]) -> str:
     return message
 
 
-def without_extra_arguments(message: str) -> str:
+def without_extra_arguments(message: str, args: Sequence[str]) -> str:
     """What is said of arguments too many, without them: one may be a secret."""
     found = _EXTRA.fullmatch(message)
     if found is None:
         return message
-    return f"{found[1]}, not shown as it may be a secret; is {_OPTION} missing before it?"
+    told = f"{found[1]}, not shown as it may be a secret"
+    if any("=" in each or "://" in each for each in args):
+        told += f"; is {_OPTION} missing before it?"
+    return told
 
 
 def _secrets(args: Sequence[str]) -> Iterator[str]:

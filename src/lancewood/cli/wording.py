@@ -15,6 +15,8 @@ _ADD = re.compile(r"repo\.add\('([^']*)', uri\)")
 _TYPED = {
     "switch(create=True)": "lw switch -c",
     "create=True": "-c",
+    "already: open it": "already, and stays as it is: lw status looks at it",
+    "detach() goes there": "lw switch -d goes there",
     "adopt=True": "--adopt",
     "force=True": "--force",
     "check=False": "--no-check",

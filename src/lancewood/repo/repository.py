@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 from uuid import uuid4
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import TABLES_DIR
+from lancewood.errors import AlreadyExistsError
 from lancewood.git.refs import Head
 from lancewood.git.repository import GitRepository
 from lancewood.repo.bringing.merging import merge
@@ -93,9 +95,11 @@ class Repository(LookingVerbs, KeepingVerbs):
         storage_options: Mapping[str, str] | None = None,
         fsync: bool | None = None,
     ) -> Self:
-        """The repository at a path, made if it is not there."""
-        make = cls.open if os.path.lexists(Path(path) / "HEAD") else cls.init
-        return make(path, storage_options=storage_options, fsync=fsync)
+        """The repository at a path, made if it is not there; two may do so at once."""
+        if not os.path.lexists(Path(path) / "HEAD"):
+            with suppress(AlreadyExistsError):
+                return cls.init(path, storage_options=storage_options, fsync=fsync)
+        return cls.open(path, storage_options=storage_options, fsync=fsync)
 
     @property
     def path(self) -> Path:

@@ -81,11 +81,17 @@ def test_a_detached_head_is_not_committed_to(lw_run: Lw, repo: lw.Repository) ->
     ran = lw_run("commit", "-m", "x")
     assert ran.code == ExitCode.INVALID_INPUT
     assert "HEAD is detached" in ran.err
+    assert "lw switch -c" in ran.err
 
 
 def test_tables_come_and_go_as_commits(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
     lance.write_dataset(ROWS, "tables/labels.lance")
     lance.write_dataset(ROWS, "../far.lance")
+    untracked = 'nothing to commit but untracked tables (use "lw add NAME")\n'
+    assert lw_ok("commit", "-m", "too early").out == untracked
+    by_path = lw_run("add", "tables/labels.lance/")
+    assert by_path.code == ExitCode.USAGE
+    assert "lw add labels" in by_path.err
     told = lw_ok("add", "labels").out.splitlines()
     assert told[0].endswith("] add table labels")
     assert told[1] == " labels | new, 3 rows"
@@ -95,6 +101,7 @@ def test_tables_come_and_go_as_commits(lw_ok: Lw, lw_run: Lw, repo: lw.Repositor
     assert repo.at().table("far").count_rows() == 3
     again = lw_run("add", "labels")
     assert again.code == ExitCode.ALREADY_EXISTS
+    assert "lw commit records what was written to it" in again.err
     gone = lw_ok("remove", "labels").out.splitlines()
     assert gone[1:] == [" labels | gone, 3 rows", " 1 table changed, 3 rows fewer"]
     assert lance.dataset("tables/labels.lance").count_rows() == 3
@@ -190,6 +197,14 @@ def test_switching_is_told_as_git_tells_it(lw_ok: Lw, repo: lw.Repository) -> No
     }
     assert lw_ok("switch", "-d", "main~1").out == f"HEAD is now at {old[:12]} first photos\n"
     assert Path("HEAD").read_text() == f"{old}\n"
+
+
+def test_a_tag_is_no_branch_to_switch_to(lw_run: Lw, repo: lw.Repository) -> None:
+    repo.tags.create("v1")
+    ran = lw_run("switch", "v1")
+    assert ran.code == ExitCode.NOT_FOUND
+    assert "it names a commit, and lw switch -d goes there" in ran.err
+    assert "-c makes it" in lw_run("switch", "v2").err
 
 
 def test_tags_name_commits_and_keep_versions(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:

@@ -24,6 +24,7 @@ ARGUMENTS = {
     "add": ["labels"],
     "remove": ["photos"],
     "commit": ["-m", "more"],
+    "snapshot": ["../files", "-m", "files"],
     "log": ["-n", "1"],
     "diff": ["HEAD~1", "HEAD"],
     "branch": ["--list", "main"],
@@ -51,6 +52,7 @@ def test_help_tells_the_keys_of_the_json(
         with repo.transaction(branch, f"two on {branch}") as changes:
             changes.table("photos").append(ROWS)
     repo.tags.create("v1")
+    (tmp_path / "files").mkdir()
     if name == "add":
         lance.write_dataset(ROWS, "tables/labels.lance")
     if name == "commit":

@@ -48,6 +48,7 @@ def test_a_repository_is_made_where_it_is_asked_for(lw_run: Lw, tmp_path: Path) 
     assert lw.Repository.open(tmp_path / "a" / "b").head.branch == "main"
     again = lw_run("init", tmp_path / "a" / "b")
     assert again.code == ExitCode.ALREADY_EXISTS
+    assert "lw status looks at it" in again.err
 
 
 def test_the_repository_is_found_from_below_and_with_the_option(
@@ -167,6 +168,15 @@ def test_the_log_of_a_table_has_the_commits_that_changed_it(
     assert lw_run("log", "--graph", "--table", "photos").code == ExitCode.USAGE
 
 
+def test_who_asks_for_the_log_of_a_table_as_of_a_path_is_told_the_option(
+    lw_run: Lw, repo: lw.Repository
+) -> None:
+    ran = lw_run("log", "main", "--", "photos")
+    assert ran.code == ExitCode.NOT_FOUND
+    assert "lw log --table photos" in ran.err
+    assert "--table" not in lw_run("log", "nope").err
+
+
 def test_the_log_for_programs_has_every_fact(lw_ok: Lw, repo: lw.Repository) -> None:
     repo.tags.create("v1", "exp")
     newest, oldest = lw_ok("log", "exp", "--json").lines
@@ -211,6 +221,7 @@ def test_a_commit_is_shown_with_the_tables_it_changed(lw_ok: Lw, repo: lw.Reposi
 def test_a_pin_is_shown_as_git_shows_it(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
     assert lw_ok("show", "exp:photos").out == git("show", "exp:tables/photos.json")
     assert lw_ok("show", ":photos").out == git("show", "HEAD:tables/photos.json")
+    assert lw_ok("show", ":tables/photos.json").out == lw_ok("show", ":photos").out
     pin = json.loads(git("show", "exp:tables/photos.json"))
     assert lw_ok("show", "exp:photos", "--json").document == pin
     assert lw_run("show", "exp:phots").code == ExitCode.NOT_FOUND

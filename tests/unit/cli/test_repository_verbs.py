@@ -120,6 +120,7 @@ def test_a_commit_is_taken_back_by_a_new_one(lw_ok: Lw, lw_run: Lw, repo: lw.Rep
     write(repo, "main", "again", "photos")
     refused = lw_run("revert", "HEAD~1")
     assert refused.code == ExitCode.CONFLICT
+    assert "revert what came after it first" in refused.err
     assert "photos" in refused.err
 
 
@@ -136,6 +137,7 @@ def test_a_commit_of_another_branch_is_done_again_here(
         changes.table("photos").overwrite(pa.table({"id": [9]}))
     refused = lw_run("cherry-pick", "exp")
     assert refused.code == ExitCode.CONFLICT
+    assert "make the change again here" in refused.err
     assert "'photos'" in refused.err
     assert rows(repo) == {"photos": 1, "labels": 4}
 
@@ -235,7 +237,7 @@ def test_a_table_that_diverged_is_told_by_every_verb_until_somebody_decides(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as failing:
-        failing.setattr("lancewood.repo.transaction.land", full)
+        failing.setattr("lancewood.repo.committing.pending.land", full)
         with pytest.warns(NotLandedWarning, match="disk is full"):
             write(repo, "main", "not landed", "photos")
     assert "unlanded:   photos: the next writer lands it" in lw_ok("status").out

@@ -68,6 +68,20 @@ def test_a_repository_is_made_once(tmp_path: Path) -> None:
     assert "r>" in repr(first)
 
 
+def test_one_that_somebody_else_makes_at_the_same_time_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = lw.Repository.init
+    others: list[str] = []
+
+    def slower(path: Path, **said: object) -> lw.Repository:
+        others.append(make(path)._grounds.id)
+        return make(path)
+
+    monkeypatch.setattr(lw.Repository, "init", slower)
+    assert lw.Repository.open_or_init(tmp_path / "r")._grounds.id == others[0]
+
+
 def test_an_identity_is_there_as_soon_as_the_repository_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lancewood.catalog.names import checked_table, home_uri
+from lancewood.catalog.names import checked_table, home_uri, table_at_home
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.repository import words
@@ -36,6 +36,9 @@ def command(
 
     JSON keys: branch, hash, new, tables, diverged.
     """
+    meant = table_at_home(name.rstrip("/"))
+    if meant is not None:
+        raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
     with repository(storage_option) as repo:
         place = repo.path / home_uri(checked_table(name)) if uri is None else uri
         text = words.paragraphs(message)

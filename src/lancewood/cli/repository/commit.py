@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lancewood import Repository
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.repository import words
@@ -36,7 +37,12 @@ def command(
         raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
     with repository(storage_option) as repo:
         done = repo.commit(text, branch=branch, author=author, adopt=adopt)
-        told = "nothing to commit, tables clean"
-        if done.is_new:
-            told = committed_text(repo, done)
+        told = committed_text(repo, done) if done.is_new else _nothing(repo, branch)
         Output(as_json=json).document(committed_facts(done), told)
+
+
+def _nothing(repo: Repository, branch: str | None) -> str:
+    """Why there is no commit; tables that were never added are the likely reason."""
+    if branch is None and repo.status().untracked:
+        return 'nothing to commit but untracked tables (use "lw add NAME")'
+    return "nothing to commit, tables clean"

@@ -41,10 +41,17 @@ def find_repository(start: Path) -> Path:
 def repository(storage_options: Sequence[str] | None = None) -> Iterator[lw.Repository]:
     """The repository, and while it is used its warnings as notes. Raises NotFoundError."""
     found = find_repository(Path.cwd())
+    with warnings_told():
+        yield lw.Repository.open(found, storage_options=options.storage(storage_options))
+
+
+@contextmanager
+def warnings_told() -> Iterator[None]:
+    """Show warnings of repositories as notes while the block runs."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", NotLandedWarning)
         warnings.showwarning = _told
-        yield lw.Repository.open(found, storage_options=options.storage(storage_options))
+        yield
 
 
 def _told(

@@ -12,7 +12,7 @@ from lancewood.cli.exit_codes import ExitCode
 from lancewood.cli.output import Output, counted
 from lancewood.cli.repository.finding import repository
 from lancewood.cli.wording import as_typed
-from lancewood.repo.problems import FsckReport
+from lancewood.repo.fsck.problems import FsckReport
 
 
 def command(

@@ -11,7 +11,7 @@ from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.finding import repository
-from lancewood.repo.gc_report import GcReport, Spot
+from lancewood.repo.gc.report import GcReport, Spot
 
 
 def command(
@@ -40,8 +40,8 @@ def command(
     dead processes left. No version of a table goes: lw table cleanup removes old ones. Objects of
     git are left to git gc.
 
-    JSON keys: dry_run, landed, diverged, states, transactions, branches, tables, files, bytes,
-    in_flight, stays, cleaned.
+    JSON keys: dry_run, landed, diverged, states, transactions, branches, tables, joined, files,
+    bytes, in_flight, stays, cleaned.
     """
     age = options.span(in_flight, "--in-flight")
     assert age is not None
@@ -59,6 +59,7 @@ def _facts(report: GcReport) -> dict[str, Any]:
         "transactions": report.transactions,
         "branches": [_spot(each) for each in report.branches],
         "tables": list(report.tables),
+        "joined": list(report.joined),
         "files": list(report.files),
         "bytes": report.bytes,
         "in_flight": report.in_flight,
@@ -80,6 +81,8 @@ def _lines(report: GcReport) -> Iterator[str]:
         yield f"landed: {spot}"
     for each in report.diverged:
         yield f"diverged: {each.table}: {each.conflict.message}"
+    for name in report.joined:
+        yield f"{would}told where the repository is: {name}"
     gone = {
         "state": report.states,
         "transaction": report.transactions,

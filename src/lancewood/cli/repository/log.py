@@ -12,6 +12,7 @@ from lancewood.cli.output import Output
 from lancewood.cli.repository import words
 from lancewood.cli.repository.finding import repository
 from lancewood.cli.repository.telling import Decorations, commit_facts, commit_text, one_line
+from lancewood.errors import NotFoundError
 from lancewood.git.graph import lines
 from lancewood.git.objects import Commit
 
@@ -59,7 +60,13 @@ def command(
             if not json:
                 print(f"branch {repo.head.branch} has no commits yet")
             return
-        found = repo.log(*tips, limit=limit, skip=skip, first_parent=first_parent, table=table)
+        try:
+            found = repo.log(*tips, limit=limit, skip=skip, first_parent=first_parent, table=table)
+        except NotFoundError as missing:
+            named = next((each for each in tips if each in repo.tables), None)
+            if named is not None:
+                missing.add_note(f"lw log --table {named} shows the commits that changed the table")
+            raise
         if json:
             Output(as_json=True).rows(_KEYS, _facts(found, decorations))
             return

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lancewood.catalog.names import pin_file
 from lancewood.catalog.pin import encode_pin
 from lancewood.cli import options
 from lancewood.cli.output import Output
@@ -19,7 +20,7 @@ from lancewood.cli.repository.telling import (
     commit_text,
     stat_lines,
 )
-from lancewood.repo.view import View
+from lancewood.repo.looking.view import View
 
 
 def command(
@@ -57,6 +58,7 @@ def command(
 
 def _show_part(view: View, name: str, output: Output) -> None:
     """A pin, or the bytes of a file; one that is there under neither name is a missing table."""
+    name = next((each for each in view.tables if pin_file(each) == name), name)
     if name in view.tables or name not in view.files:
         text = encode_pin(view.pin(name)).decode()
         output.document(loads(text), text.rstrip("\n"))

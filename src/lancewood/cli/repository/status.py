@@ -8,7 +8,7 @@ from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.repository.finding import repository
 from lancewood.cli.repository.telling import short
-from lancewood.repo.status import State, Status, TableStatus
+from lancewood.repo.looking.status import State, Status, TableStatus
 
 _SECTIONS = {
     State.MODIFIED: (

@@ -13,7 +13,7 @@ from lancewood.cli.output import Output, count
 from lancewood.cli.repository import words
 from lancewood.cli.repository.finding import repository
 from lancewood.model.refs import MAIN
-from lancewood.repo.view import View
+from lancewood.repo.looking.view import View
 
 _KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
 

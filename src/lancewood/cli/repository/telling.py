@@ -17,7 +17,8 @@ from lancewood.cli.output import cell, counted
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.model.refs import MAIN
-from lancewood.repo.comparing import TableChange
+from lancewood.repo.committing.messages import first_line
+from lancewood.repo.looking.comparing import TableChange
 from lancewood.repo.outcome import Committed
 
 _DIGITS = 12
@@ -35,7 +36,7 @@ def short(hash: Hash | None) -> str:
 
 def subject(message: str) -> str:
     """The first line of a message."""
-    return plain(message.strip().partition("\n")[0])
+    return plain(first_line(message))
 
 
 def plain(text: str) -> str:
@@ -175,9 +176,7 @@ def _number(rows: int | None) -> str:
 
 
 def _place(pin: Pin) -> str:
-    landing = pin.landing
-    version = pin.version if landing is None else landing.exact_version(len(landing.steps) - 1)
-    return f"{pin.branch or MAIN} {version}"
+    return f"{pin.branch or MAIN} {pin.exact_version}"
 
 
 def _more_rows(changes: Sequence[TableChange]) -> str:
