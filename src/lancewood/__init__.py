@@ -25,6 +25,7 @@ from lancewood.errors import (
     LancewoodError,
     NotFoundError,
     RetryableConflictError,
+    RunFailedError,
     StorageError,
     UnsupportedError,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "Repository",
     "RetryableConflictError",
     "RowCounts",
+    "RunFailedError",
     "Scan",
     "ShallowClone",
     "StorageError",

@@ -12,7 +12,8 @@ LancewoodError
 ├── UnsupportedError                a feature flag, operation or file version we do not know
 ├── FormatError                     the bytes break the format
 │   └── IntegrityError              they are whole, but not the ones that were pinned
-└── StorageError                    the store failed; often passing
+├── StorageError                    the store failed; often passing
+└── RunFailedError                  Spark, or a function of a pipeline, failed in a run
 
 A message says what was asked, what was found, and the way out. The facts are attributes too
 (``error.facts``), and every error survives pickling, because workers send them home.
@@ -90,6 +91,10 @@ class IntegrityError(FormatError):
 
 class StorageError(LancewoodError):
     """The store failed, often only for a moment."""
+
+
+class RunFailedError(LancewoodError):
+    """What a run of a pipeline called has failed: Spark, a source, or a function of the file."""
 
 
 @contextmanager

@@ -41,6 +41,7 @@ def test_public_names_are_exactly_these() -> None:
         "RepairReport",
         "Repository",
         "RetryableConflictError",
+        "RunFailedError",
         "RowCounts",
         "Scan",
         "ShallowClone",
@@ -150,7 +151,7 @@ def test_every_error_survives_pickling() -> None:
         for each in vars(errors).values()
         if isinstance(each, type) and issubclass(each, errors.LancewoodError)
     ]
-    assert len(kinds) == 13
+    assert len(kinds) == 14
     for kind in kinds:
         back = pickle.loads(pickle.dumps(kind("version 41 not found: the newest is 40", newest=40)))
         assert type(back) is kind

@@ -25,7 +25,8 @@ MAY_IMPORT = {
     "table": "model store data engine jobs",
     "repo": "model format store engine git catalog jobs table",
     "spark": "proto model format rules store data expr engine jobs table",
-    "cli": "model store format engine git catalog jobs table repo spark",
+    "pipeline": "model format store expr engine git catalog jobs table repo spark",
+    "cli": "model store format engine git catalog jobs table repo spark pipeline",
     "testing": "proto model format store engine git catalog jobs table repo",
 }
 EVERYONE = {"errors", "version"}

@@ -1,0 +1,151 @@
+"""The tables that checks speak of: as the run leaves them, and as they were before it.
+
+While a run is planned, tables have columns and no rows yet; later they are what the run's branch
+holds. Checks are built from either in the same way, so that what can be planned can be run. Rows
+are read by executors, only the columns and rows that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancewood.engine.projection import Parameters, project, row_schema
+from lancewood.engine.scan import plan_scan
+from lancewood.expr import parse_predicate
+from lancewood.format.arrow import schema_from_arrow
+from lancewood.model.schema import Schema
+from lancewood.pipeline.checks.needs import Ground
+from lancewood.pipeline.definition.model import Spot
+from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.loading.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.reading.read import read_frame
+from lancewood.spark.tasks import slots
+from lancewood.spark.types import spark_schema
+from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as one side of a check sees it."""
+
+    name: str
+    schema: pa.Schema
+    table: Table | None = None
+    """None: there are no rows, or not yet."""
+
+    def count(self) -> int:
+        """How many rows there are, from the manifest."""
+        return 0 if self.table is None else self.table.count_rows()
+
+    def rows(
+        self,
+        spark: SparkSession,
+        columns: Sequence[str],
+        where: str | None = None,
+        parameters: Parameters = None,
+    ) -> DataFrame:
+        """Some columns of the rows for which a condition of the engine's dialect holds.
+
+        Raises InvalidInputError for a condition that is wrong, UnsupportedError for a column of a
+        type that Spark does not have.
+        """
+        if self.table is not None:
+            scan = plan_scan(
+                self.table._snapshot, columns=columns, where=where, parameters=parameters
+            )
+            return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+        if where is not None:
+            self.check_condition(where, parameters)
+        scanned = project(self._stored, columns).arrow_schema()
+        return spark.createDataFrame([], spark_schema(scanned))
+
+    def check_condition(self, where: str, parameters: Parameters = None) -> None:
+        """Raise InvalidInputError for a condition that these rows cannot be asked."""
+        parse_predicate(where, row_schema(self._stored), parameters)
+
+    @cached_property
+    def _stored(self) -> Schema:
+        return schema_from_arrow(self.schema)
+
+
+Find = Callable[[str], Relation | None]
+
+
+@dataclass(frozen=True)
+class Relations:
+    """All tables that a check may speak of."""
+
+    find_now: Find
+    find_before: Find
+    names: Callable[[], Iterable[str]]
+
+    def now(self, table: str, spot: Spot) -> Relation:
+        """As the run leaves it; raises InvalidInputError that begins with the spot."""
+        found = self.find_now(table)
+        if found is None:
+            raise wrong(
+                spot,
+                f"there is no table {table!r} in the repository, and no target makes it: "
+                f"{near(table, self.names())}",
+            )
+        return found
+
+    def before(self, table: str, spot: Spot) -> Relation | None:
+        """As it was before the run; None if it was not there."""
+        self.now(table, spot)
+        return self.find_before(table)
+
+
+def planned_relations(ground: Ground, planned: Mapping[str, pa.Schema]) -> Relations:
+    """What there will be, from columns alone; ``planned`` are those of tables that the run makes
+    or changes."""
+    future = _own_tables(ground) | dict(planned)
+
+    def before(table: str) -> Relation | None:
+        return Relation(table, ground.open(table).schema) if ground.has(table) else None
+
+    def now(table: str) -> Relation | None:
+        was = before(table)
+        if table in planned or (was is None and table in future):
+            return Relation(table, future[table])
+        return was
+
+    return Relations(now, before, lambda: {*_names(ground, None), *future})
+
+
+def standing_relations(ground: Ground) -> Relations:
+    """What the run's branch holds, and what there was when the run began."""
+    own = _own_tables(ground)
+
+    def now(table: str) -> Relation | None:
+        if ground.has_now(table):
+            found = ground.open_now(table)
+            return Relation(table, found.schema, found)
+        return before(table) or (Relation(table, own[table]) if table in own else None)
+
+    def before(table: str) -> Relation | None:
+        if not ground.has(table):
+            return None
+        found = ground.open(table)
+        return Relation(table, found.schema, found)
+
+    return Relations(now, before, lambda: {*_names(ground, ground.branch), *own})
+
+
+def _own_tables(ground: Ground) -> dict[str, pa.Schema]:
+    """Tables of the run that are only made when there is a row for them."""
+    return {ground.pipeline.quarantine.table: QUARANTINE_SCHEMA}
+
+
+def _names(ground: Ground, branch: str | None) -> Iterable[str]:
+    revision = branch or ground.base
+    return () if revision is None else ground.repository.at(revision).tables

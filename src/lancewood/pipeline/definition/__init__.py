@@ -1,0 +1,1 @@
+"""The file: from TOML to checked values, before anything runs."""

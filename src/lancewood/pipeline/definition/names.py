@@ -1,0 +1,105 @@
+"""Names that a file gives: of the pipeline, of frames, functions, parameters and checks.
+
+Knows what becomes of each: a frame is a view in Spark SQL, a pipeline a file and a part of a ref,
+a check a file. Rules of tables and branches are the repository's.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lancewood.catalog.names import checked_table
+from lancewood.errors import InvalidInputError
+
+_MOST_CHARACTERS = 60
+_MOST_OF_A_CHECK = 100
+_MOST_BYTES_OF_A_CHECK = 200
+_is_identifier = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_is_pipeline = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*").fullmatch
+_is_python = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*").fullmatch
+_is_format = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[.$-][A-Za-z0-9_]+)*").fullmatch
+
+_WORDS = """
+    all alter and anti any as between case cast cluster create cross current_catalog
+    current_database current_date current_path current_schema current_time current_timestamp
+    current_user describe distinct distribute drop else end except exists false fetch for from
+    full grant group having identifier ilike in inner insert intersect into is join lateral
+    left like limit localtimestamp minus natural not null offset on or order outer pivot
+    published qualify revoke right rollback select semi serdeproperties session_user setminus
+    sort table tablesample then true uncache union unpivot using values when where window with
+"""
+RESERVED = frozenset(_WORDS.split())
+"""Words that Spark SQL, or the parser that finds names in it, may take for something else."""
+
+
+def checked_frame(name: str) -> str:
+    """The name of a source or a step: one that SQL knows without quotes."""
+    return _identifier("frame", name)
+
+
+def checked_function(name: str) -> str:
+    """The name by which SQL calls a function."""
+    return _identifier("function", name)
+
+
+def checked_pipeline(name: str) -> str:
+    """The name of a pipeline: also that of a file, and a part of a ref."""
+    if len(name) > _MOST_CHARACTERS or not _is_pipeline(name):
+        raise InvalidInputError(
+            f"pipeline name {name!r} is not allowed: it has to begin with a letter or a digit, and "
+            f"to go on with letters, digits, '_' and '-', at most {_MOST_CHARACTERS} in all"
+        )
+    return name
+
+
+def checked_check(name: str) -> str:
+    """The name of a check: any short text that a file may be called, too."""
+    why = None
+    if len(name) > _MOST_OF_A_CHECK or len(name.encode()) > _MOST_BYTES_OF_A_CHECK:
+        why = f"it is longer than {_MOST_OF_A_CHECK} characters, or {_MOST_BYTES_OF_A_CHECK} bytes"
+    elif not name.isprintable():
+        why = "it has a character that is not printed"
+    elif name != name.strip() or name.startswith("."):
+        why = "it begins or ends with a space, or begins with '.'"
+    elif "/" in name or "\\" in name:
+        why = "it has a '/' or '\\'"
+    if why:
+        raise InvalidInputError(f"check name {name!r} is not allowed: {why}")
+    return name
+
+
+def checked_python(text: str) -> str:
+    """Where a function is: ``module:function``."""
+    if not _is_python(text):
+        raise InvalidInputError(
+            f"{text!r} is no function: write it as module:function, as in "
+            "photo_steps:with_thumbnails"
+        )
+    return text
+
+
+def checked_format(text: str) -> str:
+    """The name of a format of Spark's: a short one, or a class."""
+    if not _is_format(text):
+        raise InvalidInputError(f"{text!r} is no format: write it as parquet, csv, json or jdbc")
+    return text
+
+
+def checked_files_table(pipeline: str, source: str) -> str:
+    """The table in which an incremental source keeps the files that it has seen."""
+    return checked_table(f"{pipeline}_{source}_files")
+
+
+def _identifier(kind: str, name: str) -> str:
+    why = None
+    if len(name) > _MOST_CHARACTERS:
+        why = f"it has {len(name)} characters, {_MOST_CHARACTERS} are allowed"
+    elif not _is_identifier(name):
+        why = "it has to begin with a letter or '_', and to go on with letters, digits and '_'"
+    elif name.lower() in RESERVED:
+        why = "it is a word of SQL"
+    if why:
+        raise InvalidInputError(
+            f"{kind} name {name!r} is not allowed: {why}, so that SQL knows it without quotes"
+        )
+    return name

@@ -1,0 +1,191 @@
+"""``${name}`` and ``${env:NAME}``: what stands for parameters and for secrets in texts.
+
+Knows where a value may stand, and that no value of the environment leaves in an error. Does not
+know the keys of any section.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lancewood.pipeline.definition.model import Option, Secret, Spot
+from lancewood.pipeline.definition.quoting import Quoting
+from lancewood.pipeline.definition.refusal import described, near, wrong
+
+KEYS = ("default", "required", "help")
+"""Of a parameter that is a table."""
+
+_ENVIRONMENT = "env:"
+_place = re.compile(r"(\$\$\{)|\$\{([^{}\n]*)\}|(\$\{)")
+_is_name = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
+_is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+
+
+@dataclass(slots=True)
+class Filling:
+    """The values that texts of a file are filled with."""
+
+    parameters: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
+    used: set[str] = field(default_factory=set)
+    """The parameters that some text has asked for."""
+
+    def text(self, template: str, spot: Spot) -> str:
+        """With parameters filled in; secrets are refused."""
+        return "".join(value for _, value in self._parts(template, spot))
+
+    def sql(self, template: str, spot: Spot) -> str:
+        """The same for SQL: a value may not end the quotes or the comment that it stands in."""
+        quoting = Quoting()
+        parts = []
+        for name, value in self._parts(template, spot):
+            if name is None:
+                quoting.read(value)
+            else:
+                why = quoting.breaks(value)
+                if why is not None:
+                    raise wrong(spot, f"the value of ${{{name}}} {why}: {described(value)}")
+            parts.append(value)
+        filled = "".join(parts)
+        if "${" in filled:
+            raise wrong(
+                spot,
+                "the SQL still has a '${' in it, which Spark would fill in by itself: write it "
+                "as concat('$', '{')",
+            )
+        return filled
+
+    def option(self, template: str, spot: Spot) -> Option:
+        """With parameters filled in; a Secret where the text asks for the environment."""
+        shown, filled, values = [], [], {}
+        for name, value in self._parts(template, spot, with_secrets=True):
+            is_secret = name is not None and name.startswith(_ENVIRONMENT)
+            if is_secret and name is not None:
+                values[name.removeprefix(_ENVIRONMENT)] = value
+            shown.append(f"${{{name}}}" if is_secret else value)
+            filled.append(value)
+        if not values:
+            return "".join(filled)
+        return Secret("".join(shown), "".join(filled), tuple(values.items()))
+
+    def _parts(
+        self, template: str, spot: Spot, *, with_secrets: bool = False
+    ) -> Iterator[tuple[str | None, str]]:
+        """(what it stands for, text), from left to right; None for what stands for itself."""
+        end = 0
+        for found in _place.finditer(template):
+            yield None, template[end : found.start()]
+            end = found.end()
+            if found[1]:
+                yield None, "${"
+            elif found[3]:
+                raise wrong(spot, "a '${' is not closed; '$${' stands for '${' itself")
+            elif found[2].startswith(_ENVIRONMENT):
+                yield found[2], self._variable(found[2], spot, is_allowed=with_secrets)
+            else:
+                yield found[2], self._parameter(found[2], spot)
+        yield None, template[end:]
+
+    def _parameter(self, name: str, spot: Spot) -> str:
+        if name not in self.parameters:
+            raise wrong(
+                spot,
+                f"${{{name}}} is not declared in [params]: {near(name, self.parameters)} "
+                "('${env:NAME}' is the environment, '$${' stands for '${' itself)",
+            )
+        self.used.add(name)
+        return self.parameters[name]
+
+    def _variable(self, place: str, spot: Spot, *, is_allowed: bool) -> str:
+        name = place.removeprefix(_ENVIRONMENT)
+        if not is_allowed:
+            raise wrong(
+                spot,
+                f"${{{place}}} is a secret, and this text is shown and kept: secrets are allowed "
+                "in options and storage_options; take a parameter for what is none",
+            )
+        if not _is_variable(name):
+            raise wrong(spot, f"{name!r} is no name of an environment variable")
+        if name not in self.environment:
+            raise wrong(spot, f"the environment variable {name} is not set")
+        return self.environment[name]
+
+
+def read_parameters(declared: object, given: Mapping[str, str], spot: Spot) -> dict[str, str]:
+    """The value of every parameter: the one that was given, or its default.
+
+    ``declared`` is the table ``[params]``. Refuses what was given and is not declared, and what
+    is required and was not given.
+    """
+    table = declared if declared is not None else {}
+    if not isinstance(table, dict):
+        raise wrong(spot, f"takes a table [params], got {described(table)}")
+    defaults = {name: _default(name, value, spot.at(name)) for name, value in table.items()}
+    for name, value in given.items():
+        if name not in defaults:
+            raise wrong(spot, f"there is no parameter {name!r}: {near(name, defaults)}")
+        if not isinstance(value, str) or not _is_plain(value):
+            raise wrong(spot.at(name), f"takes a text in UTF-8, got {described(value)}")
+    for name, default in defaults.items():
+        if default is None and name not in given:
+            raise wrong(
+                spot.at(name),
+                f"the parameter has no default and was not given: {name}=…{_help(table[name])}",
+            )
+    return {name: given.get(name, default or "") for name, default in defaults.items()}
+
+
+def _default(name: str, value: Any, spot: Spot) -> str | None:
+    """None for a parameter that has to be given."""
+    if not _is_name(name):
+        raise wrong(
+            spot,
+            "the name of a parameter begins with a letter or '_' and goes on with letters, "
+            "digits, '_' and '-'",
+        )
+    if isinstance(value, dict):
+        return _default_of_table(value, spot)
+    if not isinstance(value, str):
+        raise wrong(
+            spot,
+            f"a parameter is a text, got {described(value)}: write it in quotes, "
+            "or as { required = true }",
+        )
+    return _plain_default(value, spot)
+
+
+def _default_of_table(table: dict[str, Any], spot: Spot) -> str | None:
+    for key, value in table.items():
+        if key not in KEYS:
+            raise wrong(spot.at(key), f"there is no such key: {near(key, KEYS)}")
+        wanted = bool if key == "required" else str
+        if not isinstance(value, wanted):
+            kind = "true or false" if wanted is bool else "a text"
+            raise wrong(spot.at(key), f"takes {kind}, got {described(value)}")
+    if ("default" in table) == table.get("required", False):
+        raise wrong(spot, 'takes either default = "…" or required = true')
+    return _plain_default(table["default"], spot.at("default")) if "default" in table else None
+
+
+def _plain_default(text: str, spot: Spot) -> str:
+    if "${" in text:
+        raise wrong(spot, "a default has no ${…} in it: use both where the value is used")
+    if not _is_plain(text):
+        raise wrong(spot, "a parameter cannot hold a NUL")
+    return text
+
+
+def _help(declared: Any) -> str:
+    told = declared.get("help") if isinstance(declared, dict) else None
+    return f" ({told})" if told else ""
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text

@@ -1,0 +1,154 @@
+"""The sections ``[sources.<name>]``: where rows come from.
+
+Knows which keys belong together. Whether a source can be read is for Spark to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lancewood.catalog.names import checked_table
+from lancewood.pipeline.definition.model import Source
+from lancewood.pipeline.definition.names import (
+    checked_files_table,
+    checked_format,
+    checked_frame,
+)
+from lancewood.pipeline.definition.places import resolved, resolved_pattern
+from lancewood.pipeline.definition.queries import parsed_query
+from lancewood.pipeline.definition.refusal import told_at, wrong
+from lancewood.pipeline.definition.rejects import read_rejects
+from lancewood.pipeline.definition.section import Section
+
+KEYS = (
+    "format",
+    "path",
+    "paths",
+    "options",
+    "schema",
+    "table",
+    "uri",
+    "revision",
+    "sql",
+    "incremental",
+    "columns",
+    "bad",
+    "reject",
+)
+_GOES_WITH: Mapping[str, tuple[str, ...]] = {
+    "format": ("path", "paths", "options", "schema", "incremental", "columns"),
+    "table": ("revision", "incremental", "columns"),
+    "uri": ("revision", "incremental", "columns"),
+    "sql": (),
+}
+"""The four kinds of sources, and the keys that each may have beside ``bad`` and ``reject``."""
+_FILES = frozenset(["avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"])
+"""Formats that are read from paths and nothing else."""
+
+
+def read_sources(top: Section, folder: Path, pipeline: str) -> tuple[Source, ...]:
+    """Every source, in the order of the file."""
+    above = top.needed_table("sources", None)
+    return tuple(_read(name, above, folder, pipeline) for name in above.names())
+
+
+def _read(name: str, above: Section, folder: Path, pipeline: str) -> Source:
+    spot = above.spot.at(name)
+    with told_at(spot):
+        checked_frame(name)
+    section = above.needed_table(name, KEYS)
+    _check_kind(section)
+    source = Source(
+        name=name,
+        spot=section.spot,
+        format=_format(section),
+        paths=_paths(section, folder),
+        options=section.options("options"),
+        schema=section.text("schema"),
+        table=_table(section),
+        uri=_place(section, "uri", folder),
+        revision=section.text("revision"),
+        sql=_sql(section),
+        incremental=section.flag("incremental"),
+        bad=section.text("bad"),
+        rejects=read_rejects(section),
+        columns=section.texts("columns"),
+    )
+    _check_files(section, source, pipeline)
+    return source
+
+
+def _check_kind(section: Section) -> None:
+    """Exactly one kind, and only the keys that go with it."""
+    kinds = [each for each in _GOES_WITH if each in section]
+    if len(kinds) > 1:
+        raise section.wrong(kinds[1], f"does not go with {kinds[0]}: a source is one of the two")
+    if not kinds:
+        hint = " (a path needs a format, such as parquet)" if "path" in section else ""
+        raise wrong(section.spot, f"takes one of {', '.join(_GOES_WITH)}{hint}")
+    others = {key for keys in _GOES_WITH.values() for key in keys} - {*_GOES_WITH[kinds[0]]}
+    for key in KEYS:
+        if key in others and key in section:
+            raise section.wrong(key, f"does not go with {kinds[0]}")
+
+
+def _format(section: Section) -> str | None:
+    found = section.text("format")
+    if found is None:
+        return None
+    with told_at(section.spot.at("format")):
+        checked_format(found)
+    if found.lower() == "lance":
+        raise section.wrong(
+            "format", 'a Lance table is a source of its own kind: uri = "…", or table = "…"'
+        )
+    return found
+
+
+def _paths(section: Section, folder: Path) -> tuple[str, ...]:
+    if "path" in section and "paths" in section:
+        raise section.wrong("paths", "does not go with path: put all of them into paths")
+    one = section.text("path")
+    if one is not None:
+        with told_at(section.spot.at("path")):
+            return (resolved_pattern(folder, one),)
+    found = []
+    for index, each in enumerate(section.texts("paths")):
+        with told_at(section.spot.at("paths", index)):
+            found.append(resolved_pattern(folder, each))
+    return tuple(found)
+
+
+def _place(section: Section, key: str, folder: Path) -> str | None:
+    found = section.text(key)
+    if found is None:
+        return None
+    with told_at(section.spot.at(key)):
+        return resolved(folder, found)
+
+
+def _table(section: Section) -> str | None:
+    found = section.text("table")
+    with told_at(section.spot.at("table")):
+        return None if found is None else checked_table(found)
+
+
+def _sql(section: Section) -> str | None:
+    found = section.sql("sql")
+    if found is not None:
+        with told_at(section.spot.at("sql")):
+            parsed_query(found)
+    return found
+
+
+def _check_files(section: Section, source: Source, pipeline: str) -> None:
+    if source.format is None:
+        return
+    if source.format.lower() in _FILES and not source.paths:
+        raise wrong(section.spot, f"the key 'path' is missing: {source.format} is read from files")
+    if source.incremental and not source.paths:
+        raise section.wrong("incremental", "takes a source of files, with a path, or a Lance table")
+    if source.incremental:
+        with told_at(section.spot):
+            checked_files_table(pipeline, source.name)

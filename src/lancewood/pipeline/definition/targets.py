@@ -1,0 +1,166 @@
+"""The sections ``[[targets]]``: which frame gets into which table, and how.
+
+Knows which keys go with which mode, and the repository's rules for names of tables. Whether
+columns and types fit is for those to say who have the frame and the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from lancewood.catalog.names import checked_table
+from lancewood.format.type_text import parse_type
+from lancewood.pipeline.definition.model import Mode, Target
+from lancewood.pipeline.definition.places import resolved
+from lancewood.pipeline.definition.refusal import told_at, wrong
+from lancewood.pipeline.definition.rejects import read_expression
+from lancewood.pipeline.definition.section import Section
+
+KEYS = (
+    "table",
+    "from",
+    "mode",
+    "uri",
+    "on",
+    "matched",
+    "not_matched",
+    "not_matched_by_source",
+    "deleted",
+    "leave_out",
+    "columns",
+    "overwrite",
+    "types",
+    "partitions",
+    "max_rows_per_file",
+)
+_ALWAYS = ("table", "mode", "uri", "types")
+_FRAME = ("from", "leave_out", "partitions")
+_MERGE = ("on", "matched", "not_matched", "not_matched_by_source", "deleted")
+_GOES_WITH: Mapping[Mode, tuple[str, ...]] = {
+    Mode.APPEND: (*_FRAME, "max_rows_per_file"),
+    Mode.OVERWRITE: (*_FRAME, "max_rows_per_file"),
+    Mode.MERGE: (*_FRAME, *_MERGE),
+    Mode.ADD_COLUMNS: ("columns", "overwrite"),
+}
+_NEEDED: Mapping[Mode, tuple[str, ...]] = {
+    Mode.APPEND: ("from",),
+    Mode.OVERWRITE: ("from",),
+    Mode.MERGE: ("from", "on"),
+    Mode.ADD_COLUMNS: ("columns",),
+}
+_CHOICES = {
+    "matched": ("update", "ignore", "delete"),
+    "not_matched": ("insert", "ignore"),
+    "not_matched_by_source": ("keep", "delete"),
+}
+MOST_PARTITIONS = 100_000
+MOST_ROWS_PER_FILE = 2**31 - 1
+_DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Target)}
+
+
+def read_targets(top: Section, folder: Path) -> tuple[Target, ...]:
+    """Every target, in the order of the file: at least one."""
+    found = tuple(_read(each, folder) for each in top.tables("targets", KEYS))
+    if not found:
+        raise wrong(top.spot.at("targets"), "the file has no [[targets]]: there is nothing to load")
+    _check_places(found)
+    return found
+
+
+def _read(section: Section, folder: Path) -> Target:
+    table = section.needed_text("table")
+    with told_at(section.spot.at("table")):
+        checked_table(table)
+    section.needed_text("mode")
+    mode = Mode(str(section.choice("mode", list(Mode))))
+    _check_mode(section, mode)
+    choices = {key: section.choice(key, known) or _DEFAULTS[key] for key, known in _CHOICES.items()}
+    uri = section.text("uri")
+    with told_at(section.spot.at("uri")):
+        uri = None if uri is None else resolved(folder, uri)
+    target = Target(
+        table=table,
+        spot=section.spot,
+        mode=mode,
+        source=section.text("from"),
+        uri=uri,
+        on=section.texts("on"),
+        **choices,
+        deleted=read_expression(section, "deleted"),
+        columns_left_out=section.texts("leave_out"),
+        columns=_columns(section),
+        overwrite=section.flag("overwrite"),
+        types=_types(section),
+        partitions=section.number("partitions", 1, MOST_PARTITIONS),
+        max_rows_per_file=section.number("max_rows_per_file", 1, MOST_ROWS_PER_FILE),
+    )
+    _check_columns(section, target)
+    return target
+
+
+def _check_mode(section: Section, mode: Mode) -> None:
+    for key in KEYS:
+        if key in section and key not in (*_ALWAYS, *_GOES_WITH[mode]):
+            modes = [str(each) for each, keys in _GOES_WITH.items() if key in keys]
+            raise section.wrong(key, f"does not go with mode {mode}, only with {', '.join(modes)}")
+    for key in _NEEDED[mode]:
+        if key not in section:
+            raise wrong(section.spot, f"the key {key!r} is missing: mode {mode} needs it")
+
+
+def _columns(section: Section) -> dict[str, str]:
+    """The new columns of add-columns and their SQL."""
+    below = section.table("columns", None)
+    if below is None:
+        return {}
+    if not below.names():
+        raise wrong(below.spot, 'takes at least one column: name = "SQL"')
+    return {name: str(read_expression(below, name)) for name in below.names()}
+
+
+def _types(section: Section) -> dict[str, str]:
+    below = section.table("types", None)
+    if below is None:
+        return {}
+    for name in below.names():
+        with told_at(below.spot.at(name)):
+            parse_type(below.needed_text(name))
+    return {name: below.needed_text(name) for name in below.names()}
+
+
+def _check_columns(section: Section, target: Target) -> None:
+    """What can be told without a look at the frame."""
+    for index, name in enumerate(target.columns_left_out):
+        if name in target.on:
+            raise wrong(
+                section.spot.at("leave_out", index), f"{name!r} is a key: it cannot be left out"
+            )
+    for name in target.types:
+        if target.mode is Mode.ADD_COLUMNS and name not in target.columns:
+            raise wrong(section.spot.at("types", name), "is none of the new columns")
+        if name in target.columns_left_out:
+            raise wrong(section.spot.at("types", name), "is left out")
+    if target.deleted is not None and target.matched != "update":
+        raise section.wrong("deleted", f"does not go with matched = {target.matched!r}")
+
+
+def _check_places(targets: tuple[Target, ...]) -> None:
+    """One table, one place, whatever its case: views in SQL and some disks do not tell it."""
+    seen: dict[str, Target] = {}
+    places: dict[str, Target] = {}
+    for each in targets:
+        first = seen.setdefault(each.table.casefold(), each)
+        if first.table != each.table:
+            raise wrong(
+                each.spot.at("table"), f"is the same name as {first.table!r} to SQL: take another"
+            )
+        if first.uri != each.uri:
+            raise wrong(
+                each.spot.at("uri" if each.uri else "table"),
+                f"table {each.table!r} is at two places: say the same uri at each of its targets",
+            )
+        if each.uri is not None and places.setdefault(each.uri, each).table != each.table:
+            raise wrong(each.spot.at("uri"), f"is table {places[each.uri].table!r} already")

@@ -1,0 +1,1 @@
+"""What comes in: sources and steps as frames of Spark, and what is new since the last run."""

@@ -1,0 +1,255 @@
+"""The frames of a run: every source and step by name, good rows and bad ones apart.
+
+Made once for an attempt of a run. Frames are plans: rows are read when a target is loaded, and a
+frame that is needed more than once is computed once and kept by Spark until ``close``. Reads the
+repository as it was at the commit that the run began with, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lancewood.pipeline.definition.model import Pipeline, Source, Step
+from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.frames.bad_rows import Judged, judge
+from lancewood.pipeline.frames.functions import Registered
+from lancewood.pipeline.frames.ground import Tables
+from lancewood.pipeline.frames.incoming import Incoming, Whole, find_incoming
+from lancewood.pipeline.frames.modules import Modules
+from lancewood.pipeline.frames.queries import LINES_BEFORE, Views, over_views
+from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt
+from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
+from lancewood.pipeline.frames.steps import check_step, run_step
+from lancewood.pipeline.frames.uses import Uses
+from lancewood.pipeline.report.facts import SourceFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_BY_COLUMNS = frozenset(["parquet", "orc"])
+
+
+class Frames:
+    """Every source and step of a pipeline as a frame."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        pipeline: Pipeline,
+        ground: Tables,
+        states: Mapping[str, Any] | None = None,
+        overrides: Mapping[str, DataFrame] | None = None,
+    ) -> None:
+        """``states`` are what the last published run has left, by source. ``overrides`` are read
+        in place of sources: the micro-batches of a stream, whose session ``spark`` has to be
+        (``batch.sparkSession``)."""
+        self._spark, self._pipeline, self._ground = spark, pipeline, ground
+        self._states, self._overrides = dict(states or {}), dict(overrides or {})
+        self._origins: dict[str, Source | Step] = {
+            **{each.name: each for each in pipeline.sources},
+            **{each.name: each for each in pipeline.steps},
+        }
+        self._uses = Uses.of(pipeline)
+        self._modules = Modules(pipeline.file.parent)
+        self._functions = Registered(spark, pipeline, self._modules)
+        self._views = Views(spark)
+        self._has_functions = False
+        self._incoming: dict[str, Incoming] = {}
+        self._good: dict[str, DataFrame] = {}
+        self._judged: dict[str, Judged] = {}
+        self._kept: list[DataFrame] = []
+
+    def check(self) -> None:
+        """Raise InvalidInputError for anything that Spark, Python or a table would refuse later.
+
+        Sources are opened and incremental ones are listed, functions are imported, Python steps
+        are called, everything is analysed; nothing is written, and no row is loaded.
+        """
+        self.register_functions()
+        for step in self._pipeline.steps:
+            if step.python is not None:
+                check_step(step, self._modules)
+        for name in self._origins:
+            self.schema(name)
+            if name in self._judged:
+                with refused_at(self._origins[name].spot, self._pipeline):
+                    _ = self._judged[name].bad().schema
+
+    def register_functions(self) -> None:
+        """Make the functions of the pipeline known to SQL; they are until ``close``."""
+        if not self._has_functions:
+            self._has_functions = True
+            self._functions.register(self._pipeline.functions)
+
+    def frame(self, name: str) -> DataFrame:
+        """The good rows of a source or step; raises InvalidInputError."""
+        if name not in self._good:
+            self.register_functions()
+            self._build(name)
+        return self._good[name]
+
+    def schema(self, name: str) -> StructType:
+        """The columns of the good rows."""
+        frame = self.frame(name)
+        with self._refused(name):
+            return frame.schema
+
+    def bad_rows(self) -> DataFrame | None:
+        """The bad rows of all sources and steps that targets need, with the columns ``origin``,
+        ``reason`` and ``record``; None where there can be none."""
+        found = []
+        for name in self._uses.counts:
+            self.frame(name)
+            if name in self._judged:
+                found.append(self._judged[name].bad())
+        return reduce(lambda one, other: one.unionByName(other), found) if found else None
+
+    def counted(self) -> list[SourceFacts]:
+        """What came in, as far as it is known without another job; to be asked after the loads."""
+        return [self._coming(each).facts() for each in self._needed()]
+
+    def states(self) -> dict[str, Any]:
+        """What the next run has to know, by source, as values for JSON."""
+        found = {each.name: self._coming(each).state() for each in self._needed()}
+        return {name: state for name, state in found.items() if state is not None}
+
+    def file_tables(self) -> list[tuple[str, DataFrame]]:
+        """The tables of files that were read, and the files of this run, to be appended to them
+        (``path``, ``size``, ``modified``, ``run``); a source without new files is left out."""
+        found = (self._coming(each).seen_files() for each in self._needed())
+        return [each for each in found if each is not None]
+
+    def is_empty(self) -> bool | None:
+        """Whether every incremental source has nothing new; None if there is no such source.
+
+        Cheaper than ``check``, and may be asked before it.
+        """
+        said = [
+            self._coming(each).is_empty()
+            for each in self._needed()
+            if each.incremental and each.name not in self._overrides
+        ]
+        return all(said) if said else None
+
+    def close(self) -> None:
+        """Let go of what Spark keeps for this run: rows, views and functions."""
+        kept, self._kept = self._kept, []
+        self._has_functions = False
+        self._good.clear()
+        self._judged.clear()
+        endings: list[Callable[[], object]] = [
+            *(each.unpersist for each in kept),
+            self._views.close,
+            self._functions.close,
+        ]
+        for each in endings:
+            with spark_may_be_gone():
+                each()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _needed(self) -> list[Source]:
+        """The sources that targets need: of the others nothing is read, and nothing remembered."""
+        return [each for each in self._pipeline.sources if each.name in self._uses.counts]
+
+    def _build(self, name: str) -> None:
+        origin = self._origins.get(name)
+        if origin is None:
+            raise wrong(
+                self._pipeline.spot,
+                f"there is no source or step {name!r}: {near(name, self._origins)}",
+            )
+        with self._refused(name):
+            frame = self._read(origin) if isinstance(origin, Source) else self._computed(origin)
+            judged = judge(frame, origin, self._pipeline)
+            if judged is None:
+                self._good[name] = self._kept_if_used_again(origin, frame)
+                return
+            kept = Judged(name, self._keep(judged.rows), judged.left_out)
+            self._judged[name], self._good[name] = kept, kept.good()
+
+    def _read(self, source: Source) -> DataFrame:
+        coming = self._coming(source)
+        frame = coming.frame(self._spark)
+        # A filter above a count does not reach the reader any more: nothing is counted where
+        # that would cost something.
+        if source.name not in self._uses.in_steps or self._is_kept(source):
+            frame = coming.counting(frame)
+        return chosen_columns(frame, source)
+
+    def _computed(self, origin: Source | Step) -> DataFrame:
+        if isinstance(origin, Step) and origin.python is not None:
+            inputs = [self.frame(each) for each in origin.inputs]
+            return run_step(origin, inputs, self._modules, self._pipeline)
+        return self._queried(origin)
+
+    def _queried(self, origin: Source | Step) -> DataFrame:
+        assert origin.sql is not None
+        names = dict.fromkeys(self._uses.inputs[origin.name])
+        views = {each: self._views.named(each, self.frame(each)) for each in names}
+        sql = over_views(origin.sql, views)
+        before = LINES_BEFORE if views else 0
+        spot = origin.spot.at("sql")
+        with refused_at(spot, self._pipeline, views=views, lines_before=before):
+            frame = self._spark.sql(sql)
+            _ = frame.schema
+            return frame
+
+    def _coming(self, source: Source) -> Incoming:
+        known = self._incoming.get(source.name)
+        if known is None:
+            with self._refused(source.name):
+                known = self._found(source)
+            self._incoming[source.name] = known
+        return known
+
+    def _found(self, source: Source) -> Incoming:
+        override = self._overrides.get(source.name)
+        if override is not None:
+            return Whole(source, lambda _: override)
+        if source.sql is not None:
+            return Whole(source, lambda _: self._queried(source))
+        state = self._states.get(source.name)
+        return find_incoming(self._spark, self._pipeline, source, self._ground, state)
+
+    def _kept_if_used_again(self, origin: Source | Step, frame: DataFrame) -> DataFrame:
+        return self._keep(frame) if self._is_kept(origin) else frame
+
+    def _is_kept(self, origin: Source | Step) -> bool:
+        """Whether the rows of a frame are computed once and kept.
+
+        Those of a Lance table are not, unless they are judged, nor those of files that Spark
+        reads column by column: they stay what they are, and reading a part is cheap.
+        """
+        if origin.bad is not None or origin.rejects:
+            return True
+        if isinstance(origin, Source):
+            if keeps_corrupt(origin, self._pipeline.quarantine):
+                return True
+            is_lance = origin.table is not None or origin.uri is not None
+            if is_lance or (origin.format or "").casefold() in _BY_COLUMNS:
+                return origin.name in self._overrides
+        return self._uses.counts.get(origin.name, 0) > 1
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        from pyspark import StorageLevel
+
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def _refused(self, name: str) -> Any:
+        return refused_at(self._origins[name].spot, self._pipeline)

@@ -1,0 +1,216 @@
+"""The files of a source that no published run has read: those that are there, less those seen.
+
+Seen files are in a table of the repository, ``<pipeline>_<source>_files``, with their sizes and
+times of change: one that was written anew is new. Spark lists, without opening a file, on whatever
+file system it knows, and compares; only what is new comes to the driver. The run reads exactly
+what was listed, never a file that came later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.pipeline.definition.model import Pipeline, Source
+from lancewood.pipeline.definition.names import checked_files_table
+from lancewood.pipeline.frames.ground import Tables
+from lancewood.pipeline.frames.reading import configured, plain_options
+from lancewood.pipeline.frames.refusals import spark_errors
+from lancewood.pipeline.frames.settings import listing_many, opening_many
+from lancewood.spark.tasks import frame_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS = "path string, size long, modified timestamp, run string"
+_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("modified", pa.timestamp("us", "UTC")),
+        ("run", pa.string()),
+    ]
+)
+_IDENTITY = ["path", "size", "modified"]
+_LISTING_OPTIONS = frozenset(
+    ["recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath"]
+)
+"""The options of Spark that decide which files there are."""
+_WILD = re.compile(r"[{}\[\]*?\\]")
+_RECURSIVE, _BASE = "recursivefilelookup", "basePath"
+
+
+class NewFile(NamedTuple):
+    path: str
+    size: int
+    modified: datetime
+    root: int
+    """Under which of the source's paths it was found first."""
+
+
+@dataclass(frozen=True)
+class NewFiles:
+    """What a source has that is new."""
+
+    source: Source
+    files: tuple[NewFile, ...]
+    seen_in: str
+    """The table that is to know them once they are published."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.size for each in self.files)
+
+    def frame(self, spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+        """The rows of exactly these files."""
+        if not self.files:
+            return _nothing(spark, pipeline, self.source)
+        by_root: dict[int, list[str]] = {}
+        for each in self.files:
+            by_root.setdefault(each.root, []).append(_literal(each.path))
+        frames = [
+            self._read(spark, pipeline, root, paths) for root, paths in sorted(by_root.items())
+        ]
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+    def _read(
+        self, spark: SparkSession, pipeline: Pipeline, root: int, paths: Sequence[str]
+    ) -> DataFrame:
+        reader = configured(spark.read, self.source, pipeline.quarantine)
+        base = _base(self.source, root, paths)
+        if base is not None:
+            reader = reader.option(_BASE, base)
+        try:
+            with opening_many(spark):
+                return _analysed(reader.load(list(paths)))
+        except Exception as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+            raise InvalidInputError(
+                f"a file was removed or replaced after it was listed: {_first(error)}. Run again"
+            ) from None
+
+    def check_unchanged(self, spark: SparkSession) -> None:
+        """Raise RetryableConflictError if one of them was written anew since it was listed: nobody
+        knows which of its rows were read. To be asked after they were; one that is gone is fine."""
+        from pyspark.sql import functions as F
+
+        mine = self.table(spark, "").select(
+            "path", F.col("size").alias("its_size"), F.col("modified").alias("its_time")
+        )
+        roots = sorted({each.root for each in self.files})
+        now = reduce(
+            lambda one, other: one.unionByName(other),
+            (_listed(spark, self.source, root) for root in roots),
+        )
+        is_another = (F.col("size") != F.col("its_size")) | (F.col("modified") != F.col("its_time"))
+        with listing_many(spark), _may_be_gone():
+            found = now.join(mine, "path").where(is_another).select("path").limit(1).collect()
+            for each in found:
+                raise RetryableConflictError(
+                    f"{each['path']} was written anew while the run read it; files have to stay "
+                    "as they are: write another one beside it, or move it there when it is done"
+                )
+
+    def table(self, spark: SparkSession, run: str) -> DataFrame:
+        """The same as rows of the table of seen files."""
+        columns: list[tuple[Any, ...]] = list(zip(*self.files, strict=True)) or [()] * 4
+        columns[3] = (run,) * len(self.files)
+        arrays = [pa.array(each, kind) for each, kind in zip(columns, _SCHEMA.types, strict=True)]
+        return frame_of(spark, pa.Table.from_arrays(arrays, schema=_SCHEMA), _COLUMNS)
+
+
+def find_new_files(
+    spark: SparkSession, pipeline: Pipeline, source: Source, ground: Tables
+) -> NewFiles:
+    """What is there now, less what published runs have read; one small job of Spark's."""
+    from pyspark.sql import functions as F
+
+    seen_in = checked_files_table(pipeline.name, source.name)
+    listed = reduce(
+        lambda one, other: one.unionByName(other),
+        (_listed(spark, source, root) for root in range(len(source.paths))),
+    )
+    if len(source.paths) > 1:
+        listed = listed.groupBy(*_IDENTITY).agg(F.min("root").alias("root"))
+    if ground.has(seen_in):
+        seen = ground.read(spark, seen_in).select(*_IDENTITY)
+        listed = listed.join(seen, _IDENTITY, "left_anti")
+    # As a number: a datetime of Spark's is one of the zone of this machine.
+    with listing_many(spark):
+        found = listed.withColumn("modified", F.unix_micros("modified")).toArrow()
+    return NewFiles(source, tuple(sorted(_files(found))), seen_in)
+
+
+def _listed(spark: SparkSession, source: Source, root: int) -> DataFrame:
+    """Path, size and time of the files below one path; their content stays where it is."""
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("binaryFile")
+    for name, value in plain_options(source.options).items():
+        if name.casefold() in _LISTING_OPTIONS:
+            reader = reader.option(name, value)
+    files = reader.load(source.paths[root])
+    return files.select(
+        "path",
+        F.col("length").alias("size"),
+        F.col("modificationTime").alias("modified"),
+        F.lit(root).alias("root"),
+    )
+
+
+def _files(found: pa.Table) -> Iterable[NewFile]:
+    columns: list[list[Any]] = [found.column(n).to_pylist() for n in (*_IDENTITY, "root")]
+    for path, size, modified, root in zip(*columns, strict=True):
+        seconds, micros = divmod(modified, 1_000_000)
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+        yield NewFile(path, size, moment, root)
+
+
+def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
+    """Below which directories are partitions (``day=7``): Spark cannot know it from files alone."""
+    said = {name.casefold(): value for name, value in source.options.items()}
+    is_recursive = str(said.get(_RECURSIVE, "")).casefold() == "true"
+    path = source.paths[root]
+    is_said = is_recursive or _BASE.casefold() in said or _WILD.search(path) is not None
+    has_partitions = any("=" in each.rpartition("/")[0] for each in paths)
+    return path if has_partitions and not is_said else None
+
+
+def _analysed(frame: DataFrame) -> DataFrame:
+    """The frame, once Spark has looked for its files: over Connect it has not by itself."""
+    _ = frame.schema
+    return frame
+
+
+def _nothing(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
+    """A frame without rows; its columns are those that files have, or that the schema says."""
+    reader = configured(spark.read, source, pipeline.quarantine)
+    return reader.load(list(source.paths)).limit(0)
+
+
+@contextmanager
+def _may_be_gone() -> Iterator[None]:
+    """A directory that is not there any more has no file that is another one."""
+    try:
+        yield
+    except spark_errors() as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+
+
+def _literal(path: str) -> str:
+    """A path as Spark takes it for itself, whatever wild cards are in it."""
+    return _WILD.sub(lambda found: "\\" + found[0], path)
+
+
+def _first(error: Exception) -> str:
+    return str(error).splitlines()[0]

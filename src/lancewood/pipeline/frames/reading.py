@@ -1,0 +1,146 @@
+"""Sources as Spark or a Lance table give them, whole: the rows of one moment, not one of them read.
+
+What is new since the last run is for ``new_files`` and ``new_rows``, what is bad for ``bad_rows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lancewood.engine.scan import plan_scan
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.pipeline.definition.model import Option, Pipeline, Quarantine, Secret, Source
+from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.frames.ground import Tables
+from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.reading.read import read_frame
+from lancewood.spark.tasks import slots
+from lancewood.table.door import open as open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    Reader = TypeVar("Reader", bound=Any)
+
+CORRUPT = "_lancewood_corrupt"
+"""The column in which Spark keeps the text of a row that does not parse."""
+_PARSED = frozenset(["csv", "json", "xml"])
+_CORRUPT_OPTION = "columnNameOfCorruptRecord"
+_MODE = "mode"
+
+
+def configured(reader: Reader, source: Source, quarantine: Quarantine) -> Reader:
+    """A reader of batches or of streams with the format, options and schema of a source.
+
+    Rows of csv, json and xml that do not parse are kept in a column of our own if there is a schema
+    and the quarantine takes any row, and else end the run; unless the file says ``mode`` or where
+    Spark is to keep them.
+    """
+    options = {**_parsing(source, quarantine), **source.options}
+    reader = reader.format(source.format)
+    for name, value in plain_options(options).items():
+        reader = reader.option(name, value)
+    if source.schema is not None:
+        more = f", {CORRUPT} STRING" if keeps_corrupt(source, quarantine) else ""
+        reader = reader.schema(source.schema + more)
+    return reader
+
+
+def keeps_corrupt(source: Source, quarantine: Quarantine) -> bool:
+    """Whether a row that does not parse is a bad one, and not an error."""
+    takes_any = quarantine.most_rows != 0 and quarantine.most_share != 0
+    return takes_any and source.schema is not None and _is_ours(source)
+
+
+def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
+    """For Spark and stores only: secrets are spelt out."""
+    return {name: each.text if isinstance(each, Secret) else each for name, each in options.items()}
+
+
+def read_format(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
+    """What ``spark.read`` gives for a source with a format."""
+    reader = configured(spark.read, source, pipeline.quarantine)
+    return reader.load(list(source.paths)) if source.paths else reader.load()
+
+
+def open_source(pipeline: Pipeline, source: Source, ground: Tables) -> Snapshot:
+    """The version of the Lance table that a source means, now.
+
+    Raises NotFoundError, and what opening a table raises.
+    """
+    if source.table is not None:
+        if not ground.has(source.table, revision=source.revision):
+            at = source.revision or f"branch {pipeline.branch!r}"
+            raise wrong(
+                source.spot.at("table"),
+                f"{at} of the repository {pipeline.repository} has no table {source.table!r}: a "
+                "source reads tables as they were before the run",
+            )
+        return ground.open(source.table, revision=source.revision)._snapshot
+    assert source.uri is not None
+    options = plain_options({**pipeline.storage_options, **source.options})
+    return open_table(source.uri, at=source.revision, storage_options=options or None)._snapshot
+
+
+def columns_read(source: Source) -> list[str] | None:
+    """The columns of a table that a source needs; None for all."""
+    if not source.columns:
+        return None
+    return list(dict.fromkeys((*source.columns, *([source.bad] if source.bad else ()))))
+
+
+def read_snapshot(
+    spark: SparkSession, snapshot: Snapshot, columns: Sequence[str] | None
+) -> DataFrame:
+    """The rows of a version; columns that are not asked for stay where they are."""
+    scan = plan_scan(snapshot, columns=columns)
+    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+
+
+def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
+    """Only the columns that the source asks for, and ours; raises InvalidInputError."""
+    if not source.columns:
+        return frame
+    by_name = {each.casefold(): each for each in frame.columns}
+    for number, each in enumerate(source.columns):
+        if each.casefold() not in by_name:
+            raise wrong(
+                source.spot.at("columns", number),
+                f"there is no column {each!r}: {near(each, by_name.values())}",
+            )
+    kept = [*source.columns]
+    for own in (source.bad, CORRUPT):
+        if own is not None and own.casefold() in by_name and own not in kept:
+            kept.append(own)
+    return frame.select(*map(quoted, kept))
+
+
+def quoted(column: str) -> str:
+    """A column for Spark, whatever is in its name."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def check_unique(frame: DataFrame) -> None:
+    """Raise InvalidInputError for a frame that has two columns of one name."""
+    seen: set[str] = set()
+    for each in frame.columns:
+        if each.casefold() in seen:
+            raise InvalidInputError(f"two columns are called {each!r}: give one another name")
+        seen.add(each.casefold())
+
+
+def _parsing(source: Source, quarantine: Quarantine) -> dict[str, Option]:
+    if not _is_ours(source):
+        return {}
+    if keeps_corrupt(source, quarantine):
+        return {_MODE: "PERMISSIVE", _CORRUPT_OPTION: CORRUPT}
+    return {_MODE: "FAILFAST"}
+
+
+def _is_ours(source: Source) -> bool:
+    """Whether rows may not parse, and the file leaves it to us what becomes of them."""
+    said = {each.casefold() for each in source.options}
+    is_said = not said.isdisjoint((_MODE, _CORRUPT_OPTION.casefold()))
+    return (source.format or "").casefold() in _PARSED and not is_said

@@ -1,0 +1,132 @@
+"""What Spark refuses, in words of the file: the spot first, one line, no secrets.
+
+Knows the shapes of Spark's errors, and nothing of what was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from lancewood.errors import (
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lancewood.pipeline.definition.load import hide
+from lancewood.pipeline.definition.model import Pipeline, Spot
+from lancewood.pipeline.definition.refusal import wrong
+from lancewood.spark.running.failures import told
+
+_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark prints every refused query with Java's stack, in which options may stand."""
+_CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_STATE = re.compile(r"\.? *SQLSTATE: \w+")
+_PLACE = re.compile(r"\bline (\d+)(,?) pos (\d+)")
+_JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
+_PY4J = re.compile(r"^An error occurred while calling .*")
+_SAYS_ALL = ("AnalysisException", "ParseException", "SparkException", "IllegalArgumentException")
+_HINTS = {
+    "No suitable driver": ". Name its class in options (driver), and the JAR that has it in [spark]"
+    " (spark.jars, or spark.jars.packages)",
+    "Unable to infer schema": '. Say which columns it has: schema = "id LONG, name STRING"',
+    "No FileSystem for scheme": ". Name the JAR that knows it in [spark] (spark.jars.packages)",
+}
+_MOST_CHARACTERS = 500
+
+
+@contextmanager
+def refused_at(
+    spot: Spot, pipeline: Pipeline, *, views: Mapping[str, str] | None = None, lines_before: int = 0
+) -> Iterator[None]:
+    """Raise InvalidInputError with the spot in front for what Spark, or we, find wrong.
+
+    ``views`` are names that only we know, by the names that people know them by.
+    ``lines_before`` is how many lines we put in front of the SQL that is analysed.
+    """
+    try:
+        with _quiet():
+            yield
+    except LancewoodError as error:
+        if error.message.startswith((f"{spot.file}: ", f"{spot.file} line ")):
+            raise
+        text = hide(pipeline, error.message)
+        if isinstance(error, InvalidInputError | NotFoundError | UnsupportedError):
+            raise wrong(spot, text) from None
+        raise type(error)(f"{spot}: {text}", **error.facts) from None
+    except spark_errors() as error:
+        text = first_line(str(error), lines_before)
+        text += next((hint for part, hint in _HINTS.items() if part in text), "")
+        for name, view in (views or {}).items():
+            text = text.replace(view, name)
+        raise wrong(spot, hide(pipeline, text)) from None
+
+
+@contextmanager
+def spark_may_be_gone() -> Iterator[None]:
+    """For giving things back: a session that has ended has none of them any more."""
+    with suppress(*spark_errors(), OSError):
+        yield
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What calls of PySpark raise: its own errors, and those of Java."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    except ImportError:  # a client of Connect alone
+        return (PySparkException,)
+    return PySparkException, Py4JError
+
+
+def failed(pipeline: Pipeline, error: BaseException, what: str) -> LancewoodError:
+    """The error for a Spark job that failed while a run was at work; ``what`` names the work.
+
+    Errors of ours stay what they are, but for secrets.
+    """
+    if isinstance(error, LancewoodError) and hide(pipeline, error.message) == error.message:
+        return error
+    found = told(error, what)
+    text = hide(pipeline, found.message)
+    if "FILE_NOT_EXIST" in str(error) or "FileNotFoundException" in str(error):
+        text += ". A file was removed or replaced while the run read it: run again"
+    made = type(found)(text, **found.facts)
+    for note in getattr(found, "__notes__", ()):
+        made.add_note(note)
+    return made
+
+
+def first_line(text: str, lines_before: int = 0) -> str:
+    """What Spark says in the first line that says something, without codes, classes and stacks."""
+    lines = (each.strip().removeprefix(": ") for each in text.splitlines())
+    line = next((each for each in lines if each and not _PY4J.match(each)), "")
+    kind = _JAVA_CLASS.match(line)
+    if kind is not None:
+        rest = line[kind.end() :]
+        line = rest if rest and kind[1].endswith(_SAYS_ALL) else f"{kind[1]}: {rest}".rstrip(": ")
+    line = _STATE.sub("", _CONDITION.sub("", line))
+    line = _PLACE.sub(lambda found: _moved(found, lines_before), line)
+    line = line.rstrip(" ;.\n")
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
+
+
+def _moved(found: re.Match[str], lines_before: int) -> str:
+    return f"line {max(1, int(found[1]) - lines_before)}{found[2]} pos {found[3]}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
+    before = [each.disabled for each in loggers]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each, was in zip(loggers, before, strict=True):
+            each.disabled = was

@@ -1,0 +1,210 @@
+"""Loading one target onto the run's branch.
+
+Every write goes through ``lancewood.spark``: executors write files, the driver commits a version
+on the table's branch. Who records that in the repository is not known here, nor who publishes it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancewood.pipeline.definition.model import Mode, Pipeline, Target
+from lancewood.pipeline.loading.figures import new_files
+from lancewood.pipeline.loading.needs import Ground, Loadable
+from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
+from lancewood.pipeline.loading.planning import DELETED, choices_of
+from lancewood.pipeline.loading.shapes import chosen, new_schema, stored_types
+from lancewood.pipeline.report.events import Listener, Silence
+from lancewood.pipeline.report.facts import TargetFacts
+from lancewood.spark.columns.fill import fill_columns
+from lancewood.spark.types import spark_schema
+from lancewood.spark.writing.write import write
+from lancewood.spark.writing.written import Written
+from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def stage_of(target: Target) -> str:
+    """What loading a target is called before people."""
+    return f"load {target.table}"
+
+
+def load_target(
+    spark: SparkSession,
+    ground: Ground,
+    target: Target,
+    frames: Loadable,
+    listener: Listener | None = None,
+) -> TargetFacts:
+    """Write what a target says, on the run's branch; gives what was done.
+
+    A table that is not there is made. A frame without rows makes no version of one that is, unless
+    it overwrites it. The listener hears how far the work is, under the name of ``stage_of``; that
+    the stage begins and ends is for the run to tell.
+    """
+    started = time.monotonic()
+    was_there = is_there(ground, target.table)
+    place = find_place(ground, target.table) if was_there else _made(ground, target, frames)
+    before = place.opened()
+    loading = _Loading(spark, ground, target, frames, listener or Silence(), place)
+    done = loading.run()
+    after = place.opened()
+    files, size = done.files, done.bytes
+    if files is None or size is None:
+        files, size = new_files(before, after)
+    return TargetFacts(
+        table=target.table,
+        mode=target.mode.value,
+        rows_before=before.count_rows() if was_there else None,
+        rows_after=after.count_rows(),
+        inserted=done.counts.inserted,
+        updated=done.counts.updated,
+        deleted=_deleted(target, before, done),
+        columns_added=tuple(each for each in after.schema.names if each not in before.schema.names),
+        files=files,
+        bytes=size,
+        version=after.version,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _made(ground: Ground, target: Target, frames: Loadable) -> Place:
+    assert target.source is not None
+    frame = chosen(frames.frame(target.source), target.columns_left_out)
+    schema = new_schema(frame.schema, stored_types(target))
+    return new_place(ground, target.table, schema, target.uri)
+
+
+def _deleted(target: Target, before: Table, done: Written) -> int:
+    """An overwrite deletes all rows that were there."""
+    return before.count_rows() if target.mode is Mode.OVERWRITE else done.counts.deleted
+
+
+class _Loading:
+    """One target on its way."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        ground: Ground,
+        target: Target,
+        frames: Loadable,
+        listener: Listener,
+        place: Place,
+    ) -> None:
+        self._spark = spark
+        self._ground = ground
+        self._target = target
+        self._frames = frames
+        self._listener = listener
+        self._place = place
+        pipeline = ground.pipeline.name
+        self._message = f"{pipeline} {ground.run}: {target.mode.value} {target.table}"
+
+    def run(self) -> Written:
+        match self._target.mode:
+            case Mode.APPEND:
+                return self._write("append", skip_empty=True, **self._limits)
+            case Mode.OVERWRITE:
+                return self._overwrite()
+            case Mode.MERGE:
+                return self._merge()
+            case Mode.ADD_COLUMNS:
+                return self._fill()
+
+    @property
+    def _frame(self) -> DataFrame:
+        assert self._target.source is not None
+        return self._frames.frame(self._target.source)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        most = self._target.max_rows_per_file
+        return {} if most is None else {"max_rows_per_file": most}
+
+    def _write(self, mode: Any, frame: DataFrame | None = None, **said: Any) -> Written:
+        rows = self._frame if frame is None else frame
+        return write(
+            chosen(rows, self._target.columns_left_out),
+            self._place.uri,
+            mode,
+            branch=self._place.branch,
+            partitions=self._target.partitions,
+            storage_options=self._place.options,
+            message=self._message,
+            **said,
+        )
+
+    def _overwrite(self) -> Written:
+        frame = chosen(self._frame, self._target.columns_left_out)
+        schema = new_schema(frame.schema, stored_types(self._target), self._place.opened().schema)
+        return self._write("overwrite", schema=schema, **self._limits)
+
+    def _merge(self) -> Written:
+        choices = choices_of(self._target)
+        said: dict[str, Any] = {
+            "on": choices.on,
+            "matched": choices.matched,
+            "not_matched": choices.not_matched,
+            "not_matched_by_source": choices.not_matched_by_source,
+        }
+        frame = self._frame
+        if choices.matched == "update":
+            frame = self._without_computed(frame)
+        if self._target.deleted is not None:
+            frame = _with_flag(frame, self._target.deleted)
+            said["deleted"] = DELETED
+        return self._write("merge", frame, **said)
+
+    def _without_computed(self, frame: DataFrame) -> DataFrame:
+        """The frame with null for what the pipeline computes from a row: a row that is updated
+        loses it, and a later target computes it anew."""
+        from pyspark.sql import functions
+
+        known = self._place.opened().schema
+        computed = computed_columns(self._ground.pipeline, self._target.table)
+        said = [each for each in known if each.name in computed - {*frame.columns}]
+        nothing = [
+            functions.lit(None).cast(each.dataType).alias(each.name)
+            for each in spark_schema(pa.schema(said)).fields
+        ]
+        return frame.select("*", *nothing) if nothing else frame
+
+    def _fill(self) -> Written:
+        target = self._target
+        return fill_columns(
+            self._spark,
+            self._place.uri,
+            target.columns,
+            branch=self._place.branch,
+            types=stored_types(target),
+            overwrite=target.overwrite,
+            message=self._message,
+            storage_options=self._place.options,
+            progress=self._progress,
+        )
+
+    def _progress(self, what: str, done: int, total: int) -> None:
+        self._listener.moved(stage_of(self._target), done, total)
+
+
+def computed_columns(pipeline: Pipeline, table: str) -> set[str]:
+    """The columns of a table that targets of the pipeline compute."""
+    return {
+        name
+        for each in pipeline.targets
+        if each.mode is Mode.ADD_COLUMNS and each.table == table
+        for name in each.columns
+    }
+
+
+def _with_flag(frame: DataFrame, predicate: str) -> DataFrame:
+    """The frame with a column that says which rows delete."""
+    from pyspark.sql import functions
+
+    return frame.withColumn(DELETED, functions.expr(predicate))

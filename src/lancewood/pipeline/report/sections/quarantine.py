@@ -1,0 +1,45 @@
+"""Rows that were bad, and why."""
+
+from __future__ import annotations
+
+from lancewood.pipeline.report.facts import QuarantineFacts, RunFacts
+from lancewood.pipeline.report.figures import count, counted
+from lancewood.pipeline.report.markup import Child, Html, element
+from lancewood.pipeline.report.plots import amount_bar
+from lancewood.pipeline.report.sections.layout import Column, section, table
+
+_MOST = 20
+_COLUMNS = (
+    Column("source or step"),
+    Column("reason", "wide"),
+    Column("rows", "number"),
+    Column("compared", "drawing"),
+)
+
+
+def quarantine_section(facts: RunFacts) -> Html | None:
+    """The reasons, most rows first; None where no row was bad and none could be."""
+    found = facts.quarantine
+    if found is None:
+        return None
+    if not found.rows:
+        return section("Bad rows", _note(found), element("p", "No row was bad.", class_="quiet"))
+    most = max((number for _, _, number in found.by_reason), default=0)
+    rows: list[list[Child]] = [
+        [origin, reason, count(number), amount_bar("warn", number, most)]
+        for origin, reason, number in found.by_reason[:_MOST]
+    ]
+    kept = element("p", "They are kept in ", element("code", found.table), ".", class_="quiet")
+    told = table("Reasons", _COLUMNS, rows) if rows else None
+    return section("Bad rows", _note(found), kept, told)
+
+
+def _note(found: QuarantineFacts) -> str:
+    told = counted(found.rows, "row")
+    if not found.limit:
+        return told
+    return (
+        f"{told}, more than allowed ({found.limit})"
+        if found.is_beyond
+        else (f"{told}; allowed: {found.limit}")
+    )

@@ -1,0 +1,1 @@
+"""A run: from the branch it works on to the commit it publishes, exactly once."""

@@ -1,0 +1,180 @@
+"""What the repository remembers of published runs, so that none is published twice.
+
+Two places, because neither is enough. The tree of a published commit has ``pipelines/<name>.json``
+with the run and the state of incremental sources: it becomes visible with the rows, in one step. A
+ref ``refs/lancewood/runs/<name>/<run>`` names the commit for good, but comes after it. So whoever
+replaces the file first makes sure that the run which it names has its ref.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lancewood.errors import FormatError, NotFoundError
+from lancewood.format.json_object import decode_object
+from lancewood.git.hashes import Hash
+from lancewood.git.names import HEADS
+from lancewood.repo.looking.view import View
+from lancewood.repo.repository import Repository
+
+_FORMAT = 1
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One published run, as its commit tells it. Without secrets."""
+
+    pipeline: str
+    run: str
+    digest: str
+    """Of the definition."""
+    started: str
+    """ISO 8601, UTC."""
+    tag: str | None = None
+    """The tag that the commit is to have."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, Any] = field(default_factory=dict)
+    """How far incremental sources were read, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A run that was published, and the commit that did it."""
+
+    entry: Entry
+    commit: Hash
+
+
+def entry_file(pipeline: str) -> str:
+    """The path of a pipeline's entry in a commit."""
+    return f"pipelines/{pipeline}.json"
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The bytes of an entry: one fact on a line, in the order of their names."""
+    document = {
+        "digest": entry.digest,
+        "format": _FORMAT,
+        "parameters": dict(entry.parameters),
+        "pipeline": entry.pipeline,
+        "run": entry.run,
+        "sources": dict(entry.states),
+        "started": entry.started,
+        "tag": entry.tag,
+    }
+    text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def decode_entry(data: bytes, name: str) -> Entry:
+    """What such bytes say; raises FormatError that names the file."""
+    document = decode_object(data, name=name, most=_MOST_BYTES)
+    if document.get("format") != _FORMAT:
+        raise FormatError(
+            f"{name}: has format {document.get('format')!r:.40}, and this Lancewood knows "
+            f"{_FORMAT}; use a newer one",
+            file=name,
+        )
+    texts = {key: document.get(key) for key in ("pipeline", "run", "digest", "started")}
+    for key, value in texts.items():
+        if not isinstance(value, str):
+            raise FormatError(f"{name}: {key} is {value!r:.80}, not a text", file=name)
+    tag, parameters, states = (document.get(key) for key in ("tag", "parameters", "sources"))
+    if not isinstance(tag, str | None):
+        raise FormatError(f"{name}: tag is {tag!r:.80}, not a text", file=name)
+    if not isinstance(parameters, dict) or not isinstance(states, dict):
+        raise FormatError(f"{name}: parameters and sources are objects of JSON", file=name)
+    if not all(isinstance(each, str) for each in parameters.values()):
+        raise FormatError(f"{name}: a parameter is not a text", file=name)
+    return Entry(
+        pipeline=str(texts["pipeline"]),
+        run=str(texts["run"]),
+        digest=str(texts["digest"]),
+        started=str(texts["started"]),
+        tag=tag,
+        parameters=parameters,
+        states=states,
+    )
+
+
+def entry_at(view: View | None, pipeline: str) -> Entry | None:
+    """What a commit says about a pipeline; None where it says nothing. Raises FormatError."""
+    data = entry_bytes(view, pipeline)
+    return None if data is None else decode_entry(data, entry_file(pipeline))
+
+
+def entry_bytes(view: View | None, pipeline: str) -> bytes | None:
+    """The text of an entry as it stands in a commit."""
+    if view is None:
+        return None
+    try:
+        return view.read(entry_file(pipeline))
+    except NotFoundError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The published runs of one pipeline."""
+
+    repository: Repository
+    pipeline: str
+    branch: str
+    """The one published into."""
+
+    def find(self, run: str) -> Published | None:
+        """A run that was published; None if it was not."""
+        noted = self.repository.marks.get(self._mark(run))
+        if noted is not None:
+            return self._published(noted, run)
+        tip = self.tip()
+        entry = entry_at(tip, self.pipeline)
+        if tip is None or entry is None or entry.run != run:
+            return None
+        return Published(entry, self._first_with_it(tip))
+
+    def note(self, published: Published) -> None:
+        """Give a published run its ref; once more does no harm."""
+        run = published.entry.run
+        why = f"run {run} of {self.pipeline}"
+        self.repository.marks.set(self._mark(run), published.commit, why=why)
+
+    def heal(self, tip: View | None) -> None:
+        """Make sure that the run which a commit names has its ref, before another takes its place
+        in the file: its own process may have died in between."""
+        entry = entry_at(tip, self.pipeline)
+        if tip is None or entry is None or self.repository.marks.get(self._mark(entry.run)):
+            return
+        self.note(Published(entry, self._first_with_it(tip)))
+
+    def tip(self) -> View | None:
+        """The commit of the branch; None before its first."""
+        try:
+            return self.repository.at(HEADS + self.branch)
+        except NotFoundError:
+            return None
+
+    def _published(self, commit: Hash, run: str) -> Published:
+        entry = entry_at(self.repository.at(commit), self.pipeline)
+        if entry is None or entry.run != run:
+            raise FormatError(
+                f"refs/lancewood/{self._mark(run)} of {self.repository.path} names commit "
+                f"{commit[:12]}, which is not of that run; remove the ref if it was set by hand"
+            )
+        return Published(entry, commit)
+
+    def _first_with_it(self, tip: View) -> Hash:
+        """The commit that brought the entry of ``tip``: others may have come since, and kept it."""
+        wanted, found = entry_bytes(tip, self.pipeline), tip.hash
+        for commit in self.repository.log(tip.hash, first_parent=True):
+            if entry_bytes(self.repository.at(commit.hash), self.pipeline) != wanted:
+                break
+            found = commit.hash
+        return found
+
+    def _mark(self, run: str) -> str:
+        return f"runs/{self.pipeline}/{run}"

@@ -1,0 +1,165 @@
+"""Loading all of a run onto its branch: targets, bad rows, files that were read; then its entry.
+
+Each target is committed there before the next one begins. The last commit has the entry that is to
+be published: with it everything is loaded, and a run that is cut off later only checks and
+publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lancewood.pipeline.definition.model import Pipeline, Target
+from lancewood.pipeline.loading.places import prepare_places
+from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
+from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_at, entry_file
+from lancewood.pipeline.running.parts import Parts, RunFrames, Session
+from lancewood.pipeline.running.progress import Progress, encode_message
+from lancewood.pipeline.running.publishing import check_beside, has_work
+from lancewood.pipeline.running.resume import Left, begin, go_on, remove_branch
+from lancewood.pipeline.running.stages import Stages
+
+
+@dataclass(frozen=True)
+class Loads:
+    """The loads of one attempt."""
+
+    ground: RunGround
+    folder: RunFolder
+    stages: Stages
+    parts: Parts
+    spark: Session
+    frames: RunFrames
+    tag: str | None
+
+    @property
+    def facts(self) -> RunFacts:
+        return self.stages.facts
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.ground.pipeline
+
+    def is_any(self) -> bool:
+        """Whether something came in, as far as that is known without a look at what it is: files
+        that are all gone have no columns. If not, the facts say so."""
+        if self.frames.is_empty():
+            self._end_with_nothing()
+            return False
+        return True
+
+    def run(self, left: Left | None) -> Entry | None:
+        """What is to be published; None if nothing is, and the facts say why."""
+        with self.stages("branch"):
+            if left is None:
+                begin(self.ground, self.folder)
+            else:
+                go_on(self.ground)
+            # Who cannot be written, or not be checked, is told before the first one is loaded.
+            prepare_places(self.ground)
+            check_beside(self.ground)
+        progress = left.progress if left is not None else self._fresh()
+        self.facts.targets = progress.targets
+        for target in self.pipeline.targets[len(progress.targets) :]:
+            self._load(target, progress)
+        if not self._has_quarantined(progress):
+            return None
+        return self._entry(progress)
+
+    def _load(self, target: Target, progress: Progress) -> None:
+        listener, name = self.stages.listener, f"load {target.table}"
+        with self.stages(name) as stage:
+            with self.parts.following(self.spark, listener, name):
+                done = self.parts.load_target(
+                    self.spark, self.ground, target, self.frames, listener
+                )
+            counts = [each or 0 for each in (done.inserted, done.updated, done.deleted)]
+            stage.rows, stage.files, stage.bytes = sum(counts), done.files, done.bytes
+            progress.targets.append(done)
+            self._commit(f"{target.mode.value} {target.table}", progress)
+
+    def _has_quarantined(self, progress: Progress) -> bool:
+        """Whether the run may go on after its bad rows were put aside."""
+        if progress.quarantine is None:
+            name = "quarantine"
+            with self.stages(name) as stage:
+                with self.parts.following(self.spark, self.stages.listener, name):
+                    progress.quarantine = self.parts.load_quarantine(
+                        self.spark, self.ground, self.pipeline, self.frames
+                    )
+                stage.rows = progress.quarantine.rows
+                self._commit("bad rows", progress)
+        self.facts.quarantine = progress.quarantine
+        if progress.quarantine.is_beyond:
+            self.facts.ending = Ending.TOO_MANY_BAD_ROWS
+        return not progress.quarantine.is_beyond
+
+    def _entry(self, progress: Progress) -> Entry | None:
+        """The last commit on the run's branch, once there is something to publish."""
+        with self.stages("remember"):
+            for table, files in self.frames.file_tables():
+                self.parts.load_files(self.spark, self.ground, table, files)
+            self._commit("files that were read", progress)
+            entry = Entry(
+                pipeline=self.pipeline.name,
+                run=self.ground.run,
+                digest=self.pipeline.digest,
+                started=progress.started,
+                tag=self.tag,
+                parameters=self.pipeline.parameters,
+                states=self.frames.states(),
+            )
+            if not self._is_news(entry):
+                self._end_with_nothing()
+                return None
+            file = {entry_file(entry.pipeline): encode_entry(entry)}
+            message = encode_message("all is loaded", progress)
+            author = self.pipeline.author
+            with self.ground.repository.transaction(
+                self.ground.branch, message, author=author, files=file
+            ):
+                pass
+        return entry
+
+    def _is_news(self, entry: Entry) -> bool:
+        base = self.ground.base
+        before = entry_at(None if base is None else self.ground.repository.at(base), entry.pipeline)
+        known = {} if before is None else before.states
+        return has_work(self.ground) or dict(known) != dict(entry.states)
+
+    def _end_with_nothing(self) -> None:
+        remove_branch(self.ground)
+        self.facts.ending = Ending.NOTHING_NEW
+
+    def _commit(self, title: str, progress: Progress) -> None:
+        progress.sources = joined(progress.sources, self.frames.counted())
+        self.facts.sources = progress.sources
+        self.ground.repository.commit(
+            encode_message(title, progress),
+            branch=self.ground.branch,
+            author=self.pipeline.author,
+        )
+
+    def _fresh(self) -> Progress:
+        return Progress(
+            pipeline=self.pipeline.name,
+            run=self.ground.run,
+            digest=self.pipeline.digest,
+            code=self.ground.code,
+            base=self.ground.base,
+            started=self.facts.started,
+        )
+
+
+def joined(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[SourceFacts]:
+    """What came in, also by sources that were only read before a crash."""
+    known = {each.name: each for each in before}
+    return [
+        replace(each, rows=known[each.name].rows)
+        if each.rows is None and each.name in known
+        else each
+        for each in now
+    ]

@@ -1,0 +1,145 @@
+"""Publishing a run: one commit on the target branch, with its rows and its entry in the ledger.
+
+Before it becomes visible, and again whenever the target moved, it is asked whether it may: the run
+must not be there already, no other run may have read the same news, and what the checks looked at
+must be as they saw it, also where others write beside the repository. Tables that both sides
+changed are judged by the repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lancewood.engine.revisions import branch_place, main_place
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.errors import RetryableConflictError
+from lancewood.jobs.publishing.work import load_work
+from lancewood.pipeline.checks.kinds import tables_seen
+from lancewood.pipeline.definition.model import Check, Pipeline
+from lancewood.pipeline.report.facts import RunFacts
+from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ledger import (
+    Entry,
+    Ledger,
+    encode_entry,
+    entry_at,
+    entry_bytes,
+    entry_file,
+)
+from lancewood.repo.bringing.merge_work import check_only_committed
+from lancewood.repo.looking.view import View
+from lancewood.repo.outcome import Committed
+
+
+def publish(ground: RunGround, ledger: Ledger, entry: Entry, message: str) -> Committed:
+    """Bring the run's branch into the target; a run that is there already is no commit.
+
+    Raises ConflictError where the two do not go together; the target is untouched then.
+    """
+    permission = _Permission(ground, ledger, entry)
+    return ground.repository.merge(
+        ground.branch,
+        into=ground.pipeline.branch,
+        squash=True,
+        message=message,
+        author=ground.pipeline.author,
+        files=permission.files,
+        only_committed=checked_tables(ground),
+    )
+
+
+def checked_tables(ground: RunGround) -> list[str]:
+    """The tables of the run's branch that a check looks at which can keep it from publishing."""
+    checks = _strict(ground.pipeline)
+    tables = ground.repository.at(ground.branch).tables
+    return [name for name in tables if any(_looks_at(each, name) for each in checks)]
+
+
+def check_beside(ground: RunGround) -> None:
+    """Raise RetryableConflictError, before anything is loaded, for what ``publish`` would refuse:
+    a table with rows that nobody has committed, which no check would see."""
+    tables = {each.table for each in ground.pipeline.targets}
+    for name in tables.intersection(checked_tables(ground)):
+        work = load_work(ground.open_now(name)._snapshot)
+        newest = load_snapshot(branch_place(main_place(work.head), work.parent))
+        check_only_committed(name, work, newest.manifest)
+
+
+def has_work(ground: RunGround) -> bool:
+    """Whether the run changed a table, or made one."""
+    before = () if ground.base is None else ground.repository.at(ground.base).tables
+    now = ground.repository.at(ground.branch)
+    return any(each not in before or now.pin(each).branch == ground.branch for each in now.tables)
+
+
+def commit_message(pipeline: Pipeline, facts: RunFacts) -> str:
+    """What the published commit says."""
+    lines = [pipeline.message or f"{pipeline.name}: run {facts.run}", ""]
+    for each in facts.targets:
+        rows = "" if each.rows_after is None else f", {each.rows_after:,} rows now"
+        lines.append(f"{each.table}: {each.mode}{rows}")
+    if facts.quarantine is not None and facts.quarantine.rows:
+        count = facts.quarantine.rows
+        lines.append(f"{facts.quarantine.table}: {count:,} bad {'row' if count == 1 else 'rows'}")
+    return "\n".join([*lines, "", f"Pipeline: {pipeline.name}", f"Run: {facts.run}"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Permission:
+    ground: RunGround
+    ledger: Ledger
+    entry: Entry
+
+    def files(self, tip: View | None) -> Mapping[str, bytes] | None:
+        """The entry, for a commit after ``tip``; None if the run is published there."""
+        name = self.ground.pipeline.name
+        now = entry_at(tip, name)
+        if now is not None and now.run == self.entry.run:
+            return None
+        base = self.ground.base
+        if tip is not None and tip.hash != base:
+            before = None if base is None else self.ground.repository.at(base)
+            self._check_news(before, tip)
+            self._check_seen(before, tip)
+        self.ledger.heal(tip)
+        return {entry_file(name): encode_entry(self.entry)}
+
+    def _check_news(self, before: View | None, tip: View) -> None:
+        pipeline = self.ground.pipeline
+        if not any(each.incremental for each in pipeline.sources):
+            return
+        if entry_bytes(before, pipeline.name) != entry_bytes(tip, pipeline.name):
+            raise RetryableConflictError(
+                f"another run of {pipeline.name!r} was published meanwhile, and may have read the "
+                "same news; this one has to look again"
+            )
+
+    def _check_seen(self, before: View | None, tip: View) -> None:
+        """The checks hold for what they saw: with somebody else's rows beside it they may not."""
+        checks = _strict(self.ground.pipeline)
+        if not checks:
+            return
+        known = () if before is None else before.tables
+        for table in sorted({*known, *tip.tables}):
+            if not any(_looks_at(each, table) for each in checks):
+                continue
+            pins = [
+                view.pin(table) if view is not None and table in view.tables else None
+                for view in (before, tip)
+            ]
+            if pins[0] != pins[1]:
+                raise RetryableConflictError(
+                    f"table {table!r} of branch {self.ground.pipeline.branch!r} changed while the "
+                    "run was at work, and the checks have not seen that; they have to look again",
+                    table=table,
+                )
+
+
+def _strict(pipeline: Pipeline) -> list[Check]:
+    return [each for each in pipeline.checks if not each.is_warning]
+
+
+def _looks_at(check: Check, table: str) -> bool:
+    """Whether a check may look at a table: SQL does not tell upper and lower case apart."""
+    return table.casefold() in {each.casefold() for each in tables_seen(check)}

@@ -1,0 +1,37 @@
+"""The parts of a real run, from the rooms that have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancewood.pipeline.checks.planning import plan_checks
+from lancewood.pipeline.checks.running import run_checks
+from lancewood.pipeline.frames.frames import Frames
+from lancewood.pipeline.loading.load import load_target
+from lancewood.pipeline.loading.planning import plan_targets
+from lancewood.pipeline.loading.quarantine import load_quarantine
+from lancewood.pipeline.report.following import following
+from lancewood.pipeline.report.page import page
+from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.parts import Parts, Session
+from lancewood.spark.types.new_table import arrow_schema
+from lancewood.spark.writing.write import write
+
+
+def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> None:
+    """Append the files that a source has read to the table that remembers them."""
+    uri, branch = ground.create(table, arrow_schema(files.schema))
+    write(files, uri, "append", branch=branch, storage_options=ground.storage_options)
+
+
+PARTS = Parts(
+    frames=Frames,
+    plan_targets=plan_targets,
+    load_target=load_target,
+    load_quarantine=load_quarantine,
+    load_files=load_files,
+    plan_checks=plan_checks,
+    run_checks=run_checks,
+    page=page,
+    following=following,
+)

@@ -1,0 +1,31 @@
+"""The stages of a run: told to who listens when they begin and end, and kept with their time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lancewood.pipeline.report.events import Listener
+from lancewood.pipeline.report.facts import RunFacts, StageFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What happens, one after the other."""
+
+    listener: Listener
+    facts: RunFacts
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[StageFacts]:
+        """A stage; what it did can be noted in what it gives. One that fails does not end."""
+        self.listener.begun(name)
+        begun, stage = time.monotonic(), StageFacts(name, 0.0)
+        yield stage
+        stage.seconds = time.monotonic() - begun
+        self.facts.stages.append(stage)
+        self.listener.ended(
+            name, stage.seconds, rows=stage.rows, bytes=stage.bytes, files=stage.files
+        )

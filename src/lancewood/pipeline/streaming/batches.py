@@ -1,0 +1,152 @@
+"""What becomes of each micro-batch: a run of its own, whose id says which batch of which stream.
+
+Spark tells a batch again that it does not know to be done, with the same rows and the same number:
+its run is then published already, goes on, or begins anew, as any run with that id does. Called
+from a thread of Spark's; what goes wrong is kept for whoever started the stream.
+"""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+
+from lancewood.errors import LancewoodError
+from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.frames.refusals import failed
+from lancewood.pipeline.report.events import Listener
+from lancewood.pipeline.report.facts import Ending, RunFacts
+from lancewood.pipeline.running.errors import FACTS, shown
+from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.streaming.summary import Summary
+from lancewood.pipeline.streaming.telling import BatchListener
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+KEPT_REPORTS = 100
+"""Of the newest batches; an interval of seconds makes thousands a day."""
+_ID_DIGITS = 16
+_STOPPING = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
+
+
+class RunBatch(Protocol):
+    """``running.run.run_pipeline``, as far as a stream needs it."""
+
+    def __call__(
+        self,
+        pipeline: Pipeline,
+        *,
+        run_id: str | None = None,
+        dry_run: bool = False,
+        spark: SparkSession | None = None,
+        listener: Listener | None = None,
+        overrides: Mapping[str, DataFrame] | None = None,
+    ) -> RunFacts: ...
+
+
+class StoppedError(Exception):
+    """Tells Spark that the batch is not done; why is told by us."""
+
+
+def batch_run_id(pipeline: str, stream: str, batch: int) -> str:
+    """The id of the run of one batch; ``stream`` is the id that Spark keeps in the checkpoint."""
+    return f"{stream_name(pipeline, stream)}-{batch}"
+
+
+def stream_name(pipeline: str, stream: str) -> str:
+    """What a stream is called: another checkpoint is another stream."""
+    return f"{pipeline}-{stream.replace('-', '')[:_ID_DIGITS]}"
+
+
+@dataclass
+class Batches:
+    """The batches of one stream, one after the other."""
+
+    pipeline: Pipeline
+    source: str
+    run_batch: RunBatch
+    listener: Listener
+    summary: Summary
+    failure: BaseException | None = None
+    """What ended the stream, if something did."""
+    _stream: Future[str] = field(default_factory=Future, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    _is_stopping: bool = False
+    _is_busy: bool = False
+
+    def begin(self, stream: str) -> None:
+        """Say the id of the stream; batches wait for it."""
+        self._stream.set_result(stream)
+
+    def stop(self) -> None:
+        """No batch begins any more."""
+        self._is_stopping = True
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch is under way; once it stops, none will be."""
+        with self._lock:
+            return not self._is_busy
+
+    def take(self, rows: DataFrame, batch: int) -> None:
+        """For ``foreachBatch``: raises StoppedError if the batch is not done."""
+        with self._lock:
+            if self._is_stopping:
+                raise StoppedError("the stream is stopped")
+            self._is_busy = True
+        try:
+            is_done = self._run(rows, batch)
+        except BaseException as error:  # whoever waits for the stream raises it
+            self.failure, self._is_stopping = error, True
+            found = error.facts.get(FACTS) if isinstance(error, LancewoodError) else None
+            if isinstance(found, RunFacts):
+                self.summary.fail(found)
+            raise StoppedError(f"batch {batch}: {shown(self.pipeline, error)}") from None
+        finally:
+            with self._lock:
+                self._is_busy = False
+        if not is_done:
+            raise StoppedError(str(self.summary.facts.error))
+
+    def _run(self, rows: DataFrame, batch: int) -> bool:
+        """Whether the stream may go on to the next one."""
+        if self._is_empty(rows):
+            return True
+        run = batch_run_id(self.pipeline.name, self._stream.result(), batch)
+        facts = self.run_batch(
+            self.pipeline,
+            run_id=run,
+            spark=rows.sparkSession,
+            listener=BatchListener(self.listener, batch),
+            overrides={self.source: rows},
+        )
+        self.summary.add(facts)
+        if facts.ending in _STOPPING:
+            self._is_stopping = True
+            self.summary.stop(facts, batch)
+            return False
+        self._forget_report(batch - KEPT_REPORTS)
+        return True
+
+    def _is_empty(self, rows: DataFrame) -> bool:
+        """A batch without rows changes nothing, whatever the mode of a target."""
+        try:
+            return rows.isEmpty()
+        except Exception as error:
+            raise failed(self.pipeline, error, f"reading {self.source!r}") from None
+
+    def _forget_report(self, batch: int) -> None:
+        run = batch_run_id(self.pipeline.name, self._stream.result(), batch)
+        folder = RunFolder.of(Path(self.pipeline.repository), self.pipeline.name, run)
+        if folder.is_there:
+            shutil.rmtree(folder.path, ignore_errors=True)

@@ -1,0 +1,146 @@
+"""A stream in figures: those of its batches together, as if it were one run.
+
+Each batch is added when it is done and then forgotten: a stream may run for months.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from lancewood.pipeline.report.facts import (
+    Ending,
+    QuarantineFacts,
+    RunFacts,
+    SourceFacts,
+    StageFacts,
+    TargetFacts,
+)
+from lancewood.pipeline.report.figures import total
+from lancewood.pipeline.running.folder import RunFolder
+
+_MOST_REASONS = 20
+_RANK = (Ending.NOTHING_NEW, Ending.ALREADY_PUBLISHED, Ending.PUBLISHED)
+"""Of the ways in which batches end well, that of the stream is the last."""
+
+
+class Summary:
+    """The facts of a stream that goes on."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        self.facts = facts
+        facts.ending, facts.batches = Ending.NOTHING_NEW, 0
+
+    def add(self, batch: RunFacts) -> None:
+        """One more batch is done. What comes in with one that is told again counts for nothing."""
+        facts = self.facts
+        facts.batches = (facts.batches or 0) + 1
+        facts.attempts = max(facts.attempts, batch.attempts)
+        facts.stages = _stages(facts.stages, batch.stages)
+        facts.folder, facts.run_branch = batch.folder, batch.run_branch
+        facts.graph, facts.past, facts.versions = batch.graph, batch.past, batch.versions
+        if batch.commit is not None:
+            facts.commit, facts.tag = batch.commit, batch.tag
+        if batch.ending in _RANK:
+            facts.ending = max(facts.ending, batch.ending, key=_RANK.index)
+            facts.what_next = batch.what_next
+        if batch.ending is not Ending.ALREADY_PUBLISHED:
+            facts.base_commit = facts.base_commit or batch.base_commit
+            facts.checks = batch.checks or facts.checks
+            facts.sources = _sources(facts.sources, batch.sources)
+            facts.quarantine = _quarantine(facts.quarantine, batch.quarantine)
+        if batch.ending is Ending.PUBLISHED:
+            facts.targets = _targets(facts.targets, batch.targets)
+
+    def stop(self, batch: RunFacts, number: int) -> None:
+        """A batch ended without an error, and was not published: the stream ends with it."""
+        facts = self.facts
+        page = RunFolder(Path(batch.folder)).page
+        facts.ending = batch.ending
+        facts.error = (
+            f"{batch.ending.value} in batch {number}, and the stream stopped before it: nothing of "
+            f"it is published. Look at branch {batch.run_branch} and at {page}; the stream goes "
+            "on with this batch when it is started again"
+        )
+        facts.what_next = [
+            f"cd {shlex.quote(facts.repository)}",
+            f"lw diff {facts.branch} {batch.run_branch}",
+            f"lw run {shlex.quote(facts.file)}",
+        ]
+
+    def fail(self, batch: RunFacts) -> None:
+        """An error ended a batch, and with it the stream: where there is something to see."""
+        facts = self.facts
+        facts.folder, facts.run_branch = batch.folder, batch.run_branch
+        facts.what_next = batch.what_next
+
+
+def _sources(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[SourceFacts]:
+    known = {each.name: each for each in before}
+    return [
+        replace(
+            each,
+            rows=total((known[each.name].rows, each.rows)),
+            files=total((known[each.name].files, each.files)),
+            bytes=total((known[each.name].bytes, each.bytes)),
+        )
+        if each.name in known
+        else each
+        for each in now
+    ]
+
+
+def _targets(before: Sequence[TargetFacts], now: Sequence[TargetFacts]) -> list[TargetFacts]:
+    """Those of the file, in its order: a table may be among them twice."""
+    if not before:
+        return [*now]
+    return [_target(old, new) for old, new in zip(before, now, strict=True)]
+
+
+def _target(old: TargetFacts, new: TargetFacts) -> TargetFacts:
+    return replace(
+        new,
+        rows_before=old.rows_before,
+        inserted=total((old.inserted, new.inserted)),
+        updated=total((old.updated, new.updated)),
+        deleted=total((old.deleted, new.deleted)),
+        columns_added=tuple(dict.fromkeys((*old.columns_added, *new.columns_added))),
+        files=old.files + new.files,
+        bytes=old.bytes + new.bytes,
+        seconds=old.seconds + new.seconds,
+    )
+
+
+def _quarantine(
+    before: QuarantineFacts | None, now: QuarantineFacts | None
+) -> QuarantineFacts | None:
+    if before is None or now is None:
+        return now or before
+    counts: Counter[tuple[str, str]] = Counter()
+    for origin, reason, rows in (*before.by_reason, *now.by_reason):
+        counts[origin, reason] += rows
+    most = counts.most_common(_MOST_REASONS)
+    by_reason = tuple((origin, reason, rows) for (origin, reason), rows in most)
+    return replace(now, rows=before.rows + now.rows, by_reason=by_reason)
+
+
+def _stages(before: Sequence[StageFacts], now: Sequence[StageFacts]) -> list[StageFacts]:
+    """Stages of one name together, in the order in which each was first there."""
+    found = {each.name: each for each in before}
+    for each in now:
+        old = found.get(each.name)
+        found[each.name] = (
+            replace(each, begun=None)
+            if old is None
+            else StageFacts(
+                each.name,
+                old.seconds + each.seconds,
+                rows=total((old.rows, each.rows)),
+                bytes=total((old.bytes, each.bytes)),
+                files=total((old.files, each.files)),
+            )
+        )
+    return [*found.values()]

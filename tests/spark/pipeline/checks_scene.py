@@ -1,0 +1,84 @@
+"""A repository with tables, a run that has changed some on its branch, and checks of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import lancewood as lw
+from lancewood.pipeline.checks.planning import plan_checks
+from lancewood.pipeline.checks.running import run_checks
+from lancewood.pipeline.definition.load import load
+from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.report.facts import CheckFacts
+from lancewood.pipeline.running.ground import RunGround
+from lancewood.repo.repository import Repository
+
+HEAD = """
+[pipeline]
+name = "zoo"
+kept_rows = 5
+[sources.new]
+sql = "SELECT 1 AS id"
+[[targets]]
+table = "animals"
+from = "new"
+mode = "merge"
+on = ["id"]
+"""
+
+
+@dataclass
+class Scene:
+    """Tables as they were published, and as a run leaves them."""
+
+    spark: Any
+    folder: Path
+    before: Mapping[str, pa.Table]
+    now: Mapping[str, pa.Table]
+    head: str = HEAD
+    repository: Repository = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.repository = Repository.init(self.folder / ".lancewood" / "zoo", fsync=False)
+        with self.repository.transaction("main", "day 1") as changes:
+            for name, rows in self.before.items():
+                changes.create_table(name, rows)
+        ground = self.ground(self.pipeline(""))
+        self.repository.branches.create(ground.branch, at=ground.base)
+        for name, rows in self.now.items():
+            uri, branch = ground.create(name, rows.schema)
+            # In several files, so that there are several tasks.
+            table = lw.open(uri, branch=branch).overwrite(rows.slice(0, 2), schema=rows.schema)
+            if rows.num_rows > 2:
+                table.append(rows.slice(2))
+        self.repository.commit("loaded", branch=ground.branch)
+
+    def pipeline(self, checks: str) -> Pipeline:
+        file = self.folder / "zoo.toml"
+        file.write_text(self.head + checks, encoding="utf-8")
+        return load(file, {}, {})
+
+    def ground(self, pipeline: Pipeline) -> RunGround:
+        base = self.repository.branches.list().get("main")
+        return RunGround(self.repository, pipeline, "r1", base)
+
+    def plan(self, checks: str, planned: Mapping[str, pa.Schema] | None = None) -> None:
+        pipeline = self.pipeline(checks)
+        ground = self.ground(pipeline)
+        future = {name: each.schema for name, each in self.now.items()}
+        plan_checks(self.spark, pipeline, ground, future if planned is None else planned)
+
+    def run(self, checks: str, **said: Any) -> list[CheckFacts]:
+        """Plan and run, as a run does."""
+        self.plan(checks)
+        pipeline = self.pipeline(checks)
+        return run_checks(self.spark, pipeline, self.ground(pipeline), self.results, **said)
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"

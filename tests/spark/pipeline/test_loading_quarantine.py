@@ -1,0 +1,87 @@
+"""Bad rows: where they go, what is told of them, and when there are too many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.pipeline.loading_scene import FakeFrames, FakeGround, new_ground, rows_of
+
+from lancewood.pipeline.loading.quarantine import load_quarantine
+from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts
+
+pytestmark = pytest.mark.spark
+
+BAD = "origin string, reason string, record string"
+
+
+def bad(spark: Any, *counts: tuple[str, str, int]) -> Any:
+    rows = [
+        (origin, reason, f'{{"n":{number}}}')
+        for origin, reason, count in counts
+        for number in range(count)
+    ]
+    return spark.createDataFrame(rows, BAD).coalesce(1)
+
+
+def quarantined(spark: Any, ground: FakeGround, frames: FakeFrames) -> QuarantineFacts:
+    return load_quarantine(spark, ground, ground.pipeline, frames)
+
+
+def test_bad_rows_are_kept_with_their_run_and_counted_by_reason(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path, most_rows=5)
+    rows = bad(spark, ("photos", "no image", 3), ("labels", "no id", 1), ("photos", "too big", 1))
+    facts = quarantined(spark, ground, FakeFrames(bad=rows))
+    assert facts.by_reason == (
+        ("photos", "no image", 3),
+        ("labels", "no id", 1),
+        ("photos", "too big", 1),
+    )
+    assert (facts.table, facts.rows, facts.is_beyond) == ("quarantine", 5, False)
+    assert facts.limit == "at most 5 rows"
+    kept = rows_of(ground.on_branch("quarantine"))
+    assert kept[0] == {"run": "r1", "origin": "labels", "reason": "no id", "record": '{"n":0}'}
+    assert len(kept) == 5
+    assert not ground.has("quarantine")
+    ground.publish()
+    ground.begin("r2")
+    more = quarantined(spark, ground, FakeFrames(bad=bad(spark, ("photos", "no image", 6))))
+    assert (more.rows, more.is_beyond) == (6, True)
+    assert more.by_reason == (("photos", "no image", 6),)
+    assert len(rows_of(ground.on_branch("quarantine"))) == 11
+
+
+def test_without_bad_rows_there_is_no_quarantine_and_no_new_version_of_one(
+    spark: Any, tmp_path: Path
+) -> None:
+    ground = new_ground(tmp_path, most_rows=None)
+    none = bad(spark)
+    for frames in (FakeFrames(), FakeFrames(bad=none)):
+        facts = quarantined(spark, ground, frames)
+        assert (facts.rows, facts.is_beyond, facts.limit) == (0, False, "no limit")
+        assert not ground.has("quarantine", revision=ground.branch)
+    assert quarantined(spark, ground, FakeFrames(bad=bad(spark, ("a", "b", 1)))).rows == 1
+    ground.repository.commit("kept", branch=ground.branch)
+    before = ground.on_branch("quarantine").version
+    assert quarantined(spark, ground, FakeFrames(bad=none)).rows == 0
+    assert ground.on_branch("quarantine").version == before
+
+
+class Counting(FakeFrames):
+    """Frames that know how many rows of ``photos`` came in."""
+
+    def counted(self) -> list[SourceFacts]:
+        return [SourceFacts("photos", "csv", "photos.csv", rows=10), SourceFacts("a", "csv", "")]
+
+
+def test_a_share_is_of_the_rows_of_the_same_source_or_step(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path, most_rows=None, most_share=0.1)
+    step = spark.range(19)
+    facts = quarantined(
+        spark, ground, Counting({"step": step}, bad(spark, ("photos", "x", 1), ("step", "y", 2)))
+    )
+    assert not facts.is_beyond
+    facts = quarantined(spark, ground, Counting({"step": step}, bad(spark, ("photos", "x", 1))))
+    assert facts.is_beyond, "two of ten by now"
+    assert facts.limit == "at most 0.1 of the rows of a source or step"

@@ -1,0 +1,190 @@
+"""Targets that load rows: what stands on the run's branch afterwards, as pylance sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from tests.spark.pipeline.loading_scene import FakeFrames, new_ground, rows_of, target
+
+from lancewood.errors import InvalidInputError
+from lancewood.pipeline.loading.load import load_target
+
+pytestmark = pytest.mark.spark
+
+
+def test_append_adds_rows_on_the_branch_and_nothing_on_main(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    new = spark.createDataFrame(
+        [(5, "five", "x"), (6, "six", "y")], "id long, title string, z string"
+    )
+    facts = load_target(
+        spark,
+        ground,
+        target("photos", "append", "new", columns_left_out=("z",), partitions=1),
+        FakeFrames({"new": new}),
+    )
+    found = ground.on_branch("photos")
+    assert [each["id"] for each in rows_of(found)] == [1, 2, 3, 4, 5, 6]
+    assert found.schema.names == ["id", "title"]
+    assert (facts.rows_before, facts.rows_after, facts.inserted) == (4, 6, 2)
+    assert (facts.files, facts.version) == (1, found.version)
+    assert facts.bytes > 0
+    assert len(ground.on_main("photos")) == 4
+
+
+def test_append_of_nothing_makes_no_version(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    nothing = spark.createDataFrame([], "id long, title string")
+    _, branch = ground.place("photos")
+    before = ground.on_branch("photos").version
+    facts = load_target(
+        spark, ground, target("photos", "append", "nothing"), FakeFrames({"nothing": nothing})
+    )
+    assert branch == ground.branch
+    assert ground.on_branch("photos").version == before == facts.version
+    assert (facts.inserted, facts.files, facts.rows_after) == (0, 0, 4)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
+def test_a_table_that_is_not_there_is_made_with_its_types(
+    spark: Any, tmp_path: Path, mode: str
+) -> None:
+    ground = new_ground(tmp_path)
+    frame = spark.createDataFrame([(1, [0.5, 1.5]), (2, [2.5, 3.5])], "id long, v array<float>")
+    wanted = target(
+        "vectors",
+        mode,
+        "new",
+        types={"v": "fixed_size_list<float>[2]"},
+        on=("id",) if mode == "merge" else (),
+    )
+    facts = load_target(spark, ground, wanted, FakeFrames({"new": frame}))
+    found = ground.on_branch("vectors")
+    assert found.schema.field("v").type == pa.list_(pa.float32(), 2)
+    assert rows_of(found) == [{"id": 1, "v": [0.5, 1.5]}, {"id": 2, "v": [2.5, 3.5]}]
+    assert (facts.rows_before, facts.rows_after, facts.inserted) == (None, 2, 2)
+    assert not ground.has("vectors")
+
+
+def test_overwrite_replaces_rows_and_columns(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    frame = spark.createDataFrame([(9, 1.5)], "id long, size double")
+    facts = load_target(
+        spark, ground, target("photos", "overwrite", "new"), FakeFrames({"new": frame})
+    )
+    assert rows_of(ground.on_branch("photos")) == [{"id": 9, "size": 1.5}]
+    assert (facts.inserted, facts.deleted, facts.columns_added) == (1, 4, ("size",))
+
+
+def test_changes_of_a_feed_delete_update_and_insert_in_one_version(
+    spark: Any, tmp_path: Path
+) -> None:
+    ground = new_ground(tmp_path)
+    ground.place("photos")
+    before = ground.on_branch("photos").version
+    feed = spark.createDataFrame(
+        [(1, "ONE", "u"), (2, None, "d"), (7, "seven", "c"), (8, None, "d"), (3, "three!", None)],
+        "id long, title string, op string",
+    )
+    facts = load_target(
+        spark,
+        ground,
+        target("photos", "merge", "feed", on=("id",), deleted="op = 'd'", columns_left_out=("op",)),
+        FakeFrames({"feed": feed}),
+    )
+    found = ground.on_branch("photos")
+    assert found.version == before + 1
+    assert {each["id"]: each["title"] for each in rows_of(found)} == {
+        1: "ONE",
+        3: "three!",
+        4: "four",
+        7: "seven",
+    }
+    assert (facts.inserted, facts.updated, facts.deleted) == (1, 2, 1)
+    assert (facts.rows_before, facts.rows_after) == (4, 4)
+    assert facts.files > 0
+    assert facts.bytes > 0
+
+
+def test_a_feed_with_nothing_but_deletes(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    feed = spark.createDataFrame([(2, True), (99, True)], "id long, gone boolean")
+    merging = target(
+        "photos", "merge", "feed", on=("id",), deleted="gone", columns_left_out=("gone",)
+    )
+    facts = load_target(spark, ground, merging, FakeFrames({"feed": feed}))
+    assert [each["id"] for each in rows_of(ground.on_branch("photos"))] == [1, 3, 4]
+    assert (facts.inserted, facts.updated, facts.deleted, facts.files) == (0, 0, 1, 0)
+
+
+def test_rows_that_delete_may_lack_what_the_table_needs(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    strict = pa.schema([pa.field("id", pa.int64(), False), pa.field("name", pa.string(), False)])
+    with ground.repository.transaction(ground.branch, "strict") as changes:
+        changes.create_table("strict", pa.table([[1, 2], ["a", "b"]], schema=strict))
+    rows = [(1, None, True), (3, "c", False)]
+    feed = spark.createDataFrame(rows, "id long, name string, gone boolean")
+    merging = target(
+        "strict", "merge", "feed", on=("id",), deleted="gone", columns_left_out=("gone",)
+    )
+    load_target(spark, ground, merging, FakeFrames({"feed": feed}))
+    found = rows_of(ground.on_branch("strict"))
+    assert found == [{"id": 2, "name": "b"}, {"id": 3, "name": "c"}]
+    wrong = spark.createDataFrame([(2, None, False)], "id long, name string, gone boolean")
+    with pytest.raises(InvalidInputError, match="name"):
+        load_target(spark, ground, merging, FakeFrames({"feed": wrong}))
+    assert rows_of(ground.on_branch("strict")) == found
+
+
+def test_a_key_that_is_updated_and_deleted_is_told(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    feed = spark.createDataFrame(
+        [(2, "a", True), (2, "b", False)], "id long, title string, d boolean"
+    )
+    merging = target("photos", "merge", "feed", on=("id",), deleted="d", columns_left_out=("d",))
+    with pytest.raises(InvalidInputError, match="the same key id = 2"):
+        load_target(spark, ground, merging, FakeFrames({"feed": feed}))
+    assert len(rows_of(ground.on_branch("photos"))) == 4
+
+
+def test_rows_that_the_frame_does_not_have_go_where_asked_for(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    frame = spark.createDataFrame(
+        [(1, "ONE", False), (2, "", True)], "id long, title string, d boolean"
+    )
+    merging = target(
+        "photos",
+        "merge",
+        "all",
+        on=("id",),
+        deleted="d",
+        columns_left_out=("d",),
+        not_matched_by_source="delete",
+    )
+    facts = load_target(spark, ground, merging, FakeFrames({"all": frame}))
+    assert rows_of(ground.on_branch("photos")) == [{"id": 1, "title": "ONE"}]
+    assert (facts.updated, facts.deleted) == (1, 3)
+
+
+def test_two_targets_may_write_one_table(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    frames = FakeFrames({"a": spark.sql("SELECT 1L id"), "b": spark.sql("SELECT 2L id")})
+    first = load_target(spark, ground, target("both", "append", "a"), frames)
+    ground.repository.commit("first", branch=ground.branch)
+    second = load_target(spark, ground, target("both", "append", "b"), frames)
+    assert rows_of(ground.on_branch("both")) == [{"id": 1}, {"id": 2}]
+    assert (first.rows_before, second.rows_before, second.rows_after) == (None, 1, 2)
+
+
+def test_a_published_load_leaves_no_base_path(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    frame = spark.sql("SELECT 5L id, 'five' title")
+    load_target(spark, ground, target("photos", "append", "new"), FakeFrames({"new": frame}))
+    ground.publish()
+    found = lance.dataset(ground.root("photos"))
+    assert found.count_rows() == 5
+    assert not ground.open("photos").base_paths

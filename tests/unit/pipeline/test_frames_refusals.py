@@ -1,0 +1,50 @@
+"""Errors of Spark, shortened to what a person can use."""
+
+from __future__ import annotations
+
+import pytest
+
+from lancewood.pipeline.frames.refusals import first_line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "[PATH_NOT_FOUND] Path does not exist: file:/nope. SQLSTATE: 42K03",
+            "Path does not exist: file:/nope",
+        ),
+        (
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `x` cannot be resolved. Did you mean "
+            "[`id`]. SQLSTATE: 42703; line 3 pos 7;\n'Project ['x]\n+- Range",
+            "A column `x` cannot be resolved. Did you mean [`id`]; line 2 pos 7",
+        ),
+        (
+            "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 't'. SQLSTATE: 42601 (line 2, pos 5)\n"
+            "\n== SQL ==\nWITH …",
+            "Syntax error at or near 't' (line 1, pos 5)",
+        ),
+        (
+            "An error occurred while calling o5.load.\n: java.sql.SQLException: No suitable driver"
+            "\n\tat java.sql/java.sql.DriverManager",
+            "SQLException: No suitable driver",
+        ),
+        (
+            "An error occurred while calling o5.load.\n: org.apache.spark.SparkException: "
+            "[NOT_THERE] It is not there. SQLSTATE: 1",
+            "It is not there",
+        ),
+        (
+            "An error occurred while calling o5.load.\n: java.lang.ClassNotFoundException: "
+            "org.postgresql.Driver",
+            "ClassNotFoundException: org.postgresql.Driver",
+        ),
+        (
+            "requirement failed: Option 'url' is required.",
+            "requirement failed: Option 'url' is required",
+        ),
+        ("", ""),
+    ],
+)
+def test_first_line_says_what_is_wrong_without_codes_and_stacks(text: str, shown: str) -> None:
+    assert first_line(text, lines_before=1) == shown
