@@ -21,9 +21,10 @@ HEAD = """\
 <!-- Written by scripts/cli_reference.py from the commands themselves; do not edit. -->
 
 `lw VERB …` works in a repository of many tables, with the verbs of git; `lw table COMMAND URI …`
-works on one table, in a repository or not. `lw doctor URI` examines a place, `lw spark doctor`
-looks at this machine. `URI` is a path or a URI of an object store; `lw --install-completion`
-teaches your shell to complete names and options.
+works on one table, in a repository or not. `lw run FILE` runs [a pipeline](pipeline.md), and `lw
+runs` looks after its runs. `lw doctor URI` examines a place, `lw spark doctor` looks at this
+machine. `URI` is a path or a URI of an object store; `lw --install-completion` teaches your shell
+to complete names and options.
 
 **Which repository.** That of the current directory, or the nearest above it. `lw -C PATH VERB …`
 does everything as if started in `PATH`, as with git. A `REVISION` is a branch, a tag, a hash of

@@ -19,6 +19,7 @@ from lancewood.errors import (
     LancewoodError,
     NotFoundError,
     RetryableConflictError,
+    RunFailedError,
     StorageError,
     UnsupportedError,
 )
@@ -41,6 +42,8 @@ class ExitCode(IntEnum):
     STORAGE = 11
     CHECK_FAILED = 12
     DECLINED = 13
+    NOT_PUBLISHED = 14
+    RUN_FAILED = 15
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
@@ -60,6 +63,8 @@ MEANINGS = {
     ExitCode.STORAGE: "the store or disk failed, often only for a moment",
     ExitCode.CHECK_FAILED: "lw doctor, verify, repair or fsck found something wrong",
     ExitCode.DECLINED: "you were asked and said no",
+    ExitCode.NOT_PUBLISHED: "lw run published nothing: a check failed, or too many rows are bad",
+    ExitCode.RUN_FAILED: "Spark, a source or a function of the pipeline failed in lw run",
     ExitCode.INTERRUPTED: "Ctrl-C; a commit has landed whole or not at all",
     ExitCode.BROKEN_PIPE: "whoever read the output has left",
 }
@@ -78,6 +83,7 @@ OF_ERRORS: dict[type[LancewoodError], ExitCode] = {
     FormatError: ExitCode.DAMAGED,
     IntegrityError: ExitCode.DAMAGED,
     StorageError: ExitCode.STORAGE,
+    RunFailedError: ExitCode.RUN_FAILED,
 }
 
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from lancewood.cli.git_words import instead_of_option, instead_of_verb
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
 from lancewood.cli.near_tables import near_table
 from lancewood.cli.output import json_line
@@ -42,6 +43,8 @@ class RootGroup(LazyGroup):
 
     entries: ClassVar[dict[str, Entry]] = {
         **VERBS,
+        "run": Entry("lancewood.cli.pipeline.run", "Run a pipeline: load, check, publish."),
+        "runs": Entry("lancewood.cli.pipeline.runs", "Look after the runs of pipelines."),
         "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
         "spark": Entry("lancewood.cli.spark", "Look after what Spark needs."),
         "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
@@ -51,6 +54,9 @@ class RootGroup(LazyGroup):
         **{name: f"table {meant}" for name, meant in TableGroup.known_as.items()},
         **KNOWN_AS,
     }
+
+    def instead_of(self, name: str) -> str | None:
+        return instead_of_verb(name)
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **settings: Any
@@ -103,7 +109,7 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
         print(usage(), file=sys.stderr)
         return ExitCode.USAGE
     if usage is not None:
-        code, kind, message = ExitCode.USAGE, "UsageError", without_extra_arguments(usage())
+        code, kind, message = ExitCode.USAGE, "UsageError", _usage_message(error, usage(), args)
     elif isinstance(error, typer.Abort):
         code, kind, message = ExitCode.DECLINED, "Declined", "nothing was done"
     else:
@@ -122,9 +128,21 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
     return code
 
 
+def _usage_message(error: BaseException, told: str, args: Sequence[str]) -> str:
+    """What is wrong with the command line, for people who know git."""
+    option, ctx = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if type(error).__name__ == "NoSuchOption" and ctx is not None:
+        is_verb = ctx.parent is not None and ctx.parent.parent is None
+        instead = instead_of_option(ctx.info_name, option or "") if is_verb else None
+        if instead is not None:
+            return f"No such option {option}: {instead}"
+    return without_extra_arguments(told, args)
+
+
 def _message(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; a commit has landed whole or not at all: lw table versions tells"
+        usual = "a commit has landed whole or not at all: lw table versions tells"
+        return f"interrupted; {'; '.join(getattr(error, '__notes__', ())) or usual}"
     if isinstance(error, LancewoodError):
         told = as_typed("; ".join([str(error), *getattr(error, "__notes__", ())]))
         near = None

@@ -36,6 +36,8 @@ def test_the_numbers_are_these_for_good() -> None:
         "STORAGE": 11,
         "CHECK_FAILED": 12,
         "DECLINED": 13,
+        "NOT_PUBLISHED": 14,
+        "RUN_FAILED": 15,
         "INTERRUPTED": 130,
         "BROKEN_PIPE": 141,
     }

@@ -83,6 +83,14 @@ def test_other_words_lead_to_verbs_that_exist() -> None:
     assert not set(KNOWN_AS) & set(RootGroup.entries)
 
 
+def test_arguments_too_many_are_not_taken_for_a_forgotten_option(lw_run: Lw) -> None:
+    ran = lw_run("diff", "HEAD~1", "HEAD", "photos")
+    assert ran.code == 2
+    assert "unexpected extra argument" in ran.err
+    assert "storage-option" not in ran.err
+    assert "storage-option" in lw_run("table", "info", "s3://b/t", "region=x").err
+
+
 def test_the_release_is_told(lw_ok: Lw) -> None:
     assert lw_ok("--version").out == f"lw {lw.__version__}\n"
 
@@ -277,7 +285,8 @@ def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list
 
 
 def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completions(lw_run, monkeypatch, "lw ") == [*VERBS, "table", "spark", "doctor"]
+    others = ["run", "runs", "table", "spark", "doctor"]
+    assert completions(lw_run, monkeypatch, "lw ") == [*VERBS, *others]
     assert completions(lw_run, monkeypatch, "lw re") == ["remove", "revert", "reset", "reflog"]
     assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
     assert completions(lw_run, monkeypatch, "lw table c") == [

@@ -1,0 +1,1 @@
+"""The commands that run pipelines, and look after their runs."""

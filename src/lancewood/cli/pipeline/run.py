@@ -1,0 +1,142 @@
+"""``lw run``: from a pipeline file to a published commit.
+
+Knows the options, what is printed where, and the exit codes. What a run does is the pipeline's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext, redirect_stdout
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.output import Output
+from lancewood.cli.pipeline.interruption import interruption_told
+from lancewood.cli.repository.finding import warnings_told
+from lancewood.cli.run_progress import run_progress
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.pipeline.definition.load import load
+from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.report.facts import Ending, RunFacts
+from lancewood.pipeline.report.lines import lines
+from lancewood.pipeline.report.page import page
+from lancewood.pipeline.running.errors import FACTS
+from lancewood.pipeline.running.run import run
+from lancewood.pipeline.running.run_ids import checked_run_id, new_run_id
+
+_NOT_PUBLISHED = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, a TOML file.")],
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            "-p",
+            metavar="KEY=VALUE",
+            help="A parameter of the file. It is shown and kept: a secret comes from the "
+            "environment. May be repeated.",
+        ),
+    ] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            "--run-id",
+            metavar="ID",
+            help="Its name: the same one twice publishes once. If left out, the time and chance.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Find what is wrong before anything is loaded, and stop."),
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="PATH", help="Also write the report here, as HTML."),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Where Spark runs, in place of the file's."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Run a pipeline: load, check, publish.
+
+    The run works on a branch of its own, run/ID. If every check passes, all tables are published
+    in one commit, and the branch goes. If not, the branch stays for you to look at, and nothing is
+    published; lw runs clean removes it, and so do later runs when it is old. After Ctrl-C or a
+    crash, the same --run-id goes on. The report is in the repository, at
+    lancewood/runs/PIPELINE/ID/report.html. Progress goes to stderr.
+
+    JSON keys: pipeline, run, repository, branch, run_branch, started, file, ending, seconds,
+    attempts, batches, parameters, sources, targets, checks, quarantine, stages, base_commit,
+    commit, tag, graph, past, versions, error, what_next, folder. The ending is one of published,
+    nothing new, already published, checks failed, too many bad rows, dry run, failed.
+    """
+    given = options.pairs(param, "--param")
+    _check_report(report)
+    pipeline = load(file, given, os.environ)
+    name = _run_id(pipeline, run_id)
+    with (
+        warnings_told(),
+        # A function of the file may print; stdout is for the one document.
+        redirect_stdout(sys.stderr) if json else nullcontext(),
+        interruption_told(pipeline.branch, _again(file, given, name)),
+        run_progress(wanted=not json) as listener,
+    ):
+        try:
+            facts = run(
+                file,
+                parameters=given,
+                run_id=name,
+                dry_run=dry_run,
+                master=master,
+                listener=listener,
+                environment=os.environ,
+            )
+            failed = None
+        except LancewoodError as error:
+            failed = error
+    if failed is not None:
+        found = failed.facts.get(FACTS)
+        if isinstance(found, RunFacts):
+            _write_report(report, found)
+            if json:
+                Output(as_json=True).document(found.to_json(), "")
+        raise failed
+    _write_report(report, facts)
+    Output(as_json=json).document(facts.to_json(), "\n".join(lines(facts)))
+    if facts.ending in _NOT_PUBLISHED:
+        raise typer.Exit(ExitCode.NOT_PUBLISHED)
+
+
+def _run_id(pipeline: Pipeline, given: str | None) -> str | None:
+    """Known here, so that an interruption can tell it; the runs of a stream name themselves."""
+    if given is not None:
+        return checked_run_id(given)
+    return None if pipeline.stream is not None else new_run_id(datetime.now(UTC))
+
+
+def _again(file: Path, given: dict[str, str], run_id: str | None) -> list[str]:
+    """The command that goes on with the same run."""
+    said = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
+    return ["lw", "run", str(file), *said, *([] if run_id is None else ["--run-id", run_id])]
+
+
+def _check_report(place: Path | None) -> None:
+    """Raise InvalidInputError now rather than when everything is done."""
+    if place is not None and (place.is_dir() or not place.absolute().parent.is_dir()):
+        why = "it is a directory" if place.is_dir() else f"there is no directory {place.parent}"
+        raise InvalidInputError(f"--report {str(place)!r} cannot be written: {why}")
+
+
+def _write_report(place: Path | None, facts: RunFacts) -> None:
+    if place is not None:
+        place.write_text(page(facts), encoding="utf-8", errors="replace")

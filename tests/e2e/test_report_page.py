@@ -1,0 +1,194 @@
+"""The report of a run in a real browser: it fits a phone, shows the figures, and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.chromium import Browser, Tab, browser, find_chromium
+from tests.unit.pipeline.report_facts import broken, failed_checks, large, published
+from tests.unit.pipeline.report_pages import with_texts
+
+from lancewood.pipeline.report.facts import Ending
+from lancewood.pipeline.report.figures import count
+from lancewood.pipeline.report.page import page
+
+PHONE, DESKTOP = 390, 1280
+SMALLEST = 320
+POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+ATTACK = (
+    "<script>window.ran = 'script'</script><img src=x onerror=\"window.ran = 'image'\">"
+    "<svg onload=\"window.ran = 'svg'\"></svg>\"' onmouseover='window.ran = 1' x=\"</title></style>"
+)
+CELLS = """(caption) => {
+    const all = [...document.querySelectorAll('table')];
+    const found = all.find(each => each.caption.textContent === caption);
+    return [...found.tBodies[0].rows].map(
+        row => [...row.cells].map(cell => cell.innerText.trim()));
+}"""
+RUNS = {
+    "published": published(),
+    "failed": failed_checks(),
+    "broken": broken(),
+    "hostile": with_texts(lambda place: ATTACK + place, Ending.CHECKS_FAILED),
+    "long names": with_texts(lambda place: place + "x" * 5_000, Ending.CHECKS_FAILED),
+    "large": large("orders_2026", is_passed=False),
+}
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("there is no Chromium on this machine: scripts/install_browser.sh installs it")
+    with browser(program, tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+def opened(
+    chromium: Browser, folder: Path, html: str, width: int = DESKTOP, scheme: str = "light"
+) -> Tab:
+    file = folder / "report.html"
+    file.write_text(html, encoding="utf-8")
+    tab = chromium.new_tab()
+    tab.look(width, 844, scheme=scheme, is_phone=width < 600)
+    tab.open(file.as_uri())
+    return tab
+
+
+def cells(tab: Tab, caption: str) -> list[list[str]]:
+    found: list[list[str]] = tab.ask(f"({CELLS})({json.dumps(caption)})")
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", RUNS)
+def test_the_page_fits_every_width_loads_nothing_and_the_console_is_silent(
+    name: str, scheme: str, chromium: Browser, tmp_path: Path
+) -> None:
+    tab = opened(chromium, tmp_path, page(RUNS[name]), PHONE, scheme)
+    for width in (SMALLEST, PHONE, DESKTOP):
+        tab.look(width, 844, scheme=scheme, is_phone=width < 600)
+        assert tab.ask("document.documentElement.scrollWidth") == width
+    assert tab.complaints() == []
+    assert tab.requests() == [(tmp_path / "report.html").as_uri()]
+
+
+def test_a_wide_table_scrolls_in_its_own_box(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, page(published()), PHONE)
+    boxes: list[Any] = tab.ask(
+        "[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth])"
+    )
+    assert any(inside > outside for inside, outside in boxes)
+    assert all(outside <= PHONE for _, outside in boxes)
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_figures_in_the_browser_are_those_of_the_facts(
+    width: int, chromium: Browser, tmp_path: Path
+) -> None:
+    facts = failed_checks()
+    tab = opened(chromium, tmp_path, page(facts), width)
+    assert tab.ask("document.querySelector('h1').innerText") == "1 check failed"
+    tables = cells(tab, "Tables")
+    assert [each[2] for each in tables] == [
+        f"{count(each.rows_before)} → {count(each.rows_after)}" for each in facts.targets
+    ]
+    assert [each[4:7] for each in tables] == [
+        [count(each.inserted), count(each.updated), count(each.deleted)] for each in facts.targets
+    ]
+    assert [each[2] for each in cells(tab, "Sources")] == [
+        count(each.rows) for each in facts.sources
+    ]
+    assert cells(tab, "5 of 214 failing rows") == [list(each) for each in facts.checks[2].sample]
+    assert facts.quarantine is not None
+    assert [tuple(each[:3]) for each in cells(tab, "Reasons")] == [
+        (origin, reason, count(number)) for origin, reason, number in facts.quarantine.by_reason
+    ]
+
+
+def test_bars_are_as_long_as_what_they_stand_for(chromium: Browser, tmp_path: Path) -> None:
+    tab = opened(chromium, tmp_path, page(published()))
+    lengths: list[float] = tab.ask(
+        "[...document.querySelectorAll('rect.span')].map(e => e.getBoundingClientRect().width)"
+    )
+    stages = published().stages
+    assert len(lengths) == len(stages)
+    per_second = lengths[1] / stages[1].seconds
+    for length, stage in zip(lengths, stages, strict=True):
+        assert length == pytest.approx(per_second * stage.seconds, abs=2)
+
+
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_hostile_data_does_not_run(is_guarded: bool, chromium: Browser, tmp_path: Path) -> None:
+    html = page(RUNS["hostile"])
+    if not is_guarded:
+        html, removed = POLICY.subn("", html)
+        assert removed == 1
+    tab = opened(chromium, tmp_path, html)
+    assert tab.ask("window.ran === undefined")
+    assert tab.ask("document.querySelectorAll('script, img, [onload], [onmouseover]').length") == 0
+    assert tab.complaints() == []
+    assert ATTACK[:20] in tab.ask("document.body.innerText")
+
+
+def test_the_same_attack_runs_in_a_page_that_does_not_escape(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    tab = opened(chromium, tmp_path, f"<!doctype html><body>{ATTACK}</body>")
+    assert tab.ask("window.ran") is not None
+    assert tab.complaints() != []
+
+
+def test_a_page_that_forgets_to_escape_is_stopped_by_its_own_policy(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    html = page(published()).replace("<main>", f"<main>{ATTACK}")
+    assert ATTACK in html
+    tab = opened(chromium, tmp_path, html)
+    assert tab.ask("window.ran === undefined")
+    assert [each for each in tab.complaints() if "Content Security Policy" in each]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["published", "failed"])
+def test_texts_stand_out_from_what_is_behind_them(
+    name: str, scheme: str, chromium: Browser, tmp_path: Path
+) -> None:
+    tab = opened(chromium, tmp_path, page(RUNS[name]), scheme=scheme)
+    weak: list[Any] = tab.ask(WEAK_TEXTS)
+    assert weak == []
+
+
+WEAK_TEXTS = """(() => {
+    const numbers = text => text.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => {
+        const part = each => (each /= 255) <= 0.03928 ? each / 12.92
+            : ((each + 0.055) / 1.055) ** 2.4;
+        return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+    };
+    const behind = element => {
+        for (let each = element; each; each = each.parentElement) {
+            const found = numbers(getComputedStyle(each).backgroundColor);
+            if (found.length < 4 || found[3] > 0) return found;
+        }
+        return [255, 255, 255];
+    };
+    const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const weak = [];
+    let looked = 0;
+    while (words.nextNode()) {
+        const element = words.currentNode.parentElement;
+        if (!words.currentNode.data.trim() || element.closest('svg')) continue;
+        looked += 1;
+        const a = light(numbers(getComputedStyle(element).color)), b = light(behind(element));
+        const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (contrast < 4.5) weak.push([words.currentNode.data, contrast]);
+    }
+    return looked > 50 ? weak : ['too few texts'];
+})()"""
+"""Texts whose contrast is below what the web's guidelines for accessibility ask for."""

@@ -1,0 +1,103 @@
+"""``lw runs``: what a repository knows of runs, and how those go that nobody finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.pipeline.running.claim import claimed
+from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.known_runs import known_runs
+from lancewood.pipeline.running.leftovers import clean
+
+Lw = Callable[..., Any]
+KEYS = ["run", "pipeline", "state", "time", "branch", "commit", "report"]
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
+    """One published run, one of each kind that was not, and a branch that no run has made."""
+    repo = lw.Repository.init(tmp_path / "r")
+    monkeypatch.chdir(repo.path)
+    with repo.transaction("main", "one") as changes:
+        changes.create_table("photos", pa.table({"id": [1]}))
+    tip = repo.at("main").hash
+    repo.marks.set("runs/photos/done", tip, why="test")
+    RunFolder.of(repo.path, "photos", "done").path.mkdir(parents=True)
+    RunFolder.of(repo.path, "photos", "done").page.touch()
+    for run in ("cut", "failed", "held", "mine"):
+        repo.branches.create(f"run/{run}")
+        if run != "mine":
+            RunFolder.of(repo.path, "photos", run).path.mkdir(parents=True)
+    failed = RunFolder.of(repo.path, "photos", "failed")
+    failed.data.write_text(json.dumps({"ending": "checks failed"}))
+    failed.page.touch()
+    return repo
+
+
+def test_the_list_says_how_each_run_stands(lw_ok: Lw, repo: lw.Repository) -> None:
+    with claimed(repo.path, "held"):
+        lines = lw_ok("runs", "list", "--json").lines
+    assert all(list(each) == KEYS for each in lines)
+    assert {each["run"]: each["state"] for each in lines} == {
+        "cut": "cut off",
+        "failed": "checks failed",
+        "held": "at work",
+        "done": "published",
+    }
+    by_run = {each["run"]: each for each in lines}
+    assert lines[-1]["run"] == "done"
+    assert by_run["done"]["commit"] == repo.at("main").hash
+    assert by_run["done"]["branch"] is None
+    assert by_run["done"]["report"].endswith("photos/done/report.html")
+    assert by_run["failed"]["branch"] == "run/failed"
+    assert by_run["failed"]["report"].endswith("photos/failed/report.html")
+    assert by_run["cut"]["report"] is None
+
+
+def test_the_list_can_be_of_one_pipeline_and_short(lw_ok: Lw, repo: lw.Repository) -> None:
+    repo.marks.set("runs/labels/done", repo.at("main").hash, why="test")
+    of_labels = lw_ok("runs", "list", "--pipeline", "labels", "--json").lines
+    assert [(each["pipeline"], each["run"]) for each in of_labels] == [("labels", "done")]
+    assert len(lw_ok("runs", "list", "-n", "2", "--json").lines) == 2
+    shown = lw_ok("runs", "list").out.splitlines()
+    assert shown[0].split() == ["run", "pipeline", "state", "time", "at"]
+    assert len(shown) == 6
+
+
+def test_old_branches_go_and_those_at_work_stay(lw_ok: Lw, repo: lw.Repository) -> None:
+    assert lw_ok("runs", "clean").out == "nothing to remove\n"
+    with claimed(repo.path, "held"):
+        trial = lw_ok("runs", "clean", "--older-than", "0s", "--dry-run")
+        assert "would remove the branches of 2 runs: cut, failed; nothing was" in trial.out
+        assert len(repo.branches.list("run/")) == 4
+        document = lw_ok("runs", "clean", "--older-than", "0s", "--json").document
+    assert document == {"dry_run": False, "runs": ["cut", "failed"]}
+    assert list(repo.branches.list("run/")) == ["run/held", "run/mine"]
+    assert {each.run for each in known_runs(repo)} == {"held", "done"}
+    assert clean(repo, older_than=timedelta(0), pipeline="photos") == ("held",)
+
+
+def test_only_the_runs_of_one_pipeline_go(lw_ok: Lw, repo: lw.Repository) -> None:
+    words = ["--older-than", "0s", "--pipeline", "labels", "--json"]
+    assert lw_ok("runs", "clean", *words).document["runs"] == []
+
+
+def test_an_age_that_is_none_is_refused(lw_run: Lw, repo: lw.Repository) -> None:
+    assert lw_run("runs", "clean", "--older-than", "soon").code == 2
+
+
+def test_a_place_without_a_repository_is_told(
+    lw_run: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = lw_run("runs", "list")
+    assert ran.code == 3
+    assert "there is no repository" in ran.err
