@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fuzz histories bench docs lock proto clean
+# Tests start hundreds of processes: Python may keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help setup demo test test-spark test-others campaigns lint fuzz histories bench docs lock proto clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -20,12 +23,22 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## executors write a table, the driver commits once, executors read it back
-	$(BIN)/python examples/spark_walk.py
+demo: setup ## a photo library, loaded by Spark, checked and published; into .demo/photos
+	$(BIN)/python examples/photos/demo.py .demo/photos
 
-test: setup ## all tests
-	$(BIN)/python -m pytest -n 4 --dist worksteal --ignore tests/spark
+test: setup ## all tests, those of Spark beside the others
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others
+
+test-spark: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/spark
+
+test-others: setup
+	$(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/spark
+
+campaigns: setup ## every case and every step of the tests that take a slice every day
+	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \
+	  $(BIN)/python -m pytest -n 3 --dist worksteal -o timeout=3600 \
+	  tests/repo tests/laws tests/interop tests/faults
 
 lint: setup ## ruff and mypy over everything
 	$(BIN)/ruff check .
