@@ -1,11 +1,14 @@
 """What many tests ask for: stock git, an S3 server, cleanups that need not wait for other writers,
 and properties that may take their time.
 
-The server is moto's, in a process of its own, one for each worker of pytest.
+The server is moto's, in a process of its own, one for each worker of pytest. No test waits for
+the disk unless it asks to: what is synced, and when, is shown by those that do.
 """
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
 import urllib.request
@@ -16,13 +19,44 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+from tests.breadth import SLICED, is_of_the_day
 
 from lancewood.jobs.upkeep import retention
+from lancewood.jobs.upkeep.deep_check import PageChecker, decode_columns
+from lancewood.model.fragment import Fragment
 
 SERVER = Path(__file__).resolve().parents[1] / "scripts" / "s3_server.py"
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+os.environ.setdefault("LANCEWOOD_FSYNC", "0")
+
+LONG = 200
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A short name for a long text or many bytes: each worker sends the names of all its tests."""
+    if isinstance(val, str | bytes) and len(val) > LONG:
+        return f"{val[:20]!a}, {len(val)} long"
+    return None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", SLICED)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [each for each in items if not is_of_the_day(each)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [each for each in items if is_of_the_day(each)]
+
+
+def pytest_collection_finish() -> None:
+    """Collecting garbage need not look through thousands of tests that stay, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,3 +110,16 @@ def s3_root(s3_endpoint: str) -> str:
 def no_commit_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cleanup takes versions that were made a moment ago."""
     monkeypatch.setattr(retention, "COMMITTING", timedelta(0))
+
+
+@pytest.fixture
+def pages_decoded_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deep check starts no process, whose start takes longer than all the rest.
+
+    For tests where it is the judge. That it survives damaged pages is shown where it is the point.
+    """
+
+    def ask(checker: PageChecker, fragment: Fragment, columns: tuple[str, ...]) -> str | None:
+        return decode_columns(checker._snapshot, fragment, columns, lambda: None)
+
+    monkeypatch.setattr(PageChecker, "_ask", ask)

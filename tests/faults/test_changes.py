@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,21 @@ class Template:
     after: dict[str, Seen]
 
 
-@pytest.fixture(scope="module", params=[True])
-def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
-    directory = tmp_path_factory.mktemp("changes")
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Template]:
+    """Tables with and without stable row ids, each made once."""
+    return cache(lambda stable: made(tmp_path_factory.mktemp("changes"), stable))
+
+
+@pytest.fixture(params=[True])
+def template(request: pytest.FixtureRequest, templates: Callable[[bool], Template]) -> Template:
+    return templates(request.param)
+
+
+def made(directory: Path, stable: bool) -> Template:
     uri = str(directory / "t.lance")
     table = lw.create(
-        uri, some_rows(0, 10), stable_row_ids=request.param, max_rows_per_file=4, fsync=False
+        uri, some_rows(0, 10), stable_row_ids=stable, max_rows_per_file=4, fsync=False
     )
     table.delete("k IN (2, 6)")
     after = {}

@@ -75,6 +75,7 @@ def test_line_57_files_that_pylance_put_into_bases_are_found(
     both_read(uri, BOTH.take(kept))
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("name", ODD_NAMES)
 @pytest.mark.parametrize("root", [True, False])
 def test_line_57_files_that_we_put_into_bases_are_found_by_pylance(

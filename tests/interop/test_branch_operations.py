@@ -114,6 +114,7 @@ CASES: dict[str, Callable[[lw.Table], lw.Table]] = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("name", CASES)
 def test_line_52_an_operation_does_what_it_does_on_a_plain_table(bench: Bench, name: str) -> None:
     before = state(bench.source)
@@ -130,6 +131,7 @@ def test_line_52_an_operation_does_what_it_does_on_a_plain_table(bench: Bench, n
     assert report.ok, report.problems
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("name", ["update columns", "compact all"])
 def test_pylance_goes_on_where_we_left(bench: Bench, name: str) -> None:
     for table in (bench.plain, bench.table):

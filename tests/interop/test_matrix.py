@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import lance
 import pyarrow as pa
 import pytest
+from tests.breadth import EVERY_CASE
 from tests.interop.matrix.ours import OURS
 from tests.interop.matrix.tables import BASE, check_answers, full_rows, seen, unordered, values
 from tests.interop.matrix.theirs import THEIRS
@@ -157,10 +158,11 @@ NOT_ROWS = ("config", "metadata", "bases", "overlay", "wal", "clone", "unknown",
 
 
 def _cases() -> Iterator[tuple[bool, str, str]]:
-    """Every pair where ids are stable; without, those that deal with rows."""
-    for mine, theirs in CELLS:
+    """Every pair where ids are stable; without, those that deal with rows, a third every day."""
+    for (row, mine), (column, theirs) in itertools.product(enumerate(OURS), enumerate(THEIRS)):
         yield True, mine, theirs
-        if mine.startswith(ROWS) and not theirs.endswith(NOT_ROWS):
+        of_the_day = EVERY_CASE or (row + column) % 3 == 0
+        if of_the_day and mine.startswith(ROWS) and not theirs.endswith(NOT_ROWS):
             yield False, mine, theirs
 
 

@@ -103,6 +103,7 @@ def check_index(uri: str) -> None:
     assert "ScalarIndexQuery" in dataset.scanner(filter="k = 3").explain_plan()
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("is_root", [True, False], ids=["root", "directory"])
 @pytest.mark.parametrize("stable", [True, False], ids=["stable ids", "addresses"])
 def test_a_move_is_not_to_be_seen_in_rows_lineage_or_indices(

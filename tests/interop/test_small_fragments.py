@@ -139,6 +139,7 @@ def everything(uri: str, *, stable: bool) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize("stable", [True, False])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: str(each.__name__))
 def test_small_fragments_change_together_as_they_do_one_by_one(

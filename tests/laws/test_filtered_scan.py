@@ -6,6 +6,7 @@ filter and with the columns that are not stored.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +28,7 @@ from lancewood.engine.scan import ScanPlan, plan_scan
 from lancewood.model.schema import SYSTEM_COLUMNS
 
 ROWS = 260
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "20"))
 
 
 def rows(first: int, *, extra: bool) -> pa.Table:
@@ -159,7 +161,7 @@ def in_small_groups() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(names | expressions, conditions, limits, st.none() | st.sampled_from([1, 7, 100]))
 def test_every_way_of_reading_gives_the_rows_that_duckdb_finds(
     world: World,

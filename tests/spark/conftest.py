@@ -23,12 +23,23 @@ NOT_OURS = (
 pytest forgets that after each test."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before pytest-xdist reads the groups: who needs a session and names none is a local one's.
+
+    Pipelines are a group of their own, so that two workers share what runs on threads. A test
+    that starts all it needs itself is in no group: it runs wherever there is time.
+    """
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            for each in NOT_OURS:
-                item.add_marker(pytest.mark.filterwarnings(each))
+        if here not in item.path.parents:
+            continue
+        for each in NOT_OURS:
+            item.add_marker(pytest.mark.filterwarnings(each))
+        is_grouped = item.get_closest_marker("xdist_group") is not None
+        if "sessions" in getattr(item, "fixturenames", ()) and not is_grouped:
+            is_pipeline = here / "pipeline" in item.path.parents
+            item.add_marker(pytest.mark.xdist_group("spark-pipeline" if is_pipeline else "spark"))
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,6 @@ LW = Path(sys.executable).with_name("lw")
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [LW, "spark", "doctor", "--run", "--json"],

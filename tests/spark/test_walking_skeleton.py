@@ -17,7 +17,7 @@ import lancewood as lw
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that lives for seconds on a busy machine; it halves the time of these tests."""

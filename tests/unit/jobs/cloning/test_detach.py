@@ -86,6 +86,7 @@ def test_an_old_handle_detaches_what_came_after_it(clone: lw.Table, source: lw.T
     assert after.to_arrow()["a"].to_pylist() == [1, 3, 1, 3, 1, 2, 3, 1, 2, 3]
 
 
+@pytest.mark.usefixtures("pages_decoded_here")
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
