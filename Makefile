@@ -32,8 +32,9 @@ test: setup ## all tests, those of Spark beside the others
 test-spark: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/spark
 
+# Nicer than Spark, which gives up on a Python that does not answer within ten seconds.
 test-others: setup
-	$(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/spark
+	nice -n 4 $(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/spark
 
 campaigns: setup ## every case and every step of the tests that take a slice every day
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \

@@ -5,6 +5,7 @@ One process per case forks a child for each call; the child kills itself right b
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +93,8 @@ for line in sys.argv[1:]:
 
 
 def die(paths: list[Path], case: str) -> list[int]:
-    """Run the case once in each place, dying at the first call, the second, and so on.
+    """Run the case once in each place, dying at the first call, the second, and so on; a sync is
+    a call too.
 
     A case that is done before its call comes ends well.
     """
@@ -105,6 +107,7 @@ def die(paths: list[Path], case: str) -> list[int]:
         text=True,
         timeout=120,
         check=True,
+        env={**os.environ, "LANCEWOOD_FSYNC": "1"},
     )
     ends = [int(each) for each in done.stdout.split()]
     assert set(ends) <= {0, -9}, done.stderr

@@ -21,7 +21,7 @@ from lancewood.testing.surgery import manifest_path
 
 ROWS = pa.table({"a": [1]})
 SECOND = 1_000_000_000
-NOW = (time.time_ns() // SECOND + 1_000) * SECOND
+NOW = (time.time_ns() // SECOND + 1_000_000) * SECOND
 """Later than every test, and a whole second."""
 
 
