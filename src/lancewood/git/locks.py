@@ -27,8 +27,9 @@ def locked(
 
     A lock of ours names its process, with its start and the boot, and is taken over when that
     process is proven dead. Any other is waited for, with growing pauses, and after ``patience``
-    seconds comes RetryableConflictError. ``like`` is a file whose lock is held already, by the
-    caller: the new lock is another name of that one, which costs the disk less.
+    seconds comes RetryableConflictError. ``like`` is a file of this thread that
+    names this process, a badge or a lock that it holds: the new lock is another name of it, which
+    costs the disk less.
     """
     lock(file, root, patience, like=like)
     try:
@@ -46,7 +47,7 @@ def lock(file: str, root: str, patience: float = PATIENCE, *, like: str | None =
             name,
             patience,
             staging=root,
-            like=None if like is None else f"{like}.lock",
+            like=like,
             unowned_after=LEFT_BEHIND,
         )
     except StorageError as error:

@@ -33,6 +33,7 @@ from lancewood.git.reading import SYMBOLIC, RefReader
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths
+from lancewood.store.badge import Badges
 from lancewood.store.lockfile import is_dead, release_dead
 from lancewood.store.wholefile import stage
 
@@ -72,6 +73,7 @@ class Refs:
         self._write_objects = write_objects
         self._patience = patience
         self._places = Places(self._root)
+        self._badges = Badges(self._root)
         self._packed = PackedRefs(self._root, fsync=fsync, patience=patience)
         self._reader = RefReader(self._places, self._packed)
 
@@ -287,7 +289,7 @@ class Refs:
         for left in reversed(range(_ATTEMPTS)):
             self._places.make_directory_of(file)
             try:
-                lock(file, self._root, self._patience)
+                lock(file, self._root, self._patience, like=self._badges.mine())
                 break
             except FileNotFoundError:  # who deleted the last ref of a directory removed it
                 if not left:
@@ -305,7 +307,7 @@ class Refs:
             yield [name]
             return
         head = self._places.ref(HEAD)
-        with locked(head, self._root, self._patience, like=self._places.ref(name)):
+        with locked(head, self._root, self._patience, like=f"{self._places.ref(name)}.lock"):
             yield [name, HEAD] if self._reader.loose(HEAD) == followed else [name]
 
     def _replace(

@@ -57,10 +57,10 @@ def acquire(
     after ``patience`` seconds comes ``StorageError``. A lock that cannot be judged is not removed;
     where other programs make locks of that name, which do not say whose they are, one that is
     older than ``unowned_after`` seconds counts as left behind. ``staging`` is the directory where
-    the file is made, if not beside the lock; ``like`` is a lock that the caller holds, of which
-    this one can be a second name.
+    the file is made, if not beside the lock; ``like`` is a lock that the caller holds, or a
+    badge of its thread, of which this one can be a further name.
     """
-    me = _identity(os.getpid())
+    me = identity(os.getpid())
     deadline = time.monotonic() + patience
     pause = 0.0005
     place = staging or os.path.dirname(lock)
@@ -92,8 +92,8 @@ def _claim(lock: str, me: bytes, place: str, like: str | None) -> bool:
         except FileExistsError:
             # A network file system may ask twice and get the answer to its second question.
             return os.path.lexists(lock) and os.path.samefile(like, lock)
-        except PermissionError:
-            pass  # no second names here
+        except OSError:
+            pass  # no second names here, or the badge went; a file of its own tells what is wrong
     return move_if_absent(stage(place, me, sync=False), lock)
 
 
@@ -118,7 +118,7 @@ def release_dead(lock: str, unowned_after: float | None = None) -> bool:
 
 
 @cache
-def _identity(pid: int) -> bytes:
+def identity(pid: int) -> bytes:
     """Who is asking: process and its start, process namespace and boot, so that no number that
     was used again, in another container or after a reboot, is taken for the same process."""
     return f"{pid} {_start_of(pid)} {_namespace()} {socket.gethostname()}\n".encode()

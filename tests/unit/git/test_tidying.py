@@ -37,7 +37,7 @@ def test_a_dry_run_tells_what_would_go(git: GitRepository) -> None:
 
 def test_a_lock_is_dead_only_if_that_is_proven(tmp_path: Path) -> None:
     assert is_dead(str(dead(tmp_path / "a.lock")))
-    (tmp_path / "b.lock").write_bytes(lockfile._identity(os.getpid()))
+    (tmp_path / "b.lock").write_bytes(lockfile.identity(os.getpid()))
     assert not is_dead(str(tmp_path / "b.lock"))
     (tmp_path / "c.lock").write_bytes(b"")
     assert not is_dead(str(tmp_path / "c.lock"))

@@ -14,7 +14,7 @@ import pytest
 
 from lancewood.errors import StorageError
 from lancewood.store import lockfile
-from lancewood.store.lockfile import _identity, held, queued, release_dead
+from lancewood.store.lockfile import held, identity, queued, release_dead
 
 SHORT = 0.05
 
@@ -22,7 +22,7 @@ SHORT = 0.05
 def lock_of_a_dead_process() -> bytes:
     """What a process would have written about itself before it ended."""
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
-        return _identity(child.pid)
+        return identity(child.pid)
 
 
 def test_a_lock_is_there_while_the_block_runs_and_gone_after(tmp_path: Path) -> None:
@@ -50,29 +50,29 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     lock = tmp_path / "k.lock"
     lock.write_bytes(lock_of_a_dead_process())
     with held(str(lock), SHORT):
-        assert lock.read_bytes() == _identity(os.getpid())
+        assert lock.read_bytes() == identity(os.getpid())
     assert os.listdir(tmp_path) == []
 
 
 def test_a_process_number_that_was_used_again_is_not_the_owner(tmp_path: Path) -> None:
-    pid, start, rest = _identity(os.getpid()).decode().split(" ", 2)
+    pid, start, rest = identity(os.getpid()).decode().split(" ", 2)
     lock = tmp_path / "k.lock"
     lock.write_text(f"{pid} {int(start) - 1} {rest}")
     with held(str(lock), SHORT):
-        assert lock.read_bytes() == _identity(os.getpid())
+        assert lock.read_bytes() == identity(os.getpid())
 
 
 def test_an_ended_child_that_nobody_waited_for_is_dead(tmp_path: Path) -> None:
     lock = tmp_path / "k.lock"
     child = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE)
     try:
-        lock.write_bytes(_identity(child.pid))
+        lock.write_bytes(identity(child.pid))
         with pytest.raises(StorageError), held(str(lock), SHORT):
             pytest.fail("the child lives")
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         with held(str(lock), SHORT):
-            assert lock.read_bytes() == _identity(os.getpid())
+            assert lock.read_bytes() == identity(os.getpid())
     finally:
         child.communicate()
 
@@ -199,7 +199,7 @@ def test_an_heir_who_is_too_late_leaves_the_new_owner_s_lock(
         monkeypatch.setattr(lockfile, "_is_dead", judge)
         with pytest.raises(StorageError, match="still held"), held(str(lock), SHORT):
             pytest.fail("two owners at once")
-        assert lock.read_bytes() == _identity(os.getpid())
+        assert lock.read_bytes() == identity(os.getpid())
 
 
 def test_an_old_lock_without_an_owner_is_taken_over_where_the_caller_says_so(
@@ -213,7 +213,7 @@ def test_an_old_lock_without_an_owner_is_taken_over_where_the_caller_says_so(
         pytest.fail("too young")
     assert not release_dead(str(lock), 1000)
     with held(str(lock), SHORT, unowned_after=50):
-        assert lock.read_bytes() == _identity(os.getpid())
+        assert lock.read_bytes() == identity(os.getpid())
         assert not release_dead(str(lock), -1), "old as it may be, it has an owner"
     assert not release_dead(str(lock))
 
