@@ -23,8 +23,9 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## a photo library, loaded by Spark, checked and published; into .demo/photos
-	$(BIN)/python examples/photos/demo.py .demo/photos
+DEMO ?= .demo/photos
+demo: setup ## a photo library, loaded by Spark, checked and published; into DEMO=.demo/photos
+	$(BIN)/python examples/photos/demo.py $(DEMO)
 
 test: setup ## all tests, those of Spark beside the others
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others

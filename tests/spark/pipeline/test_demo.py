@@ -19,14 +19,16 @@ from lancewood.repo.repository import Repository
 
 pytestmark = pytest.mark.spark
 Image = pytest.importorskip("PIL.Image", reason="the photo demo needs Pillow")
-DEMO = EXAMPLES / "photos" / "demo.py"
+IS_SET_UP = ("--old-file", ".venv/.installed")
+"""What runs the tests is set up, wherever it is."""
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     place = tmp_path / "photos"
     done = subprocess.run(
-        [sys.executable, str(DEMO), str(place)],
-        cwd=tmp_path,
+        ["make", *IS_SET_UP, "demo", f"DEMO={place}", f"BIN={os.path.dirname(sys.executable)}"],
+        cwd=EXAMPLES.parent,
         env={**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         capture_output=True,
         text=True,
@@ -104,7 +106,7 @@ def test_photos_are_the_same_each_time_and_the_second_thoughts_are_others() -> N
 
 
 def test_the_demo_clears_what_it_made_and_nothing_else(tmp_path: Path) -> None:
-    demo = module(DEMO)
+    demo = module(EXAMPLES / "photos" / "demo.py")
     own, foreign = tmp_path / "own", tmp_path / "foreign"
     demo.make_folder(own)
     (own / "album").mkdir()
