@@ -25,7 +25,7 @@ ROWS = pa.table({"id": range(50_000), "name": [f"name {n}" for n in range(50_000
 
 def run(*args: object, **settings: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [LW, *map(str, args)], capture_output=True, text=True, timeout=120, check=False, **settings
+        [LW, *map(str, args)], capture_output=True, text=True, timeout=600, check=False, **settings
     )
 
 

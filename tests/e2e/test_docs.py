@@ -29,7 +29,7 @@ from lancewood.expr.functions import FUNCTIONS
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_SPARK = [ROOT / "README.md", ROOT / "docs" / "spark.md", ROOT / "docs" / "pipeline.md"]
-"""Pages that start a session, for which they get a process of their own."""
+"""Pages that start a session, for which they get a process of their own: tests/spark runs them."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
@@ -47,30 +47,6 @@ def test_the_snippets_of_a_page_print_what_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page)
-
-
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("page", WITH_SPARK, ids=lambda each: each.name)
-def test_the_snippets_of_a_page_with_spark_print_what_it_says(page: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed")
-    code = (
-        f"from pathlib import Path; from {__name__} import run_page; run_page(Path({str(page)!r}))"
-    )
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def run_page(page: Path) -> None:
@@ -108,7 +84,7 @@ def run(command: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "PATH": path, **looks},
-        timeout=120,
+        timeout=600,
         check=False,
     )
     return done.stdout

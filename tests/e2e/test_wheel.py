@@ -27,7 +27,7 @@ print(lw.__version__, table.version)
 
 def run(*command: object, cwd: Path) -> str:
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=280, check=False
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=840, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -32,7 +32,7 @@ def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) 
         },
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=840,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)

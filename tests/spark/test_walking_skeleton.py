@@ -90,4 +90,4 @@ def test_session_runs_on_the_packaged_java_where_there_is_no_other(tmp_path: Pat
 def run(
     command: list[str], *, cwd: Path, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=600)

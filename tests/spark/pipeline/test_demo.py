@@ -32,7 +32,7 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
         env={**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=840,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
