@@ -70,7 +70,7 @@ def test_progress_survives_the_message_of_a_commit() -> None:
         "now",
         [TargetFacts("photos", "append", inserted=3, columns_added=("a", "b"))],
         [SourceFacts("files", "csv", "/in")],
-        QuarantineFacts("bad", 1, by_reason=(("files", "no date\nat all", 1),)),
+        QuarantineFacts("bad", 1, by_reason=(("files", "no date\n\x85\u2028at all", 1),)),
     )
     message = encode_message("append photos", progress)
     assert message.splitlines()[0] == "append photos"

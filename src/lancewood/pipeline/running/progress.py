@@ -48,7 +48,8 @@ def encode_message(title: str, progress: Progress) -> str:
 
 def decode_message(message: str) -> Progress | None:
     """What a message tells of a run; None where it tells nothing that can be understood."""
-    line = next((each for each in message.splitlines() if each.startswith(_KEY)), None)
+    # Not ``splitlines``: JSON leaves some ends of lines as they are that Unicode knows.
+    line = next((each for each in message.split("\n") if each.startswith(_KEY)), None)
     if line is None:
         return None
     try:
