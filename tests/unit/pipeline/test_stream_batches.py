@@ -137,7 +137,7 @@ def test_a_stream_that_died_at_any_event_of_a_batch_has_every_row_once(tmp_path:
 def test_a_batch_that_fails_a_check_is_told_again_after_the_fix(tmp_path: Path) -> None:
     check = UniqueCheck("ids", SPOT, False, "photos", ("id",))
     scene = replace(
-        streamed(tmp_path, checks=(check,)),
+        streamed(tmp_path, checks=(check,), parameters={"day": "monday"}),
         checks=lambda ground: [CheckFacts("ids", "unique", "photos", is_passed=False)],
     )
     spark = Spark(scene, [[1], [2]])
@@ -149,8 +149,12 @@ def test_a_batch_that_fails_a_check_is_told_again_after_the_fix(tmp_path: Path) 
         assert each in str(stopped)
     facts = spark.summaries[0]
     assert (facts.ending, facts.error, facts.targets) == (Ending.CHECKS_FAILED, str(stopped), [])
-    assert facts.what_next[-1] == "lw run zoo.toml"
     assert "main" not in scene.repo.branches.list()
+    assert facts.what_next == [
+        f"cd {scene.repo.path}",
+        f"lw tables run/{run}",
+        f"lw run {tmp_path}/zoo.toml --param=day=monday",
+    ]
     spark.scene = replace(scene, checks=lambda ground: [])
     assert spark.start() is None
     assert spark.scene.seen("photos") == [1, 2]
@@ -183,6 +187,9 @@ def test_reports_are_kept_of_the_newest_batches(
         batch_run_id("zoo", STREAM, each) for each in (3, 4)
     ]
     assert len(spark.scene.repo.marks.list("runs/zoo/")) == 5
+    spark.incoming += [[], [], [9]]
+    spark.start()
+    assert [each.name for each in folder.iterdir()] == [batch_run_id("zoo", STREAM, 7)]
 
 
 def test_an_error_of_a_batch_is_kept_and_told_to_spark_in_a_line(tmp_path: Path) -> None:

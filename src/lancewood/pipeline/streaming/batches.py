@@ -120,6 +120,7 @@ class Batches:
 
     def _run(self, rows: DataFrame, batch: int) -> bool:
         """Whether the stream may go on to the next one."""
+        self._forget_report(batch - KEPT_REPORTS)
         if self._is_empty(rows):
             return True
         run = batch_run_id(self.pipeline.name, self._stream.result(), batch)
@@ -135,7 +136,6 @@ class Batches:
             self._is_stopping = True
             self.summary.stop(facts, batch)
             return False
-        self._forget_report(batch - KEPT_REPORTS)
         return True
 
     def _is_empty(self, rows: DataFrame) -> bool:

@@ -5,7 +5,6 @@ Each batch is added when it is done and then forgotten: a stream may run for mon
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,11 +64,7 @@ class Summary:
             f"it is published. Look at branch {batch.run_branch} and at {page}; the stream goes "
             "on with this batch when it is started again"
         )
-        facts.what_next = [
-            f"cd {shlex.quote(facts.repository)}",
-            f"lw diff {facts.branch} {batch.run_branch}",
-            f"lw run {shlex.quote(facts.file)}",
-        ]
+        facts.what_next = batch.what_next
 
     def fail(self, batch: RunFacts) -> None:
         """An error ended a batch, and with it the stream: where there is something to see."""
