@@ -32,6 +32,7 @@ from lancewood.pipeline.definition.model import (
 )
 from lancewood.pipeline.report.facts import CheckFacts, Ending
 from lancewood.pipeline.running.claim import claimed
+from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.repo.naming.marks import Marks
 from lancewood.repo.naming.tags import Tags
@@ -111,6 +112,32 @@ def test_the_report_and_the_ledger_say_what_happened(scene: Scene) -> None:
     assert scene.repo.marks.get("runs/zoo/r1") == facts.commit
 
 
+def test_stages_are_told_with_their_place_in_the_time_of_the_run(scene: Scene) -> None:
+    facts = scene.run()
+    at = 0.0
+    for each in facts.stages:
+        assert each.begun is not None
+        assert at <= each.begun
+        at = each.begun + each.seconds
+    assert at <= facts.seconds + 0.1
+
+
+def test_a_report_that_cannot_be_written_does_not_make_a_published_run_fail(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    points = Points()
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write", fail)
+        facts = scene.run(listener=points)
+    assert (facts.ending, scene.seen("photos")) == (Ending.PUBLISHED, [1, 2])
+    assert points.texts == ["there is no report: the disk is full"]
+    assert points.events[-1] == "over"
+    assert (Path(scene.run().folder) / "report.json").exists(), "the same id again writes it"
+
+
 def test_a_check_that_fails_leaves_the_target_and_keeps_the_branch(scene: Scene) -> None:
     scene.run()
     before = scene.repo.at("main").hash
@@ -152,6 +179,8 @@ def test_a_run_without_news_makes_no_commit(scene: Scene) -> None:
     first = scene.run()
     none = scene.run("r2")
     assert (none.ending, scene.repo.at("main").hash) == (Ending.NOTHING_NEW, first.commit)
+    assert none.folder == "", "one that is started every minute would fill the disk"
+    assert [each.name for each in Path(first.folder).parent.iterdir()] == ["r1"]
     scene.check_tidy()
     scene.incoming.values["a"].append(9)
     assert scene.run("r3").ending is Ending.PUBLISHED

@@ -19,7 +19,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -36,6 +36,7 @@ from lancewood.errors import (
 from lancewood.git.names import TAGS
 from lancewood.pipeline.checks.running import has_failed
 from lancewood.pipeline.definition.head import filled_tag
+from lancewood.pipeline.definition.hiding import hide
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Check, Pipeline
 from lancewood.pipeline.definition.refusal import wrong
@@ -250,9 +251,12 @@ class _Run:
             failed, facts.ending = error, Ending.FAILED
             facts.error = shown(self.pipeline, error)
         facts.seconds = time.monotonic() - begun
-        # The first error is the one to tell.
-        with suppress(Exception) if failed is not None else nullcontext():
+        try:
             self._report()
+        except Exception as error:  # what the run did is done, and its own error is the one to tell
+            if failed is None:
+                text = hide(self.pipeline, str(error))
+                self.stages.listener.told(f"there is no report: {text}")
         self.stages.listener.over(facts)
         if failed is not None:
             raise failure(self.pipeline, failed, facts)
@@ -262,6 +266,8 @@ class _Run:
         facts = self.facts
         spark = self.__dict__.get("spark", self.given)
         tell(facts, self.pipeline, self.repository, spark)
+        if facts.ending is Ending.NOTHING_NEW and not self.folder.is_there:
+            facts.folder = ""  # it has come to nothing, and is started again and again
         is_kept = facts.ending is Ending.ALREADY_PUBLISHED and self.folder.is_over
         if facts.folder and not is_kept:
             self.folder.write(facts, self.parts.page(facts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lancewood.pipeline.report.events import Listener
 from lancewood.pipeline.report.facts import RunFacts, StageFacts
@@ -17,12 +17,14 @@ class Stages:
 
     listener: Listener
     facts: RunFacts
+    _started: float = field(default_factory=time.monotonic)
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[StageFacts]:
         """A stage; what it did can be noted in what it gives. One that fails does not end."""
         self.listener.begun(name)
-        begun, stage = time.monotonic(), StageFacts(name, 0.0)
+        begun = time.monotonic()
+        stage = StageFacts(name, 0.0, begun=begun - self._started)
         yield stage
         stage.seconds = time.monotonic() - begun
         self.facts.stages.append(stage)
