@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
+from tests.unit.pipeline.run_scene import Scene
 
 from lancewood.pipeline.checks.kinds import KINDS, kind_of
 from lancewood.pipeline.checks.row_counts import judge_counts
+from lancewood.pipeline.checks.running import run_checks
 from lancewood.pipeline.definition.model import Check, RowsCheck, Spot
 
 SPOT = Spot("zoo.toml", "checks[0]")
@@ -67,3 +73,20 @@ def test_what_is_asked_is_told_in_words() -> None:
 def test_every_kind_of_check_is_known() -> None:
     # A class with slots is made twice, so they are told by their names.
     assert {each.__name__ for each in KINDS} == {each.__name__ for each in Check.__subclasses__()}
+
+
+def test_a_check_runs_on_a_client_of_connect_alone_which_has_no_py4j(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    monkeypatch.setitem(sys.modules, "py4j.protocol", None)
+    scene = Scene.at(tmp_path, checks=(rows(least=3),))
+    found: list[Any] = []
+
+    def look(ground: Any) -> list[Any]:
+        found.extend(run_checks(None, scene.pipeline, ground, tmp_path / "kept"))  # type: ignore[arg-type]
+        return found
+
+    scene.checks = look
+    scene.run()
+    assert [(each.name, each.is_passed) for each in found] == [("n", False)]

@@ -20,7 +20,7 @@ from lancewood.pipeline.checks.relations import standing_relations
 from lancewood.pipeline.definition.model import Check, Pipeline, SqlCheck
 from lancewood.pipeline.frames.functions import Registered
 from lancewood.pipeline.frames.modules import Modules
-from lancewood.pipeline.frames.refusals import failed, spark_may_be_gone
+from lancewood.pipeline.frames.refusals import failed, spark_errors, spark_may_be_gone
 from lancewood.pipeline.report.facts import CheckFacts
 
 if TYPE_CHECKING:
@@ -98,12 +98,10 @@ def _run(work: Work, check: Check, keeping: Keeping) -> CheckFacts:
 
 
 def _judged(work: Work, check: Check) -> Finding:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
+    expected: tuple[type[Exception], ...] = (LancewoodError, *spark_errors())
     try:
         return kind_of(check).judge(work, check)
-    except (LancewoodError, PySparkException, Py4JError) as error:
+    except expected as error:
         raise _told(work.pipeline, check, error) from None
 
 
