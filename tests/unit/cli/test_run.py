@@ -161,9 +161,10 @@ def test_an_error_of_the_pipeline_keeps_its_code(lw_run: Lw, runs: Runs) -> None
 
 def test_an_interruption_says_how_to_go_on(lw_run: Lw, runs: Runs) -> None:
     runs.error = KeyboardInterrupt
-    ran = lw_run("run", "labels.toml", "--param", "day=a b")
+    ran = lw_run("run", "labels.toml", "--param", "day=a b", "--master", "local[1]")
     assert ran.code == ExitCode.INTERRUPTED
-    again = f"lw run labels.toml --param 'day=a b' --run-id {runs.asked['run_id']}"
+    run_id = runs.asked["run_id"]
+    again = f"lw run labels.toml --param 'day=a b' --master 'local[1]' --run-id {run_id}"
     assert f"main is as it was, or has the whole run; to go on: {again}" in ran.err
     assert ran.out == ""
 

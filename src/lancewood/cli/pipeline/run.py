@@ -88,7 +88,7 @@ def command(
         warnings_told(),
         # A function of the file may print; stdout is for the one document.
         redirect_stdout(sys.stderr) if json else nullcontext(),
-        interruption_told(pipeline.branch, _again(file, given, name)),
+        interruption_told(pipeline.branch, _again(file, given, master, name)),
         run_progress(wanted=not json) as listener,
     ):
         try:
@@ -124,10 +124,12 @@ def _run_id(pipeline: Pipeline, given: str | None) -> str | None:
     return None if pipeline.stream is not None else new_run_id(datetime.now(UTC))
 
 
-def _again(file: Path, given: dict[str, str], run_id: str | None) -> list[str]:
+def _again(file: Path, given: dict[str, str], master: str | None, run_id: str | None) -> list[str]:
     """The command that goes on with the same run."""
     said = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
-    return ["lw", "run", str(file), *said, *([] if run_id is None else ["--run-id", run_id])]
+    said += [] if master is None else ["--master", master]
+    said += [] if run_id is None else ["--run-id", run_id]
+    return ["lw", "run", str(file), *said]
 
 
 def _check_report(place: Path | None) -> None:
