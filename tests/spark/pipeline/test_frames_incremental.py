@@ -123,6 +123,20 @@ def test_file_that_is_written_anew_while_it_is_read_is_not_remembered_as_read(sc
             frames.file_tables()
 
 
+def test_files_that_are_all_gone_when_they_were_read_are_remembered(scene: Scene) -> None:
+    wild = DROPS.replace('path = "in"', 'paths = ["in/*.csv", "more/*.csv"]')
+    moved_away = scene.write("in/a.csv", "1\n")
+    kept = scene.write("more/b.csv", "2\n")
+    with scene.frames(wild) as frames:
+        assert values(frames.frame("drops")) == [1, 2]
+        moved_away.unlink()
+        ((_, files),) = frames.file_tables()
+        assert files.count() == 2
+        kept.write_text("2\n3\n")
+        with pytest.raises(RetryableConflictError, match=r"more/b\.csv was written anew while"):
+            frames.file_tables()
+
+
 def test_lance_table_gives_rows_that_were_inserted_or_updated_since(scene: Scene) -> None:
     uri = scene.folder / "t.lance"
     rows = pa.table({"id": list(range(6)), "name": [f"n{n}" for n in range(6)]})

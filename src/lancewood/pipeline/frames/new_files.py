@@ -106,19 +106,16 @@ class NewFiles:
         mine = self.table(spark, "").select(
             "path", F.col("size").alias("its_size"), F.col("modified").alias("its_time")
         )
-        roots = sorted({each.root for each in self.files})
-        now = reduce(
-            lambda one, other: one.unionByName(other),
-            (_listed(spark, self.source, root) for root in roots),
-        )
         is_another = (F.col("size") != F.col("its_size")) | (F.col("modified") != F.col("its_time"))
-        with listing_many(spark), _may_be_gone():
-            found = now.join(mine, "path").where(is_another).select("path").limit(1).collect()
-            for each in found:
-                raise RetryableConflictError(
-                    f"{each['path']} was written anew while the run read it; files have to stay "
-                    "as they are: write another one beside it, or move it there when it is done"
-                )
+        for root in sorted({each.root for each in self.files}):
+            with listing_many(spark), _may_be_gone():
+                now = _listed(spark, self.source, root).join(mine, "path")
+                for each in now.where(is_another).select("path").limit(1).collect():
+                    raise RetryableConflictError(
+                        f"{each['path']} was written anew while the run read it; files have to "
+                        "stay as they are: write another one beside it, or move it there when it "
+                        "is done"
+                    )
 
     def table(self, spark: SparkSession, run: str) -> DataFrame:
         """The same as rows of the table of seen files."""
@@ -199,7 +196,7 @@ def _nothing(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFra
 
 @contextmanager
 def _may_be_gone() -> Iterator[None]:
-    """A directory that is not there any more has no file that is another one."""
+    """A path that leads nowhere any more has no file that is another one."""
     try:
         yield
     except spark_errors() as error:
