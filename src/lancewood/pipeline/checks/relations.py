@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.engine.projection import Parameters, project, row_schema
-from lancewood.engine.scan import plan_scan
 from lancewood.expr import parse_predicate
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.model.schema import Schema
@@ -23,9 +22,7 @@ from lancewood.pipeline.checks.needs import Ground
 from lancewood.pipeline.definition.model import Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.loading.quarantine import SCHEMA as QUARANTINE_SCHEMA
-from lancewood.spark.reading.plan import plan_read
-from lancewood.spark.reading.read import read_frame
-from lancewood.spark.tasks import slots
+from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.types import spark_schema
 from lancewood.table.table import Table
 
@@ -59,10 +56,7 @@ class Relation:
         type that Spark does not have.
         """
         if self.table is not None:
-            scan = plan_scan(
-                self.table._snapshot, columns=columns, where=where, parameters=parameters
-            )
-            return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+            return read_snapshot(spark, self.table._snapshot, columns, where, parameters)
         if where is not None:
             self.check_condition(where, parameters)
         scanned = project(self._stored, columns).arrow_schema()

@@ -5,18 +5,14 @@ What is new since the last run is for ``new_files`` and ``new_rows``, what is ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lancewood.engine.scan import plan_scan
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Option, Pipeline, Quarantine, Secret, Source
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.ground import Tables
-from lancewood.spark.reading.plan import plan_read
-from lancewood.spark.reading.read import read_frame
-from lancewood.spark.tasks import slots
 from lancewood.table.door import open as open_table
 
 if TYPE_CHECKING:
@@ -89,14 +85,6 @@ def columns_read(source: Source) -> list[str] | None:
     if not source.columns:
         return None
     return list(dict.fromkeys((*source.columns, *([source.bad] if source.bad else ()))))
-
-
-def read_snapshot(
-    spark: SparkSession, snapshot: Snapshot, columns: Sequence[str] | None
-) -> DataFrame:
-    """The rows of a version; columns that are not asked for stay where they are."""
-    scan = plan_scan(snapshot, columns=columns)
-    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
 
 
 def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:

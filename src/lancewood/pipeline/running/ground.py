@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.catalog.pin import Pin
-from lancewood.engine.scan import plan_scan
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.pipeline.definition.model import Pipeline, Secret, Target
+from lancewood.pipeline.definition.model import Pipeline, Target
 from lancewood.pipeline.frames.code_digest import code_digest
+from lancewood.pipeline.frames.reading import plain_options
 from lancewood.pipeline.running.run_ids import run_branch
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
-from lancewood.spark.reading.plan import plan_read
-from lancewood.spark.reading.read import read_frame
-from lancewood.spark.tasks import slots
+from lancewood.spark.reading.read import read_snapshot
 from lancewood.table.door import exists
 from lancewood.table.door import open as open_table
 from lancewood.table.table import Table
@@ -85,7 +83,7 @@ class RunGround:
 
     def read(self, spark: SparkSession, table: str, *, revision: str | None = None) -> DataFrame:
         """The rows of a table exactly as a revision, by default the base, pins it."""
-        return read_table(spark, self.open(table, revision=revision))
+        return read_snapshot(spark, self.open(table, revision=revision)._snapshot)
 
     # As the run leaves it
 
@@ -100,10 +98,6 @@ class RunGround:
             return self._branch_view().table(table)
         uri, branch = place
         return open_table(uri, branch=branch, storage_options=self.storage_options)
-
-    def now(self, spark: SparkSession, table: str) -> DataFrame:
-        """The rows of a table as the run's branch stands now."""
-        return read_table(spark, self.open_now(table))
 
     # To be written
 
@@ -162,12 +156,4 @@ class RunGround:
 
 def storage_texts(pipeline: Pipeline) -> dict[str, str] | None:
     """The storage options of a pipeline, with the secrets in them: for stores, not for people."""
-    found = pipeline.storage_options
-    texts = {name: each.text if isinstance(each, Secret) else each for name, each in found.items()}
-    return texts or None
-
-
-def read_table(spark: SparkSession, table: Table) -> DataFrame:
-    """The rows of one version, whatever was committed since."""
-    scan = plan_scan(table._snapshot)
-    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+    return plain_options(pipeline.storage_options) or None

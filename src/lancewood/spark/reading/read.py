@@ -16,6 +16,7 @@ from lancewood.engine.chosen_homes import Bases
 from lancewood.engine.projection import Columns, Parameters
 from lancewood.engine.revisions import At
 from lancewood.engine.scan import plan_scan
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.spark.reading.plan import ReadPlan, plan_read
 from lancewood.spark.reading.task import COUNT_SCHEMA, count_rows, read_tasks
@@ -85,6 +86,18 @@ def read(
         with_row_address=with_row_address,
         bases=bases,
     )
+    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+
+
+def read_snapshot(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    columns: Columns = None,
+    where: str | None = None,
+    parameters: Parameters = None,
+) -> DataFrame:
+    """The rows of a version that is open already, otherwise as ``read``."""
+    scan = plan_scan(snapshot, columns=columns, where=where, parameters=parameters)
     return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
 
 
