@@ -52,6 +52,21 @@ def test_bad_rows_are_kept_with_their_run_and_counted_by_reason(spark: Any, tmp_
     assert len(rows_of(ground.on_branch("quarantine"))) == 11
 
 
+def test_bad_rows_of_another_pipeline_with_the_same_run_id_are_its_own(
+    spark: Any, tmp_path: Path
+) -> None:
+    ground = new_ground(tmp_path, most_rows=None, most_share=0.5)
+    theirs = bad(spark, ("their source", "no id", 3), ("photos", "no image", 2))
+    quarantined(spark, ground, Counting({"their source": spark.range(9)}, theirs))
+    ground.publish()
+    ground.repository.branches.delete(ground.branch, force=True, tables=True)
+    ground.begin("r1")
+    ours = bad(spark, ("photos", "no image", 4), ("photos", "too big", 1))
+    facts = quarantined(spark, ground, Counting(bad=ours))
+    assert facts.by_reason == (("photos", "no image", 4), ("photos", "too big", 1))
+    assert (facts.rows, facts.is_beyond) == (5, False)
+
+
 def test_without_bad_rows_there_is_no_quarantine_and_no_new_version_of_one(
     spark: Any, tmp_path: Path
 ) -> None:

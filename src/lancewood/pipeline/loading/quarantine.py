@@ -16,8 +16,9 @@ from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.loading.needs import Ground, Loadable
 from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
 from lancewood.pipeline.report.facts import QuarantineFacts
-from lancewood.spark.reading.read import read
+from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.writing.write import write
+from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ def load_quarantine(
     )
     facts.rows = done.counts.inserted
     if facts.rows:
-        counts = _counts(spark, place, ground.run)
+        counts = _counts(spark, ground, limit.table, place)
         facts.by_reason = tuple(_most(counts))
         facts.is_beyond = _is_beyond(limit, facts.rows, counts, frames)
     return facts
@@ -96,17 +97,20 @@ def _stamped(rows: DataFrame, run: str) -> DataFrame:
     return rows.select(functions.lit(run).alias("run"), "origin", "reason", "record")
 
 
-def _counts(spark: SparkSession, place: Place, run: str) -> DataFrame:
-    rows = read(
-        spark,
-        place.uri,
-        branch=place.branch,
-        columns=["origin", "reason"],
-        where="run = :run",
-        parameters={"run": run},
-        storage_options=place.options,
-    )
-    return rows.groupBy("origin", "reason").count()
+def _counts(spark: SparkSession, ground: Ground, table: str, place: Place) -> DataFrame:
+    """How many rows of this run have which reason. Those that were there before the run are of
+    another pipeline, whose run has the same id."""
+    from pyspark.sql import functions as F
+
+    def rows(found: Table, sign: int) -> DataFrame:
+        columns, asked = ["origin", "reason"], {"run": ground.run}
+        frame = read_snapshot(spark, found._snapshot, columns, "run = :run", asked)
+        return frame.withColumn("sign", F.lit(sign))
+
+    counted = rows(place.opened(), 1)
+    if ground.has(table):
+        counted = counted.unionByName(rows(ground.open(table), -1))
+    return counted.groupBy("origin", "reason").agg(F.sum("sign").alias("count")).where("count > 0")
 
 
 def _most(counts: DataFrame) -> Iterable[tuple[str, str, int]]:
