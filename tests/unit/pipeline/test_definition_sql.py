@@ -93,6 +93,7 @@ def test_what_is_no_query_is_refused(sql: str, told: str) -> None:
 def test_frames_are_found_whatever_their_case() -> None:
     assert frames_in("SELECT * FROM FILES JOIN files JOIN Other", ["Files", "other"]) == (
         "Files",
+        "Files",
         "other",
     )
     with pytest.raises(InvalidInputError, match="there are Files"):

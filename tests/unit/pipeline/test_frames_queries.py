@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
-from lancewood.pipeline.frames.queries import LINES_BEFORE, names_in, over_views, without_end
+from lancewood.pipeline.definition.wiring import frames_in
+from lancewood.pipeline.frames.queries import LINES_BEFORE, over_views, without_end
 
 FRAMES = ("animals", "homes", "legs")
 
@@ -18,7 +19,7 @@ def view_of(name: str) -> str:
 
 
 def bound(sql: str) -> tuple[str, list[str]]:
-    names = list(dict.fromkeys(names_in(sql, FRAMES)))
+    names = list(dict.fromkeys(frames_in(sql, FRAMES)))
     return over_views(sql, {each: view_of(each) for each in names}), names
 
 
@@ -74,7 +75,7 @@ def test_sql_begins_after_the_lines_that_are_put_before_it() -> None:
 
 
 def test_name_counts_as_often_as_it_stands_there() -> None:
-    assert names_in("SELECT * FROM legs a, Legs b, homes", FRAMES) == ["legs", "legs", "homes"]
+    assert frames_in("SELECT * FROM legs a, Legs b, homes", FRAMES) == ("legs", "legs", "homes")
 
 
 def test_query_without_frames_stays_as_it_is() -> None:
@@ -96,7 +97,7 @@ def test_query_without_frames_stays_as_it_is() -> None:
 )
 def test_what_is_no_frame_is_refused(sql: str) -> None:
     with pytest.raises(InvalidInputError):
-        names_in(sql, FRAMES)
+        frames_in(sql, FRAMES)
 
 
 def test_semicolons_behind_a_query_go_and_others_stay() -> None:

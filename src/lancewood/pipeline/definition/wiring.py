@@ -35,12 +35,14 @@ def check_wiring(
 
 
 def frames_in(sql: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The frames that a query reads, each once; SQL does not tell upper and lower case apart.
+    """The frames that a query reads, each as often as it stands there, spelt as they are known:
+    SQL does not tell upper and lower case apart.
 
-    Raises InvalidInputError for a name that is none of the frames.
+    Raises InvalidInputError for what is not one SELECT, and for a name that is none of the frames:
+    also for one with a qualifier, which would be a table of Spark's catalog.
     """
     known = {each.casefold(): each for each in names}
-    found: dict[str, None] = {}
+    found = []
     for table in tables_in(parsed_query(sql)):
         name = qualified_name(table)
         if table.db or name.casefold() not in known:
@@ -49,7 +51,7 @@ def frames_in(sql: str, names: Iterable[str]) -> tuple[str, ...]:
                 f"{near(name, known.values())} (a table of the repository needs a source of its "
                 "own, with the key table)"
             )
-        found[known[name.casefold()]] = None
+        found.append(known[name.casefold()])
     return tuple(found)
 
 

@@ -6,28 +6,15 @@ aliases, CTEs and letters of either case stays what it means. Over Connect as on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import uuid4
-
-from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
-from lancewood.pipeline.definition.wiring import frames_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LINES_BEFORE = 1
 """So many lines stand before the SQL in what ``over_views`` makes of it."""
-
-
-def names_in(sql: str, known: Iterable[str]) -> list[str]:
-    """The names of frames in a query, each as often as it stands there, spelt as they are known.
-
-    Raises InvalidInputError for what is not one SELECT, and for a name that is none of them: also
-    for one with a qualifier, which would be a table of Spark's catalog.
-    """
-    found = {each.casefold(): each for each in frames_in(sql, known)}
-    return [found[qualified_name(each).casefold()] for each in tables_in(parsed_query(sql))]
 
 
 def over_views(sql: str, views: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
-from lancewood.pipeline.frames.queries import names_in
+from lancewood.pipeline.definition.wiring import frames_in
 
 
 @dataclass(frozen=True)
@@ -48,5 +48,5 @@ class Uses:
 
 def _inputs(origin: Source | Step, names: Iterable[str]) -> tuple[str, ...]:
     if origin.sql is not None:
-        return tuple(names_in(origin.sql, names))
+        return frames_in(origin.sql, names)
     return origin.inputs if isinstance(origin, Step) else ()
