@@ -10,8 +10,7 @@ What stands behind a name is loaded when it is first asked for, so that ``lw --h
 only wants the errors do not wait for Arrow.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lancewood.errors import (
     AlreadyExistsError,
@@ -29,6 +28,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
+from lancewood.lazy_names import lazy_names
 from lancewood.version import RELEASE as __version__
 
 if TYPE_CHECKING:
@@ -135,14 +135,4 @@ __all__ = [
     "repair",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

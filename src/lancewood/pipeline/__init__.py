@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lancewood.pipeline.definition.load import load
@@ -14,23 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Ending", "RunFacts", "clean", "load", "run"]
 
 _HOMES = {
-    "Ending": "report.facts",
-    "RunFacts": "report.facts",
-    "clean": "running.leftovers",
-    "load": "definition.load",
-    "run": "running.run",
+    "Ending": "lancewood.pipeline.report.facts",
+    "RunFacts": "lancewood.pipeline.report.facts",
+    "clean": "lancewood.pipeline.running.leftovers",
+    "load": "lancewood.pipeline.definition.load",
+    "run": "lancewood.pipeline.running.run",
 }
-"""Which module of this room has a name: each is loaded when it is first asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
 
 # Not lazily: once a module is loaded, its package has it under the name that the function needs.
 from lancewood.spark.runner import runner
@@ -19,24 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Written", "add_columns", "count", "metadata", "read", "runner", "session", "write"]
 
 _HOMES = {
-    "add_columns": "columns.add",
-    "count": "reading.read",
-    "read": "reading.read",
-    "metadata": "source.metadata",
-    "write": "writing.write",
-    "Written": "writing.written",
+    "add_columns": "lancewood.spark.columns.add",
+    "count": "lancewood.spark.reading.read",
+    "read": "lancewood.spark.reading.read",
+    "metadata": "lancewood.spark.source.metadata",
+    "write": "lancewood.spark.writing.write",
+    "Written": "lancewood.spark.writing.written",
 }
-"""Which module of this room has a name: each is loaded when it is first asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)
