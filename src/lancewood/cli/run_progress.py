@@ -45,31 +45,17 @@ def run_progress(*, wanted: bool) -> Iterator[Listener]:
         yield StageBars(bars)
 
 
-class StageLines:
+class StageLines(Silence):
     """A line for each stage that is done, for logs."""
 
-    def begun(self, stage: str) -> None: ...
-
-    def moved(self, stage: str, done: int, total: int) -> None: ...
-
-    def ended(
-        self,
-        stage: str,
-        seconds: float,
-        *,
-        rows: int | None = None,
-        bytes: int | None = None,
-        files: int | None = None,
-    ) -> None:
-        self.told(f"{stage}: {_amounts(seconds, rows, bytes, files)}")
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        self.told(f"{stage}: {_told(seconds, **amounts)}")
 
     def told(self, text: str) -> None:
         print(shown(text), file=sys.stderr, flush=True)
 
-    def over(self, facts: RunFacts) -> None: ...
 
-
-class StageBars:
+class StageBars(Silence):
     """A bar for the stage that works, and above it a line for each that is done."""
 
     def __init__(self, bars: Progress) -> None:
@@ -91,19 +77,11 @@ class StageBars:
             tasks = f"{done:,} of {counted(total, 'task')}" if total else counted(done, "task")
             self._bars.update(task, completed=done, total=total or None, tasks=tasks)
 
-    def ended(
-        self,
-        stage: str,
-        seconds: float,
-        *,
-        rows: int | None = None,
-        bytes: int | None = None,
-        files: int | None = None,
-    ) -> None:
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         with self._lock:
             self._end(stage)
         name = shown(stage, _MOST_NAME)
-        self.told(f"{name:<{_MOST_NAME}} {_amounts(seconds, rows, bytes, files)}")
+        self.told(f"{name:<{_MOST_NAME}} {_told(seconds, **amounts)}")
 
     def told(self, text: str) -> None:
         from rich.text import Text
@@ -121,7 +99,13 @@ class StageBars:
             self._bars.remove_task(task)
 
 
-def _amounts(seconds: float, rows: int | None, bytes: int | None, files: int | None) -> str:
+def _told(
+    seconds: float,
+    *,
+    rows: int | None = None,
+    bytes: int | None = None,
+    files: int | None = None,
+) -> str:
     told = [
         *([] if rows is None else [counted(rows, "row")]),
         *([] if bytes is None else [size(bytes)]),

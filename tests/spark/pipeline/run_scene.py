@@ -84,15 +84,7 @@ class At(Silence):
     def begun(self, stage: str) -> None:
         self._event(f"begun {stage}")
 
-    def ended(
-        self,
-        stage: str,
-        seconds: float,
-        *,
-        rows: int | None = None,
-        bytes: int | None = None,
-        files: int | None = None,
-    ) -> None:
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         self._event(f"ended {stage}")
 
     def told(self, text: str) -> None:

@@ -179,15 +179,7 @@ class Points(Silence):
     def moved(self, stage: str, done: int, total: int) -> None:
         self._event(f"moved {stage}")
 
-    def ended(
-        self,
-        stage: str,
-        seconds: float,
-        *,
-        rows: int | None = None,
-        bytes: int | None = None,
-        files: int | None = None,
-    ) -> None:
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         self._event(f"ended {stage}")
 
     def told(self, text: str) -> None:

@@ -35,7 +35,7 @@ class Listener(Protocol):
 
 
 class Silence:
-    """Nobody listens."""
+    """Nobody listens; or somebody who only wants to hear some of it, in a subclass."""
 
     def begun(self, stage: str) -> None: ...
 

@@ -5,13 +5,13 @@ The stream is over once, and tells that by itself.
 
 from __future__ import annotations
 
-from lancewood.pipeline.report.events import Listener
+from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.report.figures import counted, short_hash
 from lancewood.pipeline.report.verdict import is_published, row_changes
 
 
-class BatchListener:
+class BatchListener(Silence):
     """Listens to the run of one batch for who listens to the stream."""
 
     def __init__(self, listener: Listener, batch: int) -> None:
@@ -23,16 +23,8 @@ class BatchListener:
     def moved(self, stage: str, done: int, total: int) -> None:
         self._listener.moved(stage, done, total)
 
-    def ended(
-        self,
-        stage: str,
-        seconds: float,
-        *,
-        rows: int | None = None,
-        bytes: int | None = None,
-        files: int | None = None,
-    ) -> None:
-        self._listener.ended(stage, seconds, rows=rows, bytes=bytes, files=files)
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        self._listener.ended(stage, seconds, **amounts)
 
     def told(self, text: str) -> None:
         self._listener.told(text)
