@@ -1,21 +1,16 @@
 """The local disk: whole files only, durable before they are visible, and compare-and-swap.
 
-Knows which step follows which; ``wholefile`` knows the system calls. Does not know what the files
-mean. Symbolic links below the root are not followed, so that no name leads out of it.
+Knows which step follows which; ``wholefile`` knows the system calls, ``disk_root`` which path a key
+has, ``disk_listing`` what is in a directory. Does not know what the files mean.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import NoReturn
 
-from lancewood.errors import InvalidInputError, NotFoundError, StorageError
 from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
@@ -23,10 +18,10 @@ from lancewood.store.base import (
     Stamp,
     Store,
     check_directory,
-    check_key,
     check_range,
-    is_in_the_making,
 )
+from lancewood.store.disk_listing import info_of, names_in, walk
+from lancewood.store.disk_root import DiskRoot
 from lancewood.store.lockfile import held, queued
 from lancewood.store.mounts import keeps_directory_times
 from lancewood.store.together import together
@@ -46,7 +41,7 @@ from lancewood.store.wholefile import (
 )
 
 
-class DiskStore:
+class DiskStore(DiskRoot):
     """Files under ``root``, which the first write makes; it may itself be a symbolic link.
 
     ``fsync=None`` follows the environment variable ``LANCEWOOD_FSYNC`` (0, false, no or off turns
@@ -56,35 +51,6 @@ class DiskStore:
 
     lists_in_order = False
     probed_as = None
-
-    def __init__(self, root: str | os.PathLike[str], fsync: bool | None = None) -> None:
-        path = os.fspath(root)
-        if not path or "\0" in path:
-            raise InvalidInputError(f"path {path!r} is not allowed: it is empty or contains NUL")
-        try:
-            os.fsencode(path)
-        except UnicodeEncodeError as cause:
-            raise InvalidInputError(f"path {path!r} is not allowed: {cause.reason}") from cause
-        on = _fsync_by_default() if fsync is None else fsync
-        self.__setstate__((os.path.abspath(path).strip("/"), "", on))
-
-    def __repr__(self) -> str:
-        return f"DiskStore({self.uri!r}, fsync={self.fsync})"
-
-    def __getstate__(self) -> tuple[str, str, bool]:
-        return self._top.strip("/"), self._prefix, self.fsync
-
-    def __setstate__(self, state: tuple[str, str, bool]) -> None:
-        root, self._prefix, self.fsync = state
-        self._top = f"/{root}" if root else ""
-        self._known: dict[str, str] = {}
-        """The paths of directories that are no symbolic links, by their keys from the top."""
-        self._settled: set[str] = set()
-        """Directories whose own names are durable, as paths."""
-
-    @property
-    def uri(self) -> str:
-        return f"{self._top}/{self._prefix}".rstrip("/") or "/"
 
     def get(self, key: str) -> bytes:
         path = self._path(key)
@@ -104,17 +70,17 @@ class DiskStore:
     def head(self, key: str) -> ObjectInfo:
         path = self._path(key)
         try:
-            return _info(key, stat_file(path))
+            return info_of(key, stat_file(path))
         except OSError as error:
             self._fail_to_read(key, error)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         prefix = check_directory(prefix)
-        return self._walk(self._directory(prefix), f"{prefix}/" if prefix else "")
+        return walk(self._directory(prefix), f"{prefix}/" if prefix else "")
 
     def names(self, directory: str) -> Iterator[str]:
         known = self._known.get(self._prefix + directory)
-        return _names(known or self._directory(check_directory(directory)))
+        return names_in(known or self._directory(check_directory(directory)))
 
     def stamp(self, directory: str) -> Stamp | None:
         known = self._known.get(self._prefix + directory)
@@ -290,48 +256,6 @@ class DiskStore:
         """The path of the file, which need not exist; its directories are checked, it is not."""
         return self._path(key)
 
-    def _path(self, key: str) -> str:
-        check_key(key)
-        full = self._prefix + key
-        directory = full.rpartition("/")[0]
-        if directory and directory not in self._known:
-            self._check_directories(directory)
-        return f"{self._top}/{full}"
-
-    def _directory(self, directory: str) -> str:
-        full = (self._prefix + directory).rstrip("/")
-        if full and full not in self._known:
-            self._check_directories(full)
-        return f"{self._top}/{full}".rstrip("/") or "/"
-
-    def _check_directories(self, directory: str) -> None:
-        """Raise if one on the way is a symbolic link; remember those that are not."""
-        way = ""
-        for segment in directory.split("/"):
-            way = f"{way}/{segment}" if way else segment
-            if way not in self._known:
-                path = f"{self._top}/{way}"
-                try:
-                    mode = os.lstat(path).st_mode
-                except OSError:
-                    return
-                if stat.S_ISLNK(mode):
-                    raise _link_refused(path)
-                if stat.S_ISDIR(mode):
-                    self._known[way] = path
-
-    def _walk(self, path: str, below: str) -> Iterator[ObjectInfo]:
-        pending = [(path, below)]
-        while pending:
-            path, below = pending.pop()
-            with _scanned(path) as entries:
-                for each in entries:
-                    if each.is_dir(follow_symlinks=False):
-                        pending.append((each.path, f"{below}{each.name}/"))
-                    elif _is_object(each):
-                        with suppress(FileNotFoundError):
-                            yield _info(below + each.name, each.stat(follow_symlinks=False))
-
     def _put(self, path: str, data: bytes) -> None:
         move_over(self._stage(path, data), path)
         if self.fsync:
@@ -346,64 +270,11 @@ class DiskStore:
             self._make_directory(directory)
             return stage(directory, data, sync=sync)
 
-    def _make_directory(self, directory: str) -> None:
-        """Make a directory and the parents it lacks, each name durable in the one above."""
-        try:
-            os.mkdir(directory)
-        except FileExistsError:
-            return
-        except FileNotFoundError:
-            self._make_directory(os.path.dirname(directory))
-            with suppress(FileExistsError):
-                os.mkdir(directory)
-        if self.fsync:
-            sync_directory(os.path.dirname(directory))
-            self._settled.add(directory)
-
-    def _settle(self, directory: str) -> None:
-        """Make the names in a directory durable; the first time also its own name, and those of
-        its parents up to the root, since whoever made them may have left that out."""
-        sync_directory(directory)
-        while directory not in self._settled and directory.startswith(self._top or "/"):
-            parent = os.path.dirname(directory)
-            # Above the root we may have no right to look; what we made there is durable.
-            with suppress(PermissionError):
-                sync_directory(parent)
-            self._settled.add(directory)
-            directory = parent
-
     def _sync_file(self, key: str, path: str) -> None:
         try:
             sync_file(path)
         except OSError as error:
             self._fail_to_read(key, error)
-
-    def _fail_to_read(self, key: str, error: OSError) -> NoReturn:
-        facts = {"key": key, "uri": self.uri}
-        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        if is_absent or error.errno == errno.ENAMETOOLONG:
-            raise NotFoundError(f"{key!r} not found in {self.uri}", **facts) from error
-        if isinstance(error, IsADirectoryError):
-            text = f"{key!r} not found in {self.uri}: a directory has that name"
-            raise NotFoundError(text, **facts) from error
-        self._fail("read", key, error)
-
-    def _fail(self, verb: str, key: str, error: OSError, **facts: object) -> NoReturn:
-        if error.errno == errno.ELOOP:
-            raise _link_refused(f"{self.uri}/{key}") from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            facts["final"] = True
-        text = f"cannot {verb} {key!r} in {self.uri}: {error.strerror}"
-        raise StorageError(text, key=key, uri=self.uri, **facts) from error
-
-
-def _fsync_by_default() -> bool:
-    return os.environ.get("LANCEWOOD_FSYNC", "").strip().lower() not in ("0", "false", "no", "off")
-
-
-def _info(key: str, found: os.stat_result) -> ObjectInfo:
-    modified = datetime.fromtimestamp(found.st_mtime, UTC)
-    return ObjectInfo(key, found.st_size, modified, etag_of(found))
 
 
 def _etag_at(path: str) -> str | None:
@@ -411,44 +282,3 @@ def _etag_at(path: str) -> str | None:
         return etag_of(stat_file(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-
-
-@contextmanager
-def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
-    """The entries of a directory as they come; none if there is no such directory."""
-    found: AbstractContextManager[Iterable[os.DirEntry[str]]]
-    try:
-        try:
-            found = os.scandir(path)
-        except (FileNotFoundError, NotADirectoryError):
-            found = nullcontext(())
-        with found as entries:
-            yield entries
-    except OSError as error:
-        raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
-
-
-def _names(path: str) -> Iterator[str]:
-    try:
-        names = os.listdir(path)
-    except (FileNotFoundError, NotADirectoryError):
-        names = []
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:  # then nothing can be called so
-            raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
-        names = []
-    return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
-
-
-def _is_object(entry: os.DirEntry[str]) -> bool:
-    """A finished file. The kernel tells the kind along with the name, so this asks no more."""
-    name = entry.name
-    return entry.is_file(follow_symlinks=False) and (name[0] != "." or not is_in_the_making(name))
-
-
-def _link_refused(path: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{path} is a symbolic link, and those are not followed below the root of a store; "
-        "put the files there, or open what the link points at",
-        path=path,
-    )

@@ -1,0 +1,71 @@
+"""Listing directories of a disk: finished files, and nothing of what is being made.
+
+Knows paths. Does not know keys, roots or other stores.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
+
+from lancewood.errors import StorageError
+from lancewood.store.base import ObjectInfo, is_in_the_making
+from lancewood.store.wholefile import etag_of
+
+
+def walk(path: str, below: str) -> Iterator[ObjectInfo]:
+    """The objects below a directory, however deep, in any order; ``below`` is how their keys
+    begin."""
+    pending = [(path, below)]
+    while pending:
+        path, below = pending.pop()
+        with _scanned(path) as entries:
+            for each in entries:
+                if each.is_dir(follow_symlinks=False):
+                    pending.append((each.path, f"{below}{each.name}/"))
+                elif _is_object(each):
+                    with suppress(FileNotFoundError):
+                        yield info_of(below + each.name, each.stat(follow_symlinks=False))
+
+
+def names_in(path: str) -> Iterator[str]:
+    """The names of finished files and of directories in a directory; none if there is no such."""
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # then nothing can be called so
+            raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
+        names = []
+    return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
+
+
+def info_of(key: str, found: os.stat_result) -> ObjectInfo:
+    """What a store tells of a file."""
+    modified = datetime.fromtimestamp(found.st_mtime, UTC)
+    return ObjectInfo(key, found.st_size, modified, etag_of(found))
+
+
+@contextmanager
+def _scanned(path: str) -> Iterator[Iterable[os.DirEntry[str]]]:
+    """The entries of a directory as they come; none if there is no such directory."""
+    found: AbstractContextManager[Iterable[os.DirEntry[str]]]
+    try:
+        try:
+            found = os.scandir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            found = nullcontext(())
+        with found as entries:
+            yield entries
+    except OSError as error:
+        raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
+
+
+def _is_object(entry: os.DirEntry[str]) -> bool:
+    """A finished file. The kernel tells the kind along with the name, so this asks no more."""
+    name = entry.name
+    return entry.is_file(follow_symlinks=False) and (name[0] != "." or not is_in_the_making(name))
