@@ -4,4 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("lancewood.testing.store_contract")
+pytest.register_assert_rewrite(
+    "lancewood.testing.store_contract",
+    "lancewood.testing.store_names",
+    "lancewood.testing.store_races",
+)

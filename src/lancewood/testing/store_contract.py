@@ -1,64 +1,26 @@
 """What every store must do: one class of tests. A backend's test file says how to build one.
 
-Knows the ``Store`` protocol only. Does not look behind a store, nor at how fast it is.
+Here is what becomes of objects; ``store_names`` and ``store_races`` have the other parts. Knows the
+``Store`` protocol only. Does not look behind a store, nor at how fast it is.
 """
 
 from __future__ import annotations
 
 import pickle
 import random
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lancewood.errors import InvalidInputError, NotFoundError, StorageError
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
-
-REFUSED_KEYS = [
-    "",
-    "/",
-    "/etc/passwd",
-    "a//b",
-    "a/",
-    ".",
-    "..",
-    "../a",
-    "a/../b",
-    "a/..",
-    "./a",
-    "a/./b",
-    "a\\b",
-    "a\0b",
-    "\ud800",
-    ".tmp0123456789abcdef",
-    "a/.tmp0123456789abcdef",
-]
-ODD_KEYS = [
-    "a",
-    "a/b/c/d/e",
-    "with space/and%20percent#?*",
-    "ümlaut/日本",
-    "...",
-    "..a/b..",
-    ".hidden",
-    ".tmp",
-    "-rf",
-    "x" * 200,
-]
+from lancewood.testing.store_names import NamesContract
+from lancewood.testing.store_races import RacesContract
 
 
-def race_put_new(store: Store, key: str, data: bytes) -> PutOutcome:
-    """One process of a race; here, so that a spawned interpreter can import it."""
-    return store.put_new(key, data)
-
-
-class StoreContract:
+class StoreContract(NamesContract, RacesContract):
     """Subclass it as ``Test…`` and give ``make``."""
 
     etags_are_hashes = False
@@ -116,49 +78,6 @@ class StoreContract:
         with pytest.raises(NotFoundError, match="'a' not found"):
             here.copy_from(there, found, "b")
         assert [*store.list()] == []
-
-    @pytest.mark.parametrize("key", ODD_KEYS)
-    def test_odd_keys_are_kept_as_they_are(self, store: Store, key: str) -> None:
-        assert store.put_new(key, b"1") is PutOutcome.CREATED
-        assert store.get(key) == b"1"
-        assert [info.key for info in store.list()] == [key]
-        directory, _, name = key.rpartition("/")
-        assert [*store.names(directory)] == [name]
-        store.delete([key])
-        assert [*store.list()] == []
-
-    @pytest.mark.parametrize("key", REFUSED_KEYS)
-    def test_keys_that_could_leave_the_root_are_refused_by_every_verb(
-        self, store: Store, key: str
-    ) -> None:
-        store.put("kept", b"1")
-        verbs: list[Callable[[], object]] = [
-            lambda: store.get(key),
-            lambda: store.get_range(key, 0, 1),
-            lambda: store.head(key),
-            lambda: store.put(key, b"2"),
-            lambda: store.put_new(key, b"2"),
-            lambda: store.replace(key, b"2", "0"),
-            lambda: store.copy("kept", key),
-            lambda: store.copy(key, "other"),
-            lambda: store.copy_from(store, store.head("kept"), key),
-            lambda: store.put_parts(key, [b"2"]),
-            lambda: store.put_together({key: b"2"}),
-            lambda: store.delete(["kept", key]),
-            lambda: store.sync([key]),
-            lambda: store.location(key),
-        ]
-        if key.rstrip("/") not in ("", "a"):  # 'a/' and '' are directories
-            verbs += [
-                lambda: store.list(key),
-                lambda: store.names(key),
-                lambda: store.at(key),
-                lambda: store.turn(key),
-            ]
-        for verb in verbs:
-            with pytest.raises(InvalidInputError, match="not allowed"):
-                verb()
-        assert [info.key for info in store.list()] == ["kept"]
 
     @pytest.mark.parametrize("key", ["missing", "a/missing", "a/b/c", "a"])
     def test_a_missing_object_is_not_found(self, store: Store, key: str) -> None:
@@ -275,98 +194,12 @@ class StoreContract:
         assert {info.key: store.get(info.key) for info in store.list()} == objects
         store.put_together({})
 
-    def test_a_stamp_changes_with_the_names_or_is_not_given(self, store: Store) -> None:
-        store.put("d/a", b"1")
-        before = store.stamp("d")
-        time.sleep(0.05)
-        assert store.stamp("d") == before
-        assert store.put_new("d/b", b"2") is PutOutcome.CREATED
-        after = store.stamp("d")
-        assert before is None or after != before
-        time.sleep(0.05)
-        store.delete(["d/a"])
-        assert after is None or store.stamp("d") != after
-
-    def test_prune_removes_empty_directories_only(self, store: Store) -> None:
-        store.put("a/b/c", b"1")
-        store.put("a/d/e", b"2")
-        store.delete(["a/b/c"])
-        store.prune("a")
-        store.prune("missing")
-        assert [each.key for each in store.list("a")] == ["a/d/e"]
-        store.put("a/b/c", b"3")
-        assert store.get("a/b/c") == b"3"
-
     def test_delete_removes_all_and_forgives_what_is_missing(self, store: Store) -> None:
         for key in ("a/1", "a/2", "b"):
             store.put(key, b"x")
         store.delete(key for key in ("a/1", "missing", "no/such", "b/under", "b", "b"))
         assert [info.key for info in store.list()] == ["a/2"]
         store.delete([])
-
-    def test_list_is_recursive_and_names_is_not(self, store: Store) -> None:
-        keys = ["a/1", "a/2", "a/b/3", "a/b/c/4", "ab/5", "top"]
-        for key in keys:
-            store.put(key, key.encode())
-        assert sorted(info.key for info in store.list()) == keys
-        assert sorted(info.key for info in store.list("a")) == keys[:4]
-        assert sorted(info.key for info in store.list("a/")) == keys[:4]
-        assert sorted(info.key for info in store.list("a/b")) == keys[2:4]
-        assert {info.size for info in store.list("a/b/c")} == {len("a/b/c/4")}
-        for directory, objects, below in (("", {"top"}, {"a", "ab"}), ("a", {"1", "2"}, {"b"})):
-            names = set(store.names(directory))
-            assert objects <= names <= objects | below
-        assert set(store.names("a/b/")) - {"c"} == {"3"}
-
-    @pytest.mark.parametrize(
-        "directory", ["missing", "a/missing", "a/file", "a/file/deeper", "a/f"]
-    )
-    def test_a_missing_directory_holds_nothing(self, store: Store, directory: str) -> None:
-        store.put("a/file", b"x")
-        assert [*store.list(directory)] == []
-        assert [*store.names(directory)] == []
-
-    def test_names_are_in_order_where_the_store_says_so(self, store: Store) -> None:
-        names = [f"{number:03d}" for number in range(200)] + ["Z", "a", "é", "\uffee", "\U0001f600"]
-        shuffled = random.Random(1).sample(names, len(names))
-        for name in shuffled:
-            store.put(f"d/{name}", b"")
-        found = [*store.names("d")]
-        assert sorted(found) == sorted(names)
-        if store.lists_in_order:
-            assert found == sorted(names)
-
-    def test_a_listing_need_not_be_read_to_its_end(self, store: Store) -> None:
-        for number in range(10):
-            store.put(f"d/{number}", b"")
-        assert next(store.names("d")) in "0123456789"
-        assert next(store.list("d")).size == 0
-
-    def test_at_is_the_same_store_rooted_deeper(self, store: Store) -> None:
-        deeper = store.at("tree/x")
-        assert deeper.put_new("a/k", b"1") is PutOutcome.CREATED
-        assert store.get("tree/x/a/k") == b"1"
-        assert store.put_new("tree/x/a/k", b"2") is PutOutcome.EXISTS
-        assert [info.key for info in deeper.list()] == ["a/k"]
-        assert [info.key for info in store.at("tree").at("x/").list()] == ["a/k"]
-        assert [*deeper.names("a")] == ["k"]
-        assert deeper.head("a/k").etag == store.head("tree/x/a/k").etag
-        assert deeper.uri == f"{store.uri}/tree/x"
-        assert deeper.lists_in_order == store.lists_in_order
-        assert store.at("").uri == store.uri
-        with pytest.raises(NotFoundError):
-            deeper.get("tree/x/a/k")
-        deeper.delete(["a/k"])
-        assert [*store.list()] == []
-
-    def test_the_uri_has_no_slash_at_its_end(self, store: Store) -> None:
-        assert store.uri
-        assert not store.uri.endswith("/")
-
-    def test_a_location_can_be_opened_by_others_or_is_none(self, store: Store) -> None:
-        store.put("a/k", b"1")
-        where = store.location("a/k")
-        assert where is None or where == f"{store.uri}/a/k"
 
     def test_sync_takes_what_is_there_and_nothing(self, store: Store) -> None:
         for number in range(5):
@@ -395,66 +228,6 @@ class StoreContract:
         again.put("back", b"2")
         assert store.get("back") == b"2"
 
-    def test_of_many_threads_one_creates(self, store: Store) -> None:
-        def create(key: str, me: int) -> PutOutcome:
-            return store.put_new(key, b"%d" % me)
-
-        for key in (f"race/{attempt}" for attempt in range(20)):
-            outcomes = self._race(8, partial(create, key))
-            winners = [me for me, found in outcomes.items() if found is PutOutcome.CREATED]
-            assert len(winners) == 1
-            assert store.get(key) == b"%d" % winners[0]
-
-    def test_of_many_threads_one_replaces(self, store: Store) -> None:
-        def swap(etag: str, turn: int, me: int) -> ReplaceOutcome:
-            return store.replace("k", b"%d in turn %d" % (me, turn), etag)
-
-        store.put_new("k", b"start")
-        for turn in range(10):
-            outcomes = self._race(8, partial(swap, store.head("k").etag, turn))
-            winners = [me for me, found in outcomes.items() if found is ReplaceOutcome.REPLACED]
-            assert len(winners) == 1
-            assert store.get("k") == b"%d in turn %d" % (winners[0], turn)
-
-    def test_a_counter_kept_by_replace_loses_no_step(self, store: Store) -> None:
-        store.put_new("counter", b"0")
-
-        def count(_: int) -> None:
-            done = 0
-            while done < 10:
-                etag = store.head("counter").etag
-                following = b"%d" % (int(store.get("counter")) + 1)
-                done += store.replace("counter", following, etag) is ReplaceOutcome.REPLACED
-
-        self._race(4, count)
-        assert store.get("counter") == b"40"
-
-    def test_readers_never_see_half_an_object(self, store: Store) -> None:
-        size = 200_000
-        store.put("k", b"0" * size)
-        over = threading.Event()
-
-        def write(me: int) -> None:
-            try:
-                for number in range(30):
-                    store.put("k", b"%d" % (number % 10) * size)
-                    store.put_new(f"new/{number}", b"%d" % (number % 10) * size)
-            finally:
-                over.set()
-
-        def read(me: int) -> int:
-            seen = 0
-            while not (seen and over.is_set()):
-                for key in ("k", *(f"new/{name}" for name in [*store.names("new")][-2:])):
-                    data = store.get(key)
-                    assert data == data[:1] * size
-                    seen += 1
-            return seen
-
-        outcomes = self._race(3, lambda me: read(me) if me else write(me))
-        assert outcomes[0] is None
-        assert store.get("new/29") == b"9" * size
-
     def test_random_steps_agree_with_a_dictionary(self, store: Store) -> None:
         dice = random.Random(5)
         keys = ["a", "d/a", "d/b", "d/e/a", "f/g/h"]
@@ -481,15 +254,3 @@ class StoreContract:
                     assert swapped is ReplaceOutcome.REPLACED
                     plain[key] = data
             assert {info.key: store.get(info.key) for info in store.list()} == plain
-
-    @staticmethod
-    def _race(many: int, act: Callable[[int], object]) -> dict[int, object]:
-        """What each of ``many`` threads that start together came to; errors are raised here."""
-        together = threading.Barrier(many)
-
-        def run(me: int) -> object:
-            together.wait(timeout=30)
-            return act(me)
-
-        with ThreadPoolExecutor(many) as pool:
-            return dict(enumerate(pool.map(run, range(many))))
