@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lancewood.pipeline.definition.model import Pipeline, Target
+from lancewood.pipeline.loading.load import stage_of
 from lancewood.pipeline.loading.places import prepare_places
 from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
 from lancewood.pipeline.running.folder import RunFolder
@@ -43,13 +44,13 @@ class Loads:
     def pipeline(self) -> Pipeline:
         return self.ground.pipeline
 
-    def is_any(self) -> bool:
-        """Whether something came in, as far as that is known without a look at what it is: files
-        that are all gone have no columns. If not, the facts say so."""
+    def end_without_news(self) -> bool:
+        """Whether nothing came in, as far as that is known without a look at what it is: files
+        that are all gone have no columns. Then the facts say so, and the run's branch is gone."""
         if self.frames.is_empty():
             self._end_with_nothing()
-            return False
-        return True
+            return True
+        return False
 
     def run(self, left: Left | None) -> Entry | None:
         """What is to be published; None if nothing is, and the facts say why."""
@@ -65,12 +66,12 @@ class Loads:
         self.facts.targets = progress.targets
         for target in self.pipeline.targets[len(progress.targets) :]:
             self._load(target, progress)
-        if not self._has_quarantined(progress):
+        if not self._put_bad_rows_aside(progress):
             return None
-        return self._entry(progress)
+        return self._remember(progress)
 
     def _load(self, target: Target, progress: Progress) -> None:
-        listener, name = self.stages.listener, f"load {target.table}"
+        listener, name = self.stages.listener, stage_of(target)
         with self.stages(name) as stage:
             with self.parts.following(self.spark, listener, name):
                 done = self.parts.load_target(
@@ -81,8 +82,8 @@ class Loads:
             progress.targets.append(done)
             self._commit(f"{target.mode.value} {target.table}", progress)
 
-    def _has_quarantined(self, progress: Progress) -> bool:
-        """Whether the run may go on after its bad rows were put aside."""
+    def _put_bad_rows_aside(self, progress: Progress) -> bool:
+        """Bad rows into the quarantine; whether the run may go on after that."""
         if progress.quarantine is None:
             name = "quarantine"
             with self.stages(name) as stage:
@@ -97,8 +98,9 @@ class Loads:
             self.facts.ending = Ending.TOO_MANY_BAD_ROWS
         return not progress.quarantine.is_beyond
 
-    def _entry(self, progress: Progress) -> Entry | None:
-        """The last commit on the run's branch, once there is something to publish."""
+    def _remember(self, progress: Progress) -> Entry | None:
+        """Make the last commit on the run's branch, with the entry that is to be published; None
+        if there is nothing to publish, and the facts say so."""
         with self.stages("remember"):
             for table, files in self.frames.file_tables():
                 self.parts.load_files(self.spark, self.ground, table, files)
