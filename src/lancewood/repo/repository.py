@@ -1,14 +1,15 @@
-"""The repository: a git history over many tables, and every verb on it that writes.
+"""The repository: a git history over many tables, and the verbs that name and commit.
 
 A bare git repository in SHA-256 format. A commit pins the tables it names; what a table holds is
 said by Lance, what belongs together by git. Each verb is a few lines into the module that does it.
-Verbs that look are in ``looking_verbs``, those that keep it in order in ``keeping_verbs``.
+Verbs that look are in ``looking_verbs``, those that bring or take back what commits did in
+``bringing_verbs``, those that keep it in order in ``keeping_verbs``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -21,8 +22,7 @@ from lancewood.catalog.names import TABLES_DIR
 from lancewood.errors import AlreadyExistsError
 from lancewood.git.refs import Head
 from lancewood.git.repository import GitRepository
-from lancewood.repo.bringing.merging import merge
-from lancewood.repo.bringing.reverting import cherry_pick, revert
+from lancewood.repo.bringing_verbs import BringingVerbs
 from lancewood.repo.committing.adding import add_table, remove_table
 from lancewood.repo.committing.cut import Cut
 from lancewood.repo.committing.files_beside import FilesBeside
@@ -35,7 +35,6 @@ from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, Grounds
 from lancewood.repo.identity import author_of
 from lancewood.repo.keeping_verbs import KeepingVerbs
 from lancewood.repo.looking_verbs import LookingVerbs
-from lancewood.repo.moving.resetting import reset
 from lancewood.repo.moving.switching import detach, switch
 from lancewood.repo.naming.branches import Branches
 from lancewood.repo.naming.marks import Marks
@@ -45,7 +44,7 @@ from lancewood.repo.writing.preparing import prepare
 from lancewood.table.table import Table
 
 
-class Repository(LookingVerbs, KeepingVerbs):
+class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
 
     def __init__(self, grounds: Grounds) -> None:
@@ -255,93 +254,6 @@ class Repository(LookingVerbs, KeepingVerbs):
         if commit is None:
             return Committed(self._grounds.tip(name), name, (), is_new=False)
         return Committed(commit, name, cut.changed)
-
-    # Bringing together and taking back
-
-    def merge(
-        self,
-        name: str,
-        into: str | None = None,
-        *,
-        message: str | None = None,
-        author: str | None = None,
-        dry_run: bool = False,
-        adopt: bool = False,
-        squash: bool = False,
-        files: FilesBeside | None = None,
-        only_committed: Collection[str] = (),
-    ) -> Committed:
-        """Bring what a branch, or any revision, has into a branch, by default the current one; the
-        result tells what was done to each table.
-
-        A table that only the other side changed is taken over, one that only this side changed
-        stays, and one that both changed is judged by the rules of any two writers. All become one
-        commit with two parents. If tables refuse, IncompatibleConflictError names all that do, and
-        nothing has changed. A branch other than main that has nothing of its own just moves. What
-        is merged already is no commit. ``dry_run`` judges, and writes nothing. ``adopt`` is as for
-        ``transaction``.
-
-        ``squash`` makes a commit with one parent, and the target is as if the work had been done
-        there: the branch can go afterwards, and should, for it could be merged once more.
-        ``files`` are put into the commit beside its tables and other files: bytes by path, or a
-        function of the commit that is followed (None: there is none), which gives them, gives None
-        if nothing is left to do, or raises a ConflictError; it is asked again whenever somebody
-        else was faster. A squashed merge with ``files`` brings those and no others.
-
-        Rows that somebody wrote beside the repository since the target's last commit come into the
-        commit, too. For tables in ``only_committed`` they do not: if there are any, and the merge
-        publishes work on such a table, it is refused with RetryableConflictError.
-        """
-        grounds = self._grounds
-        return merge(
-            grounds,
-            name,
-            grounds.branch(into),
-            message=None if message is None else checked_message(message),
-            author=author_of(grounds.git, author),
-            dry_run=dry_run,
-            adopt=adopt,
-            squash=squash,
-            files=files,
-            only_committed=only_committed,
-        )
-
-    def reset(
-        self, revision: str = "HEAD", *, branch: str | None = None, soft: bool = False
-    ) -> Committed:
-        """Move a branch, by default the current one, to a commit, and its tables with it.
-
-        Every table whose content is another gets a new version with that of the commit: numbers
-        only grow, and older versions stay. What was written and not committed is given up.
-        ``soft`` moves the branch only. If a table cannot follow, IncompatibleConflictError names
-        all that cannot, and nothing has changed.
-        """
-        return reset(self._grounds, self._grounds.branch(branch), revision, soft=soft)
-
-    def revert(
-        self, revision: str, *, branch: str | None = None, author: str | None = None
-    ) -> Committed:
-        """Take back what a commit did, as a new commit on a branch, by default the current one.
-
-        Each table that it changed becomes what it was before, where it still is what the commit
-        made of it. If tables are something else by now, IncompatibleConflictError names all of
-        them, and nothing has changed. Of a merge, what it brought to its first parent is taken
-        back.
-        """
-        grounds = self._grounds
-        by = author_of(grounds.git, author)
-        return revert(grounds, grounds.branch(branch), revision, author=by)
-
-    def cherry_pick(self, revision: str, *, branch: str | None = None) -> Committed:
-        """Do once more what a commit did, as a new commit on a branch, by default the current one.
-
-        Each table that it changed becomes what it is there, where it still is what it was before
-        that commit. If tables are something else, IncompatibleConflictError names all of them, and
-        nothing has changed. Author and message are the commit's.
-        """
-        grounds = self._grounds
-        by = author_of(grounds.git)
-        return cherry_pick(grounds, grounds.branch(branch), revision, by=by)
 
     def snapshot(
         self,
