@@ -95,10 +95,6 @@ REFUSED = {
         target("photos", "merge", "wide", on=("id",), deleted="upper(op)"),
         "targets[0].deleted: 'upper(op)' is string; it must be true or false for a row",
     ),
-    "a predicate beside rows that are ignored": (
-        target("photos", "merge", "wide", on=("id",), deleted="true", matched="ignore"),
-        "targets[0].deleted: it is for mode 'merge' with matched = 'update'",
-    ),
     "columns for a table that is not there": (
         target("fresh", "add-columns", columns={"a": "1"}),
         "targets[0]: there is no table 'fresh'",
@@ -118,14 +114,6 @@ REFUSED = {
     "another type than that of a column that is there": (
         target("photos", "add-columns", columns={"id": "id"}, types={"id": "int32"}),
         "targets[0].columns.id: column 'id' is to be int32, and the table has it already as int64",
-    ),
-    "keys for columns": (
-        target("photos", "add-columns", columns={"a": "id"}, on=("id",)),
-        "targets[0].on: add-columns needs no keys",
-    ),
-    "what a merge does not know": (
-        target("photos", "merge", "rows", on=("id",), max_rows_per_file=5),
-        "targets[0].max_rows_per_file: it does not go with mode 'merge'",
     ),
 }
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lancewood.cli.run_progress import run_progress
+from lancewood.cli.pipeline.progress import run_progress
 from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import RunFacts
 

@@ -17,7 +17,7 @@ from tests.unit.pipeline.definition_files import GOOD, HEAD, SOURCE, TARGET, loa
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.digest import canonical
-from lancewood.pipeline.definition.load import hide
+from lancewood.pipeline.definition.hiding import hide
 from lancewood.pipeline.definition.model import Secret
 from lancewood.pipeline.definition.parameters import Filling
 from lancewood.pipeline.definition.toml_file import read_toml

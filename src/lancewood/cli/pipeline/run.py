@@ -18,8 +18,8 @@ from lancewood.cli import options
 from lancewood.cli.exit_codes import ExitCode
 from lancewood.cli.output import Output
 from lancewood.cli.pipeline.interruption import interruption_told
+from lancewood.cli.pipeline.progress import run_progress
 from lancewood.cli.repository.finding import warnings_told
-from lancewood.cli.run_progress import run_progress
 from lancewood.errors import InvalidInputError, LancewoodError
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline

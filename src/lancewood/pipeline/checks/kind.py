@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lancewood.pipeline.checks.gathering import Gathered
 from lancewood.pipeline.checks.relations import Relations
 from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.report.figures import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,11 +53,6 @@ class Kind:
 def of_rows(failing: int, total: int) -> str:
     """``3 of 1,204 rows``."""
     return f"{failing:,} of {counted(total, 'row')}"
-
-
-def counted(number: int, what: str) -> str:
-    """``1 row``, ``2 rows``."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def in_table(table: str, columns: tuple[str, ...]) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, counted
+from lancewood.pipeline.checks.kind import Finding, Kind, Work
 from lancewood.pipeline.definition.model import RowsCheck
+from lancewood.pipeline.report.figures import counted
 
 
 def _asked(check: RowsCheck) -> str:

@@ -17,7 +17,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.expr.parse import shorten
 from lancewood.pipeline.checks.columns import is_readable, is_told
 from lancewood.pipeline.checks.gathering import gather
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, counted
+from lancewood.pipeline.checks.kind import Finding, Kind, Work
 from lancewood.pipeline.checks.published_names import TableName, table_names, without_qualifiers
 from lancewood.pipeline.checks.query_columns import QueryColumns
 from lancewood.pipeline.checks.relations import Relation, Relations
@@ -26,6 +26,7 @@ from lancewood.pipeline.definition.model import Spot, SqlCheck
 from lancewood.pipeline.definition.refusal import told_at, wrong
 from lancewood.pipeline.frames.queries import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
+from lancewood.pipeline.report.figures import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,6 @@ from lancewood.pipeline.definition import checks, head, parameters, rejects, sou
 from lancewood.pipeline.definition.checks import read_checks
 from lancewood.pipeline.definition.digest import digest_of
 from lancewood.pipeline.definition.head import read_head
-from lancewood.pipeline.definition.hiding import hide
 from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.definition.parameters import Filling, read_parameters
 from lancewood.pipeline.definition.refusal import wrong
@@ -38,8 +37,6 @@ from lancewood.pipeline.definition.steps import (
 from lancewood.pipeline.definition.targets import read_targets
 from lancewood.pipeline.definition.toml_file import read_toml
 from lancewood.pipeline.definition.wiring import check_wiring
-
-__all__ = ["KEYS", "hide", "load"]
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "[pipeline]": head.KEYS,

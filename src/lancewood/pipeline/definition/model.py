@@ -253,8 +253,6 @@ class Quarantine:
     """None: no such limit. The default lets none pass."""
     most_share: float | None = None
     """Of the rows of their source or step."""
-    spot: Spot | None = None
-    """None where the file does not speak of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lancewood.errors import InvalidInputError
 
-_wild = re.compile(r"[{}\[\]*?\\]").sub
+_WILD = re.compile(r"[{}\[\]*?\\]")
 _has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
 
 
@@ -29,7 +29,7 @@ def resolved(folder: Path, place: str) -> str:
 def resolved_pattern(folder: Path, place: str) -> str:
     """The same for a path that may have wild cards: the directory of the file has none, whatever
     it is called."""
-    return resolved(Path(_wild(r"\\\g<0>", str(folder))), place)
+    return resolved(Path(literal(str(folder))), place)
 
 
 def resolved_path(folder: Path, place: str) -> str:
@@ -37,6 +37,16 @@ def resolved_path(folder: Path, place: str) -> str:
     if is_uri(place):
         raise InvalidInputError(f"takes a path on a disk of this machine, got {place!r}")
     return resolved(folder, place)
+
+
+def literal(path: str) -> str:
+    """A path as Spark takes it for itself, whatever wild cards are in it."""
+    return _WILD.sub(r"\\\g<0>", path)
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path has wild cards."""
+    return _WILD.search(path) is not None
 
 
 def is_uri(place: str) -> bool:

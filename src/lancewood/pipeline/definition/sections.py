@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lancewood.catalog.names import checked_table
+from lancewood.pipeline.definition.checks import MOST_ROWS
 from lancewood.pipeline.definition.durations import parsed_duration
 from lancewood.pipeline.definition.head import Head
 from lancewood.pipeline.definition.model import Quarantine, Source, Stream, Target
@@ -19,7 +20,6 @@ STREAM_KEYS = ("source", "trigger", "checkpoint", "options")
 SPARK_KEYS = ("master",)
 """Besides every setting whose name begins with ``spark.``."""
 AVAILABLE_NOW = "available-now"
-MOST_ROWS = 10**15
 
 
 def read_quarantine(
@@ -48,8 +48,7 @@ def read_quarantine(
         raise section.wrong("most_share", "is more than all rows: takes at most 100 %")
     if most_rows is None and most_share is None:
         most_rows = Quarantine().most_rows
-    spot = section.spot if "quarantine" in top else None
-    return Quarantine(table, most_rows, most_share, spot)
+    return Quarantine(table, most_rows, most_share)
 
 
 def read_stream(

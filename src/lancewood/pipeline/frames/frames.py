@@ -16,9 +16,9 @@ from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.bad_rows import Judged, judge
 from lancewood.pipeline.frames.functions import Registered
-from lancewood.pipeline.frames.ground import Tables
 from lancewood.pipeline.frames.incoming import Incoming, Whole, find_incoming
 from lancewood.pipeline.frames.modules import Modules
+from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.queries import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.frames.counting import RowCount, files_and_bytes
-from lancewood.pipeline.frames.ground import Tables
+from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.new_files import NewFiles, find_new_files
 from lancewood.pipeline.frames.new_rows import TableRows, rows_since, whole_table
 from lancewood.pipeline.frames.reading import open_source, read_format

@@ -8,7 +8,6 @@ what was listed, never a file that came later.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table
-from lancewood.pipeline.frames.ground import Tables
+from lancewood.pipeline.definition.places import is_pattern, literal
+from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.reading import configured, plain_options
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.pipeline.frames.settings import listing_many, opening_many
@@ -44,7 +44,6 @@ _LISTING_OPTIONS = frozenset(
     ["recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath"]
 )
 """The options of Spark that decide which files there are."""
-_WILD = re.compile(r"[{}\[\]*?\\]")
 _RECURSIVE, _BASE = "recursivefilelookup", "basePath"
 
 
@@ -75,7 +74,7 @@ class NewFiles:
             return _nothing(spark, pipeline, self.source)
         by_root: dict[int, list[str]] = {}
         for each in self.files:
-            by_root.setdefault(each.root, []).append(_literal(each.path))
+            by_root.setdefault(each.root, []).append(literal(each.path))
         frames = [
             self._read(spark, pipeline, root, paths) for root, paths in sorted(by_root.items())
         ]
@@ -177,7 +176,7 @@ def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
     said = {name.casefold(): value for name, value in source.options.items()}
     is_recursive = str(said.get(_RECURSIVE, "")).casefold() == "true"
     path = source.paths[root]
-    is_said = is_recursive or _BASE.casefold() in said or _WILD.search(path) is not None
+    is_said = is_recursive or _BASE.casefold() in said or is_pattern(path)
     has_partitions = any("=" in each.rpartition("/")[0] for each in paths)
     return path if has_partitions and not is_said else None
 
@@ -202,11 +201,6 @@ def _may_be_gone() -> Iterator[None]:
     except spark_errors() as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-
-
-def _literal(path: str) -> str:
-    """A path as Spark takes it for itself, whatever wild cards are in it."""
-    return _WILD.sub(lambda found: "\\" + found[0], path)
 
 
 def _first(error: Exception) -> str:

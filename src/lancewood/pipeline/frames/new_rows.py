@@ -21,7 +21,7 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import MAIN, called
 from lancewood.pipeline.definition.model import Source
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.frames.ground import Tables
+from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.reading import columns_read
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.streaming.between import RowsBetween, find_between

@@ -12,7 +12,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Option, Pipeline, Quarantine, Secret, Source
 from lancewood.pipeline.definition.refusal import near, wrong
-from lancewood.pipeline.frames.ground import Tables
+from lancewood.pipeline.frames.needs import Tables
 from lancewood.table.door import open as open_table
 
 if TYPE_CHECKING:

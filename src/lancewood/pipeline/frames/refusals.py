@@ -15,7 +15,7 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.pipeline.definition.load import hide
+from lancewood.pipeline.definition.hiding import hide
 from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.spark.running.failures import told

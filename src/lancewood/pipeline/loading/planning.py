@@ -1,7 +1,8 @@
 """What is wrong with the targets, told before anything is written.
 
 Compares the frames' columns with those that the tables have, or will have by the time: a table may
-be made or widened by an earlier target of the run. Writes nothing, and runs no Spark job.
+be made or widened by an earlier target of the run. Which keys go together was seen when the file
+was read. Writes nothing, and runs no Spark job.
 """
 
 from __future__ import annotations
@@ -67,13 +68,11 @@ def plan_target(
         known = (planned or {}).get(target.table)
         if known is None and ground.has(target.table):
             known = ground.open(target.table).schema
-    _check_keys(target)
     with refused_at(target.spot.at("types"), ground.pipeline):
         types = stored_types(target)
     if target.mode is Mode.ADD_COLUMNS:
         return _plan_columns(spark, ground, target, known, types)
-    if target.source is None:
-        raise wrong(target.spot, f"mode {target.mode.value!r} needs 'from', the frame to load")
+    assert target.source is not None, "every other mode has a frame"
     with refused_at(target.spot.at("leave_out"), ground.pipeline):
         frame = without_columns(frames.schema(target.source), target.columns_left_out)
     if target.deleted is not None:
@@ -108,23 +107,6 @@ def choices_of(target: Target) -> Choices:
     )
 
 
-def _check_keys(target: Target) -> None:
-    """Raise InvalidInputError for what would be passed over in silence."""
-    is_columns = target.mode is Mode.ADD_COLUMNS
-    if target.on and is_columns:
-        why = "add-columns needs no keys: rows without a value are found by themselves"
-        raise wrong(target.spot.at("on"), f"{why}; leave it out")
-    if target.partitions is not None and is_columns:
-        raise wrong(
-            target.spot.at("partitions"), "add-columns goes by the table's fragments; leave it out"
-        )
-    if target.max_rows_per_file is not None and (is_columns or target.mode is Mode.MERGE):
-        raise wrong(
-            target.spot.at("max_rows_per_file"),
-            f"it does not go with mode {target.mode.value!r}, only with append and overwrite",
-        )
-
-
 def _plan_columns(
     spark: SparkSession,
     ground: Ground,
@@ -154,10 +136,6 @@ def _check_deleted(spark: SparkSession, ground: Ground, target: Target, frame: S
 
     assert target.deleted is not None
     spot = target.spot.at("deleted")
-    if target.mode is not Mode.MERGE or target.matched != "update":
-        raise wrong(
-            spot, "it is for mode 'merge' with matched = 'update': a row deletes or updates"
-        )
     with refused_at(spot, ground.pipeline):
         said = spark.createDataFrame([], frame).select(functions.expr(target.deleted)).schema
     kind = said.fields[0].dataType

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def streamed_source(pipeline: Pipeline, stream: Stream) -> Source:
+def _streamed_source(pipeline: Pipeline, stream: Stream) -> Source:
     """The source that comes in micro-batches."""
     return next(each for each in pipeline.sources if each.name == stream.source)
 
@@ -39,7 +39,7 @@ def open_stream(
 
     ``repository`` is None where there is none yet.
     """
-    source = streamed_source(pipeline, stream)
+    source = _streamed_source(pipeline, stream)
     with refused_at(source.spot, pipeline):
         if source.format is not None:
             frame = _of_format(spark, pipeline, stream, source)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lancewood.pipeline.loading.quarantine import MOST_REASONS
 from lancewood.pipeline.report.facts import (
     Ending,
     QuarantineFacts,
@@ -21,7 +22,6 @@ from lancewood.pipeline.report.facts import (
 from lancewood.pipeline.report.figures import total
 from lancewood.pipeline.running.folder import RunFolder
 
-_MOST_REASONS = 20
 _RANK = (Ending.NOTHING_NEW, Ending.ALREADY_PUBLISHED, Ending.PUBLISHED)
 """Of the ways in which batches end well, that of the stream is the last."""
 
@@ -117,7 +117,7 @@ def _quarantine(
     counts: Counter[tuple[str, str]] = Counter()
     for origin, reason, rows in (*before.by_reason, *now.by_reason):
         counts[origin, reason] += rows
-    most = counts.most_common(_MOST_REASONS)
+    most = counts.most_common(MOST_REASONS)
     by_reason = tuple((origin, reason, rows) for (origin, reason), rows in most)
     return replace(now, rows=before.rows + now.rows, by_reason=by_reason)
 
