@@ -89,7 +89,11 @@ def test_listing_opens_no_file_and_obeys_wild_cards_and_options(scene: Scene) ->
         scene.spark.conf.unset(most)
 
 
-def test_directories_that_are_partitions_stay_columns(scene: Scene) -> None:
+@pytest.mark.parametrize("folder", ["zoo", "zoo {1} [a]*?"])
+def test_directories_that_are_partitions_stay_columns(
+    spark: Any, tmp_path: Path, folder: str
+) -> None:
+    scene = Scene(spark, tmp_path / folder)
     for day in (1, 2):
         folder = scene.folder / "in" / f"day={day}"
         folder.mkdir(parents=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from lancewood.errors import InvalidInputError
 
 _WILD = re.compile(r"[{}\[\]*?\\]")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
 
 
@@ -44,9 +45,10 @@ def literal(path: str) -> str:
     return _WILD.sub(r"\\\g<0>", path)
 
 
-def is_pattern(path: str) -> bool:
-    """Whether a path has wild cards."""
-    return _WILD.search(path) is not None
+def single_path(pattern: str) -> str | None:
+    """The one path that a pattern stands for, as it is on the disk; None if it has wild cards."""
+    has_wild_cards = _WILD.search(_ESCAPED.sub("", pattern)) is not None
+    return None if has_wild_cards else _ESCAPED.sub(r"\1", pattern)
 
 
 def is_uri(place: str) -> bool:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table
-from lancewood.pipeline.definition.places import is_pattern, literal
+from lancewood.pipeline.definition.places import literal, single_path
 from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.reading import configured, plain_options
 from lancewood.pipeline.frames.refusals import spark_errors
@@ -175,10 +175,9 @@ def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
     """Below which directories are partitions (``day=7``): Spark cannot know it from files alone."""
     said = {name.casefold(): value for name, value in source.options.items()}
     is_recursive = str(said.get(_RECURSIVE, "")).casefold() == "true"
-    path = source.paths[root]
-    is_said = is_recursive or _BASE.casefold() in said or is_pattern(path)
+    is_said = is_recursive or _BASE.casefold() in said
     has_partitions = any("=" in each.rpartition("/")[0] for each in paths)
-    return path if has_partitions and not is_said else None
+    return single_path(source.paths[root]) if has_partitions and not is_said else None
 
 
 def _analysed(frame: DataFrame) -> DataFrame:
