@@ -86,7 +86,7 @@ def test_names_cannot_make_a_terminal_do_things(
     assert "[bold]\\x1b]0;owned\\x07" in seen.getvalue()
 
 
-def test_a_stage_that_failed_leaves_no_bar_and_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_that_failed_leaves_no_line_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     log = stderr(monkeypatch, io.StringIO())
 
     def failing() -> None:

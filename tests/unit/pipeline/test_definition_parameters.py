@@ -105,7 +105,7 @@ def test_what_is_given_is_a_text() -> None:
         ('"${}"', "${} is not declared in [params]"),
         ('"${day"', "a '${' is not closed"),
         ('"${day}${"', "a '${' is not closed"),
-        ('"${env:HOME}"', "secrets are allowed in options and storage_options"),
+        ('"${env:HOME}"', "secrets are allowed in the options of sources and in storage_options"),
         ('"${ day }"', "is not declared"),
     ],
 )

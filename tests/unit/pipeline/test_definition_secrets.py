@@ -111,7 +111,7 @@ def test_what_is_no_variable_is_refused(tmp_path: Path, place: str) -> None:
 )
 def test_secrets_are_refused_in_texts_that_are_shown(tmp_path: Path, lines: str, key: str) -> None:
     told = refused(tmp_path, lines + SOURCE + TARGET, key, {}, {"A": "geheim"})
-    assert "secrets are allowed in options and storage_options" in told
+    assert "secrets are allowed in the options of sources and in storage_options" in told
 
 
 SECRETS = st.text(min_size=8, max_size=20).map(lambda text: f"s3cr3t{text}".replace("\0", ""))

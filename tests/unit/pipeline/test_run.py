@@ -106,8 +106,6 @@ def test_the_report_and_the_ledger_say_what_happened(scene: Scene) -> None:
     assert scene.repo.tags.list() == {"v-r1": facts.commit}
     entry = scene.repo.at("main").read("pipelines/zoo.json").decode()
     assert json.loads(entry)["run"] == "r1"
-    lines = [line for line in entry.splitlines() if ":" in line]
-    assert lines == sorted(lines[:3]) + lines[3:]
     assert '"day": "1"' in entry
     assert scene.repo.marks.get("runs/zoo/r1") == facts.commit
 

@@ -105,7 +105,8 @@ class Filling:
             raise wrong(
                 spot,
                 f"${{{place}}} is a secret, and this text is shown and kept: secrets are allowed "
-                "in options and storage_options; take a parameter for what is none",
+                "in the options of sources and in storage_options; take a parameter for what is "
+                "none",
             )
         if not _is_variable(name):
             raise wrong(spot, f"{name!r} is no name of an environment variable")
