@@ -222,6 +222,12 @@ def test_a_dry_run_finds_what_is_wrong(scene: Scene) -> None:
         scene.run(dry_run=True)
 
 
+def test_a_dry_run_names_the_repository_of_the_file(scene: Scene) -> None:
+    with pytest.raises(InvalidInputError, match=r"pipeline.branch: .* no branch 'dev'") as refused:
+        scene.changed(branch="dev").run(dry_run=True)
+    assert f"branch: {scene.pipeline.repository} has no" in refused.value.message
+
+
 def test_what_is_wrong_is_found_before_a_branch_is_made(scene: Scene) -> None:
     del scene.incoming.values["b"]
     with pytest.raises(InvalidInputError, match="cannot be read") as failed:

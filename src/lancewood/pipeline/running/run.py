@@ -102,7 +102,6 @@ def run_pipeline(
         if dry_run:
             return story.rehearse()
         with claimed(repository.path, name):
-            facts.folder = str(story.folder.path)
             return story.perform()
 
 

@@ -62,6 +62,7 @@ class Story:
 
     def perform(self) -> RunFacts:
         """The whole run; what it did. Raises what ``run`` does."""
+        self.facts.folder = str(self.folder.path)
         return self._told(self._perform)
 
     def rehearse(self) -> RunFacts:

@@ -26,11 +26,11 @@ def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:
     if ledger.tip() is None and repository.head.branch != pipeline.branch:
         raise wrong(
             spot.at("branch"),
-            f"{repository.path} has no branch {pipeline.branch!r}; lw branch makes one",
+            f"{pipeline.repository} has no branch {pipeline.branch!r}; lw branch makes one",
         )
     if not is_of_a_run(repository, facts.run):
         raise AlreadyExistsError(
-            f"{repository.path} has a branch {facts.run_branch!r} that no run has "
+            f"{pipeline.repository} has a branch {facts.run_branch!r} that no run has "
             "made: rename or delete it, or choose another run id",
             branch=facts.run_branch,
         )
