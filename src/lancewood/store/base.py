@@ -93,6 +93,12 @@ class Store(Protocol):
         double the cost of a long listing.
         """
 
+    def directories(self, directory: str) -> Iterator[str]:
+        """The bare names of the directories directly in a directory, in any order.
+
+        On a disk one that holds no objects may be among them.
+        """
+
     def stamp(self, directory: str) -> Stamp | None:
         """A value that is another one after an object was created or removed in a directory.
 

@@ -42,6 +42,14 @@ def list_objects(client: Any, directory: str, after: str | None) -> Any:
     return iter(obstore.list(client, directory or None, offset=after, chunk_size=PAGE))
 
 
+def list_directories(client: Any, directory: str) -> list[str]:
+    """The paths of the directories directly in one; the client asks for all pages."""
+    import obstore
+
+    found = obstore.list_with_delimiter(client, directory or None)
+    return [str(each) for each in found["common_prefixes"]]
+
+
 def put_object(client: Any, path: str, data: bytes, mode: Any = "overwrite") -> bool:
     """Whether it was written; False where a condition did not hold."""
     import obstore

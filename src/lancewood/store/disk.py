@@ -20,7 +20,7 @@ from lancewood.store.base import (
     check_directory,
     check_range,
 )
-from lancewood.store.disk_listing import info_of, names_in, walk
+from lancewood.store.disk_listing import directories_in, info_of, names_in, walk
 from lancewood.store.disk_root import DiskRoot
 from lancewood.store.lockfile import held, queued
 from lancewood.store.mounts import keeps_directory_times
@@ -81,6 +81,9 @@ class DiskStore(DiskRoot):
     def names(self, directory: str) -> Iterator[str]:
         known = self._known.get(self._prefix + directory)
         return names_in(known or self._directory(check_directory(directory)))
+
+    def directories(self, directory: str) -> Iterator[str]:
+        return directories_in(self._directory(check_directory(directory)))
 
     def stamp(self, directory: str) -> Stamp | None:
         known = self._known.get(self._prefix + directory)

@@ -44,6 +44,20 @@ def names_in(path: str) -> Iterator[str]:
     return iter([each for each in names if each[0] != "." or not is_in_the_making(each)])
 
 
+def directories_in(path: str) -> Iterator[str]:
+    """The names of the directories in a directory; none if there is no such."""
+    try:
+        with os.scandir(path) as entries:
+            names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
+        names = []
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # then nothing can be called so
+            raise StorageError(f"cannot list {path}: {error.strerror}", path=path) from error
+        names = []
+    return iter(names)
+
+
 def info_of(key: str, found: os.stat_result) -> ObjectInfo:
     """What a store tells of a file."""
     modified = datetime.fromtimestamp(found.st_mtime, UTC)

@@ -87,6 +87,11 @@ class MemoryStore:
         start = len(self._prefix) + len(f"{check_directory(directory)}/".lstrip("/"))
         return iter([key[start:] for key, _ in self._below(directory) if "/" not in key[start:]])
 
+    def directories(self, directory: str) -> Iterator[str]:
+        start = len(self._prefix) + len(f"{check_directory(directory)}/".lstrip("/"))
+        deeper = (key[start:].split("/") for key, _ in self._below(directory))
+        return iter(dict.fromkeys(each[0] for each in deeper if len(each) > 1))
+
     def stamp(self, directory: str) -> None:
         check_directory(directory)
 

@@ -35,6 +35,7 @@ from lancewood.store.calls import (
     get_object,
     get_part,
     head_object,
+    list_directories,
     list_objects,
     put_in_parts,
     put_object,
@@ -128,6 +129,16 @@ class ObjectStore:
         directory = check_directory(directory)
         self._check_text(directory)
         return self._names(self._prefix + (f"{directory}/" if directory else ""))
+
+    def directories(self, directory: str) -> Iterator[str]:
+        directory = check_directory(directory)
+        self._check_text(directory)
+        inside = self._prefix + (f"{directory}/" if directory else "")
+        above = inside.rstrip("/")
+        found = self._read(
+            "list", directory, lambda: list_directories(self._clients.patient, above)
+        )
+        return iter([each.rstrip("/")[len(inside) :] for each in found])
 
     def stamp(self, directory: str) -> None:
         check_directory(directory)

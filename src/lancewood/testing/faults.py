@@ -72,6 +72,10 @@ class WatchedStore:
         full = self._prefix + directory
         return iter(self._call("names", full, lambda: [*self._inner.names(directory)]))
 
+    def directories(self, directory: str) -> Iterator[str]:
+        full = self._prefix + directory
+        return iter(self._call("directories", full, lambda: [*self._inner.directories(directory)]))
+
     def stamp(self, directory: str) -> Stamp | None:
         full = self._prefix + directory
         return self._call("stamp", full, lambda: self._inner.stamp(directory))

@@ -125,6 +125,9 @@ class NamesContract:
             names = set(store.names(directory))
             assert objects <= names <= objects | below
         assert set(store.names("a/b/")) - {"c"} == {"3"}
+        assert sorted(store.directories("")) == ["a", "ab"]
+        assert [*store.directories("a/")] == ["b"]
+        assert [*store.directories("a/b/c")] == [*store.directories("top")] == []
 
     @pytest.mark.parametrize(
         "directory", ["missing", "a/missing", "a/file", "a/file/deeper", "a/f"]
@@ -133,6 +136,7 @@ class NamesContract:
         store.put("a/file", b"x")
         assert [*store.list(directory)] == []
         assert [*store.names(directory)] == []
+        assert [*store.directories(directory)] == []
 
     def test_names_are_in_order_where_the_store_says_so(self, store: Store) -> None:
         names = [f"{number:03d}" for number in range(200)] + ["Z", "a", "é", "\uffee", "\U0001f600"]
