@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from io import BytesIO
 
@@ -21,16 +22,13 @@ _is_section = re.compile(r"[A-Za-z0-9-]+(\.[^\n\0]+)?").fullmatch
 _is_key = re.compile(r"[A-Za-z][A-Za-z0-9-]*").fullmatch
 
 
-class Config:
-    """``config`` of the repository at ``root``, and below it the user's and the machine's."""
+class Settings(ABC):
+    """The settings in ``file``, wherever that is, and below them the user's and the machine's."""
 
-    def __init__(self, root: str, *, fsync: bool, patience: float) -> None:
-        self.file = f"{root}/config"
-        self._root = root
-        self._fsync = fsync
-        self._patience = patience
+    def __init__(self, file: str) -> None:
+        self.file = file
         self._lock = threading.Lock()
-        self._seen: _Seen | None = None
+        self._seen: SeenSettings | None = None
         self._inherited: list[ConfigFile] | None = None
 
     def get(self, section: str, key: str) -> str | None:
@@ -59,29 +57,34 @@ class Config:
             for key, value in found.items(where)
         }
 
+    @abstractmethod
     def set(self, section: str, key: str, value: str) -> None:
         """Write a setting of the repository, durably. Raises InvalidInputError for a text that
         would not be read back."""
+
+    @abstractmethod
+    def _look(self) -> SeenSettings:
+        """The file as it is now, which is read if it is another one than was seen."""
+
+    def _changed(self, data: bytes, section: str, key: str, value: str) -> bytes:
+        """The file with another value; every other setting stays as it is."""
         path = _path(section, key)
         if not isinstance(value, str) or "\0" in value:
             raise _unfit(section, key, value)
-        with locked(self.file, self._root, self._patience):
-            settings = self._look(anew=True).settings
-            try:
-                settings.set(*path, value.encode())
-                out = BytesIO()
-                settings.write_to_file(out)
-                again = _get(_parse(out.getvalue()), section, key)
-            except ValueError as cause:
-                raise _unfit(section, key, value) from cause
-            if again != value:
-                raise _unfit(section, key, value)
-            try:
-                move_over(stage(self._root, out.getvalue(), sync=self._fsync), self.file)
-                if self._fsync:
-                    sync_directory(self._root)
-            except OSError as cause:
-                raise StorageError(f"cannot write {self.file}: {cause.strerror}") from cause
+        try:
+            settings = parse_settings(data)
+        except ValueError as cause:
+            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
+        try:
+            settings.set(*path, value.encode())
+            out = BytesIO()
+            settings.write_to_file(out)
+            again = _get(parse_settings(out.getvalue()), section, key)
+        except ValueError as cause:
+            raise _unfit(section, key, value) from cause
+        if again != value:
+            raise _unfit(section, key, value)
+        return out.getvalue()
 
     def _find(self, section: str, key: str) -> str | None:
         own = self.own(section, key)
@@ -93,25 +96,6 @@ class Config:
                 return found
         return None
 
-    def _look(self, *, anew: bool = False) -> _Seen:
-        """The file as it is now, which is read if it is another one than was seen."""
-        try:
-            now = os.stat(self.file)
-            stamp = (now.st_ino, now.st_mtime_ns, now.st_size)
-            seen = self._seen
-            if seen is not None and seen.stamp == stamp and not anew:
-                return seen
-            found = _Seen(stamp, _parse(read_file(self.file)))
-        except FileNotFoundError as cause:
-            raise FormatError(f"{self.file} is missing", file=self.file) from cause
-        except OSError as cause:
-            raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
-        except ValueError as cause:
-            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
-        if not anew:
-            self._seen = found
-        return found
-
     def _all_inherited(self) -> list[ConfigFile]:
         with self._lock:
             if self._inherited is None:
@@ -122,17 +106,63 @@ class Config:
             return self._inherited
 
 
+class Config(Settings):
+    """``config`` of the repository at ``root`` of a disk."""
+
+    def __init__(self, root: str, *, fsync: bool, patience: float) -> None:
+        super().__init__(f"{root}/config")
+        self._root = root
+        self._fsync = fsync
+        self._patience = patience
+
+    def set(self, section: str, key: str, value: str) -> None:
+        with locked(self.file, self._root, self._patience):
+            after = self._changed(self._read(), section, key, value)
+            try:
+                move_over(stage(self._root, after, sync=self._fsync), self.file)
+                if self._fsync:
+                    sync_directory(self._root)
+            except OSError as cause:
+                raise StorageError(f"cannot write {self.file}: {cause.strerror}") from cause
+
+    def _look(self) -> SeenSettings:
+        try:
+            now = os.stat(self.file)
+            stamp = (now.st_ino, now.st_mtime_ns, now.st_size)
+            seen = self._seen
+            if seen is not None and seen.stamp == stamp:
+                return seen
+            self._seen = found = SeenSettings(stamp, parse_settings(self._read()))
+        except FileNotFoundError as cause:
+            raise FormatError(f"{self.file} is missing", file=self.file) from cause
+        except OSError as cause:
+            raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
+        except ValueError as cause:
+            raise FormatError(f"{self.file}: {cause}", file=self.file) from cause
+        return found
+
+    def _read(self) -> bytes:
+        try:
+            return read_file(self.file)
+        except FileNotFoundError as cause:
+            raise FormatError(f"{self.file} is missing", file=self.file) from cause
+        except OSError as cause:
+            raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
+
+
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class SeenSettings:
     """The file at one moment."""
 
-    stamp: tuple[int, int, int]
+    stamp: object
+    """By which another one is told from it."""
     settings: ConfigFile
     answers: dict[tuple[str, str], str | None] = field(default_factory=dict)
     """What was found for who asked, also among the user's and the machine's settings."""
 
 
-def _parse(data: bytes) -> ConfigFile:
+def parse_settings(data: bytes) -> ConfigFile:
+    """Raises ValueError."""
     # Other files that it asks to include would be written into this one by the next set.
     return ConfigFile.from_file(BytesIO(data), expand_includes=False)
 

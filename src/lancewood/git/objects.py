@@ -23,6 +23,7 @@ from lancewood.errors import (
 from lancewood.git.hashes import Hash, checked_hash
 from lancewood.git.loose import MOST_BYTES, LooseObjects, pack_loose, unpack_loose
 from lancewood.git.packs import Packs
+from lancewood.git.parts import Loose, Packed
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
 from lancewood.git.values import (
@@ -60,11 +61,19 @@ _MOST_ENTRIES = 10_000
 class Objects:
     """What ``objects`` of a repository holds. Safe to use from threads."""
 
-    def __init__(self, path: str | os.PathLike[str], *, fsync: bool = True) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        fsync: bool = True,
+        loose: Loose | None = None,
+        packs: Packed | None = None,
+    ) -> None:
+        """``loose`` and ``packs`` are those of a bucket; ``path`` is what errors call it then."""
         self._path = os.fspath(path)
         self._fsync = fsync
-        self._loose = LooseObjects(self._path, fsync=fsync)
-        self._packs = Packs(self._path)
+        self._loose = loose or LooseObjects(self._path, fsync=fsync)
+        self._packs = packs or Packs(self._path)
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
         self._waiting: dict[Hash, bytes] = {}

@@ -58,15 +58,8 @@ class PackedRefs:
         """
         if self.get(name) is None:
             return
-        wanted = b" " + _bytes(name)
-        kept: list[bytes] = []
-        is_ours = False
-        for line in read_file(self.file).splitlines(keepends=True):
-            # a line that starts so belongs to the one before: what that tag stands for
-            is_ours = is_ours if line[:1] == b"^" else line.rstrip(b"\r\n")[64:] == wanted
-            if not is_ours:
-                kept.append(line)
-        move_over(stage(self._root, b"".join(kept), sync=self._fsync), self.file)
+        kept = without(read_file(self.file), name)
+        move_over(stage(self._root, kept, sync=self._fsync), self.file)
         if self._fsync:
             sync_directory(self._root)
 
@@ -97,6 +90,19 @@ class PackedRefs:
                 f"{self.file}: {text[:100]!r} is not a hash of 64 digits", file=self.file
             )
         return Hash(text)
+
+
+def without(data: bytes, name: str) -> bytes:
+    """The bytes of ``packed-refs`` without one ref; every other line stays as it is."""
+    wanted = b" " + _bytes(name)
+    kept: list[bytes] = []
+    is_ours = False
+    for line in data.splitlines(keepends=True):
+        # a line that starts so belongs to the one before: what that tag stands for
+        is_ours = is_ours if line[:1] == b"^" else line.rstrip(b"\r\n")[64:] == wanted
+        if not is_ours:
+            kept.append(line)
+    return b"".join(kept)
 
 
 def _bytes(name: str) -> bytes:

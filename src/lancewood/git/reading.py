@@ -24,7 +24,7 @@ from lancewood.store.wholefile import read_file
 
 SYMBOLIC = "ref: "
 WORK_TREES = "worktrees"
-_MOST_STEPS = 5
+MOST_STEPS = 5
 
 
 class RefReader:
@@ -78,12 +78,12 @@ class RefReader:
 
     def follow(self, name: str) -> Hash | None:
         at = name
-        for _ in range(_MOST_STEPS):
+        for _ in range(MOST_STEPS):
             text = self.text(at)
             if text is None or not text.startswith(SYMBOLIC):
                 return None if text is None else Hash(text)
             at = text.removeprefix(SYMBOLIC)
-        raise FormatError(f"{self._places.ref(name)} leads from ref to ref, {_MOST_STEPS} deep")
+        raise FormatError(f"{self._places.ref(name)} leads from ref to ref, {MOST_STEPS} deep")
 
     def text(self, name: str) -> str | None:
         text = self.loose(name)
@@ -98,19 +98,7 @@ class RefReader:
             return None
         except OSError as cause:
             raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
-        text = data.decode("utf-8", "replace").rstrip()
-        if is_hash(text) and text != ZERO:
-            return text
-        if text.startswith("ref:"):
-            target = text[4:].strip()
-            if is_ref(target):
-                return SYMBOLIC + target
-        raise FormatError(
-            f"{file} holds {text[:100]!r}, which is neither a hash of 64 digits nor the name of "
-            f"another ref; write there what the last line of logs/{name} says, or bring it back "
-            "from a copy",
-            file=file,
-        )
+        return decode_ref(data, name, file)
 
     def check_room(self, name: str) -> None:
         """Raises AlreadyExistsError if a ref is where this one needs a directory, or below it."""
@@ -118,21 +106,39 @@ class RefReader:
         for count in range(2, len(parts)):
             above = "/".join(parts[:count])
             if self.text(above) is not None:
-                raise _in_the_way(name, above)
+                raise in_the_way(name, above)
         file = self._places.ref(name)
         if os.path.isdir(file):
             for below in self.loose_names(name):
-                raise _in_the_way(name, below)
+                raise in_the_way(name, below)
             self._places.clear_empty_below(file)
         for below, _ in self._packed.starting_with(f"{name}/"):
-            raise _in_the_way(name, below)
+            raise in_the_way(name, below)
         if os.path.isdir(file):
             raise RetryableConflictError(
                 f"cannot make {name}: somebody is making a ref below it, in {file}; try again"
             )
 
 
-def _in_the_way(name: str, other: str) -> AlreadyExistsError:
+def decode_ref(data: bytes, name: str, file: str) -> str:
+    """What a ref says: a hash, or ``ref: `` and another name. Raises FormatError."""
+    text = data.decode("utf-8", "replace").rstrip()
+    if is_hash(text) and text != ZERO:
+        return text
+    if text.startswith("ref:"):
+        target = text[4:].strip()
+        if is_ref(target):
+            return SYMBOLIC + target
+    raise FormatError(
+        f"{file} holds {text[:100]!r}, which is neither a hash of 64 digits nor the name of "
+        f"another ref; write there what the last line of logs/{name} says, or bring it back "
+        "from a copy",
+        file=file,
+    )
+
+
+def in_the_way(name: str, other: str) -> AlreadyExistsError:
+    """What is said where one name would have to be a directory of another."""
     return AlreadyExistsError(
         f"cannot make {name}: {other} exists, and git keeps refs as files, so that one name cannot "
         "be a directory of another; delete or rename one of them",

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from lancewood.errors import FormatError, InvalidInputError, StorageError
 from lancewood.git.hashes import Hash
@@ -113,11 +114,9 @@ def read_newest_first(file: str) -> Iterator[LogEntry]:
     try:
         if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode) and not stat.S_ISDIR(mode):
             raise FormatError("it is no file; remove it, it only tells where the ref was before")
-        for number, line in enumerate(_lines_backwards(descriptor)):
-            if number == 0 and line:  # what follows the last newline: in the making, or cut short
-                continue
-            if line:
-                yield decode_entry(line)
+        size = os.fstat(descriptor).st_size
+        for line in whole_lines_backwards(size, partial(os.pread, descriptor)):
+            yield decode_entry(line)
     except (FormatError, IsADirectoryError) as cause:
         if isinstance(cause, IsADirectoryError):
             return
@@ -126,14 +125,24 @@ def read_newest_first(file: str) -> Iterator[LogEntry]:
         os.close(descriptor)
 
 
-def _lines_backwards(descriptor: int) -> Iterator[bytes]:
+def whole_lines_backwards(size: int, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+    """The lines of a log of so many bytes, from the end; ``read`` takes how many, and from where.
+
+    A last line that is not whole is left out: it is in the making, or was cut short.
+    """
+    pieces = _pieces_backwards(size, read)
+    next(pieces, None)
+    return (each for each in pieces if each)
+
+
+def _pieces_backwards(size: int, read: Callable[[int, int], bytes]) -> Iterator[bytes]:
     """The pieces between newlines, from the end; the first is what follows the last newline."""
-    at = os.fstat(descriptor).st_size
+    at = size
     rest = b""
     while at > 0:
         size = min(_BLOCK, at)
         at -= size
-        pieces = (os.pread(descriptor, size, at) + rest).split(b"\n")
+        pieces = (read(size, at) + rest).split(b"\n")
         yield from reversed(pieces[1:])
         rest = pieces[0]
         if len(rest) > _MOST_BYTES:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from lancewood.errors import (
     CommitUnknownError,
@@ -28,6 +27,7 @@ from lancewood.git.hashes import ZERO, Hash, checked_hash
 from lancewood.git.locks import LEFT_BEHIND, PATIENCE, lock, locked, unlock
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
 from lancewood.git.packed import PackedRefs
+from lancewood.git.parts import Head
 from lancewood.git.places import Places
 from lancewood.git.reading import SYMBOLIC, RefReader
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
@@ -40,17 +40,6 @@ from lancewood.store.wholefile import stage
 __all__ = ["Head", "LogEntry", "Refs"]
 
 _ATTEMPTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What HEAD names: a branch by its short name, or, without one, a commit (detached).
-
-    ``hash`` is None for a branch that has no commit yet.
-    """
-
-    branch: str | None
-    hash: Hash | None
 
 
 class Refs:

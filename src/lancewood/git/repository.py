@@ -6,56 +6,59 @@ Joins objects, refs and settings. Knows the layout on the disk; knows nothing of
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Self
 
 from lancewood.errors import (
-    AlreadyExistsError,
-    FormatError,
     InvalidInputError,
     NotFoundError,
     StorageError,
     UnsupportedError,
 )
-from lancewood.git.config import Config
+from lancewood.git.config import Config, Settings
+from lancewood.git.homes import Home
+from lancewood.git.kind import already_there, check_kind, new_config
 from lancewood.git.locks import LEFT_BEHIND, PATIENCE
 from lancewood.git.names import HEAD, HEADS, checked_branch
 from lancewood.git.objects import Objects
+from lancewood.git.parts import RefStore
 from lancewood.git.refs import Refs
 from lancewood.git.syncing import sync_paths
-from lancewood.store.base import is_in_the_making
+from lancewood.store.base import Store, is_in_the_making
 from lancewood.store.disk import DiskStore
+from lancewood.store.lockfile import queued
 from lancewood.store.wholefile import move_if_absent, stage, sync_directory
 
 _DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
-_CONFIG = b"""\
-[core]
-\trepositoryformatversion = 1
-\tfilemode = true
-\tbare = true
-\tlogallrefupdates = always
-[extensions]
-\tobjectformat = sha256
-[gc]
-\tpackrefs = false
-"""
-_is_setting = re.compile(r"[A-Za-z0-9-]+\.[A-Za-z][A-Za-z0-9-]*").fullmatch
-_is_word = re.compile(r"[A-Za-z0-9._-]+").fullmatch
-_EXTENSIONS = frozenset({"objectformat", "noop", "noop-v1", "preciousobjects"})
 
 
 class GitRepository:
-    """Made by ``init`` and ``open``. ``fsync`` is decided as for every other file of ours."""
+    """Made by ``init`` and ``open``, on a disk; ``BucketRepository`` is the other kind.
+
+    ``fsync`` is decided as for every other file of ours.
+    """
+
+    home: Home
+    objects: Objects
+    refs: RefStore
+    config: Settings
 
     def __init__(self, path: str, *, fsync: bool, patience: float = PATIENCE) -> None:
-        self.path = Path(path)
+        self.home = Path(path)
         self.objects = Objects(f"{path}/objects", fsync=fsync)
-        self.refs = Refs(path, fsync=fsync, write_objects=self.objects.write, patience=patience)
+        self._refs = Refs(path, fsync=fsync, write_objects=self.objects.write, patience=patience)
+        self.refs = self._refs
         self.config = Config(path, fsync=fsync, patience=patience)
+
+    @property
+    def path(self) -> Path:
+        """The directory; raises InvalidInputError for a repository in a bucket."""
+        if isinstance(self.home, Path):
+            return self.home
+        raise InvalidInputError(f"{self.home} is in a bucket and has no path: use its uri")
 
     @classmethod
     def init(
@@ -73,21 +76,21 @@ class GitRepository:
         there is no repository, neither for git nor for us, and another ``init`` goes on from there.
         """
         target = HEADS + checked_branch(branch)
-        config = _CONFIG + b"".join(_setting(*each) for each in (settings or {}).items())
+        config = new_config(settings)
         store = DiskStore(path, fsync)
         root, sync = store.uri, store.fsync
         try:
             if os.path.lexists(f"{root}/{HEAD}"):
-                raise _exists(root)
+                raise already_there(root)
             made = _make_directories(root)
             staged = stage(root, config, sync=sync)
             if not move_if_absent(staged, f"{root}/config"):
-                _check_settings(root, Config(root, fsync=sync, patience=PATIENCE))
+                check_kind(root, Config(root, fsync=sync, patience=PATIENCE))
             if sync:
                 sync_paths(directories=[*made, root, f"{root}/objects", f"{root}/refs"])
             staged = stage(root, f"ref: {target}\n".encode(), sync=sync)
             if not move_if_absent(staged, f"{root}/{HEAD}"):
-                raise _exists(root)
+                raise already_there(root)
             if sync:
                 sync_directory(root)
         except OSError as cause:
@@ -119,7 +122,7 @@ class GitRepository:
                 path=root,
             )
         found = cls(root, fsync=store.fsync)
-        _check_settings(root, found.config)
+        check_kind(root, found.config)
         return found
 
     def get(self, section: str, key: str) -> str | None:
@@ -136,23 +139,26 @@ class GitRepository:
         Nobody needs this to go on: we step over a lock whose owner is dead. git does not. Locks of
         others, and files younger than a day, stay. ``dry_run`` removes nothing.
         """
-        locks = self.refs.release_dead_locks(dry_run=dry_run)
+        locks = self._refs.release_dead_locks(dry_run=dry_run)
         return locks + _remove_unnamed(str(self.path), dry_run=dry_run)
+
+    def directories(self, key: str) -> list[str]:
+        """The names of the directories in one of the repository, in order."""
+        return sorted(self._store().directories(key))
+
+    def turn(self) -> AbstractContextManager[None]:
+        """The queue in which those stand who lost a race for a ref; a courtesy, no lock."""
+        return queued(f"{self.path}/refs")
+
+    def _store(self) -> Store:
+        return DiskStore(self.path)
 
     def close(self) -> None:
         """Let go of open files; the repository can be used again after."""
         self.objects.close()
 
     def __repr__(self) -> str:
-        return f"<GitRepository {self.path}>"
-
-
-def _setting(name: str, value: str) -> bytes:
-    """A setting as git's file has it; raises InvalidInputError for what would need quoting."""
-    if not _is_setting(name) or not _is_word(value):
-        raise InvalidInputError(f"{name!r} = {value!r} is not a setting in plain words")
-    section, _, key = name.partition(".")
-    return f"[{section}]\n\t{key} = {value}\n".encode()
+        return f"<{type(self).__name__} {self.home}>"
 
 
 def _make_directories(root: str) -> list[str]:
@@ -181,33 +187,3 @@ def _remove_unnamed(root: str, *, dry_run: bool) -> list[str]:
                     os.unlink(file)
                 removed.append(file)
     return removed
-
-
-def _check_settings(root: str, config: Config) -> None:
-    version = config.own("core", "repositoryformatversion") or "0"
-    if version not in ("0", "1"):
-        raise UnsupportedError(f"{root} has repository format {version!r}: 0 and 1 are known")
-    extensions = config.sections("extensions") if version == "1" else {}
-    kind = extensions.get("objectformat", "sha1").lower()
-    if kind != "sha256":
-        raise UnsupportedError(
-            f"{root} is a git repository in {kind} format; Lancewood's is in sha256: "
-            "make one elsewhere"
-        )
-    unknown = sorted(extensions.keys() - _EXTENSIONS)
-    if unknown:
-        raise UnsupportedError(
-            f"{root} uses extensions of git that Lancewood does not know: {', '.join(unknown)}"
-        )
-    bare = (config.own("core", "bare") or "false").lower()
-    if bare in ("false", "no", "off", "0"):
-        raise UnsupportedError(
-            f"{root} is a git repository with a work tree (core.bare is {bare}); Lancewood's is "
-            "bare: make one elsewhere"
-        )
-    if bare not in ("true", "yes", "on", "1"):
-        raise FormatError(f"{root}/config: core.bare is {bare!r}")
-
-
-def _exists(root: str) -> AlreadyExistsError:
-    return AlreadyExistsError(f"there is a repository at {root} already: open it", path=root)

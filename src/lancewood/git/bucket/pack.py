@@ -1,0 +1,214 @@
+"""One pack in a bucket, read in blocks: where an object is, and what it holds.
+
+Knows the index in version 2, entries, and deltas within the pack, with SHA-256. The bytes are not
+trusted: whatever is wrong with them is a FormatError. Writes nothing, and holds no lock.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator
+from struct import unpack, unpack_from
+
+from dulwich.errors import ApplyDeltaError
+from dulwich.pack import apply_delta
+
+from lancewood.errors import FormatError
+from lancewood.git.hashes import Hash
+from lancewood.git.loose import MOST_BYTES
+from lancewood.store.base import Store
+
+_BLOCK = 1 << 18
+_MOST_BLOCKS = 64
+_WIDTH = 32
+_NAMES = 8 + 256 * 4
+_MAGIC = b"\xfftOc\0\0\0\2"
+_LARGE = 1 << 31
+_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
+_BY_PLACE, _BY_NAME = 6, 7
+_MOST_DELTAS = 4096
+_HEAD = 64
+"""More bytes than what stands before the stream of an entry."""
+
+
+class Pack:
+    """``name`` is without its ending. Raises FormatError for an index that is none."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.name = name
+        self._index = _Blocks(store, f"{name}.idx")
+        self._data = _Blocks(store, f"{name}.pack")
+        head = self._index.read(0, _NAMES)
+        if len(head) < _NAMES or head[:8] != _MAGIC:
+            raise FormatError(f"{self._index.file} is not an index of version 2")
+        self._counts = (0, *unpack_from(">256I", head, 8))
+        if list(self._counts) != sorted(self._counts):
+            raise FormatError(f"{self._index.file} is damaged: its counts go down")
+        self._places = _NAMES + self._counts[-1] * (_WIDTH + 4)
+        self._large = self._places + self._counts[-1] * 4
+
+    def place(self, hash: Hash) -> int | None:
+        """Where the entry of an object begins, or None."""
+        digest = bytes.fromhex(hash)
+        at, end = self._counts[digest[0]], self._counts[digest[0] + 1]
+        names = _Names(self._index, at, end)
+        found = bisect_left(names, digest)
+        if found == len(names) or names[found] != digest:
+            return None
+        (place,) = unpack(">I", self._index.whole(self._places + 4 * (at + found), 4))
+        if place >= _LARGE:
+            (place,) = unpack(">Q", self._index.whole(self._large + 8 * (place - _LARGE), 8))
+        return int(place)
+
+    def starting_with(self, prefix: str) -> Iterator[Hash]:
+        """The objects whose hashes start so; two digits or more."""
+        first = int(prefix[:2], 16)
+        names = _Names(self._index, self._counts[first], self._counts[first + 1])
+        low = bytes.fromhex(prefix.ljust(64, "0"))
+        for at in range(bisect_left(names, low), len(names)):
+            found = names[at].hex()
+            if not found.startswith(prefix):
+                return
+            yield Hash(found)
+
+    def read(self, place: int) -> tuple[bytes, bytes]:
+        """Kind and content of the object whose entry begins there."""
+        deltas: list[bytes] = []
+        while True:
+            number, size, start = self._header(place)
+            if number in _KINDS:
+                data = self._inflated(start, size)
+                break
+            if len(deltas) == _MOST_DELTAS:
+                raise FormatError(f"{self._data.file}: more than {_MOST_DELTAS} deltas in a row")
+            if number == _BY_PLACE:
+                back, start = self._distance(start)
+                base: int | None = place - back
+            elif number == _BY_NAME:
+                base = self.place(Hash(self._data.whole(start, _WIDTH).hex()))
+                start += _WIDTH
+            else:
+                raise FormatError(f"{self._data.file}: {number} is no kind of entry")
+            if base is None or not 0 < base != place:
+                raise FormatError(f"{self._data.file}: what a delta rests on is not there")
+            deltas.append(self._inflated(start, size))
+            place = base
+        for delta in reversed(deltas):
+            data = self._applied(data, delta)
+        return _KINDS[number], data
+
+    def _header(self, place: int) -> tuple[int, int, int]:
+        """Kind, size and where the rest begins."""
+        head = self._data.read(place, _HEAD)
+        size, shift = (head[0] & 15 if head else 0), 4
+        for at, byte in enumerate(head[:10]):
+            if at:
+                size |= (byte & 127) << shift
+                shift += 7
+            if not byte & 128:
+                if size > MOST_BYTES:
+                    raise FormatError(f"{self._data.file}: an object of {size} bytes")
+                return head[0] >> 4 & 7, size, place + at + 1
+        raise FormatError(f"{self._data.file}: no entry begins at {place}")
+
+    def _distance(self, start: int) -> tuple[int, int]:
+        back = -1
+        for at, byte in enumerate(self._data.read(start, 10)):
+            back = (back + 1) << 7 | (byte & 127)
+            if not byte & 128:
+                return back, start + at + 1
+        raise FormatError(f"{self._data.file}: a delta rests on nothing at {start}")
+
+    def _inflated(self, start: int, size: int) -> bytes:
+        stream, parts, left = zlib.decompressobj(), list[bytes](), size
+        try:
+            while not stream.eof:
+                data = stream.unconsumed_tail or self._data.read(start, _BLOCK)
+                if not data:
+                    break
+                if not stream.unconsumed_tail:
+                    start += len(data)
+                parts.append(stream.decompress(data, left + 1))
+                left -= len(parts[-1])
+                if left < 0:
+                    break
+        except zlib.error as cause:
+            raise FormatError(f"{self._data.file}: it does not inflate: {cause}") from cause
+        if left or not stream.eof:
+            raise FormatError(f"{self._data.file}: an entry has another size than it says")
+        return b"".join(parts)
+
+    def _applied(self, data: bytes, delta: bytes) -> bytes:
+        if _target_size(delta) > MOST_BYTES:
+            raise FormatError(f"{self._data.file}: a delta makes too large an object")
+        try:
+            return b"".join(apply_delta(data, delta))
+        except (ApplyDeltaError, ValueError, IndexError) as cause:
+            raise FormatError(f"{self._data.file}: a delta does not apply: {cause}") from cause
+
+
+class _Blocks:
+    """An object of the store in blocks, of which the last few are kept."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self.file = f"{store.uri}/{key}"
+        self._store, self._key = store, key
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+
+    def read(self, start: int, length: int) -> bytes:
+        """The bytes; fewer where the object ends before."""
+        parts = []
+        while length > 0:
+            number, inside = divmod(start, _BLOCK)
+            part = self._block(number)[inside : inside + length]
+            parts.append(part)
+            start, length = start + len(part), length - len(part)
+            if not part or (length and inside + len(part) < _BLOCK):
+                break
+        return b"".join(parts)
+
+    def whole(self, start: int, length: int) -> bytes:
+        """The same, all of them; raises FormatError."""
+        found = self.read(start, length)
+        if len(found) != length:
+            raise FormatError(f"{self.file} is cut short", file=self.file)
+        return found
+
+    def _block(self, number: int) -> bytes:
+        found = self._kept.get(number)
+        if found is None:
+            found = self._store.get_range(self._key, number * _BLOCK, _BLOCK)
+            self._kept[number] = found
+            if len(self._kept) > _MOST_BLOCKS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(number)
+        return found
+
+
+class _Names:
+    """The names of an index from one number to another, in order, read as they are asked for."""
+
+    def __init__(self, index: _Blocks, start: int, end: int) -> None:
+        self._index, self._start, self._count = index, start, end - start
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: int) -> bytes:
+        return self._index.whole(_NAMES + _WIDTH * (self._start + at), _WIDTH)
+
+
+def _target_size(delta: bytes) -> int:
+    """How large the object is that a delta makes; the first number is that of the other."""
+    numbers, at = [0, 0], 0
+    for each in range(2):
+        shift = 0
+        while at < len(delta) and shift < 64:
+            numbers[each] |= (delta[at] & 127) << shift
+            shift += 7
+            at += 1
+            if not delta[at - 1] & 128:
+                break
+    return numbers[1]

@@ -1,0 +1,168 @@
+"""What refs in a bucket say, and which names exclude each other. Changes nothing.
+
+A ref is an object of its own, or stands in ``packed-refs``; a marker hides what is packed. Two
+objects may have names of which one is a directory of the other: nobody makes such, and a copy on a
+disk could not hold both. Knows nothing of logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError
+from lancewood.git.bucket.many import at_once
+from lancewood.git.bucket.packed import BucketPackedRefs
+from lancewood.git.bucket.ref_objects import (
+    ABANDONED,
+    MARKER_SIZE,
+    RefObjects,
+    Seen,
+    is_making,
+    is_marker,
+)
+from lancewood.git.hashes import Hash
+from lancewood.git.names import HEAD, HEADS, is_ref
+from lancewood.git.reading import MOST_STEPS, SYMBOLIC, WORK_TREES, decode_ref, in_the_way
+
+_PLAIN = ("refs/heads", "refs/tags")
+
+
+class BucketRefReader:
+    """Objects first, then what is packed."""
+
+    def __init__(self, objects: RefObjects) -> None:
+        self._objects = objects
+        self._store = objects.store
+        self.packed = BucketPackedRefs(objects)
+
+    def look(self, name: str) -> tuple[Seen, Hash | None]:
+        """What is at the key of a ref, to be replaced, and the value of the ref; raises
+        InvalidInputError for one that is a name for another."""
+        seen = self._objects.look(name)
+        if seen.data is None:
+            return seen, None if name == HEAD else self.packed.get(name)
+        return seen, self._standing(name, seen.data)
+
+    def follow(self, name: str) -> Hash | None:
+        at = name
+        for _ in range(MOST_STEPS):
+            text = self.text(at)
+            if text is None or not text.startswith(SYMBOLIC):
+                return None if text is None else Hash(text)
+            at = text.removeprefix(SYMBOLIC)
+        raise FormatError(f"{self._file(name)} leads from ref to ref, {MOST_STEPS} deep")
+
+    def text(self, name: str) -> str | None:
+        """A hash, or ``ref: `` and another name; None where there is no ref."""
+        data = self._objects.read(name)
+        if data is None:
+            return None if name == HEAD or name.startswith(WORK_TREES) else self.packed.get(name)
+        return None if is_marker(data) else decode_ref(data, name, self._file(name))
+
+    def loose(self, name: str) -> str | None:
+        """The same without what is packed."""
+        data = self._objects.read(name)
+        if data is None or is_marker(data):
+            return None
+        return decode_ref(data, name, self._file(name))
+
+    def head(self) -> tuple[str | None, str]:
+        """The branch that HEAD names and its ref; or None and the hash."""
+        text = self.loose(HEAD)
+        if text is None:
+            raise NotFoundError(f"{self._store.uri} has no HEAD: it is not a git repository")
+        if not text.startswith(SYMBOLIC):
+            return None, text
+        target = text.removeprefix(SYMBOLIC)
+        if not target.startswith(HEADS):
+            raise FormatError(f"{self._file(HEAD)} names {target!r}, which is not a branch")
+        return target.removeprefix(HEADS), target
+
+    def head_before(self, seen: Seen) -> tuple[str | None, Hash | None]:
+        """What HEAD says and where it leads; None for what cannot be read, which is replaced."""
+        text, leads_to = None, None
+        with suppress(FormatError):
+            if seen.data is not None:
+                text = decode_ref(seen.data, HEAD, self._file(HEAD))
+                leads_to = self.follow(HEAD)
+        return text, leads_to
+
+    def names(self, prefix: str) -> dict[str, Hash]:
+        """The refs whose full names start so, in order, and their values."""
+        listed = self._listed(prefix)
+        values = dict(
+            zip(listed, at_once([partial(self.follow, each) for each in listed]), strict=True)
+        )
+        for name, value in self.packed.starting_with(prefix):
+            values.setdefault(name, value)
+        return {name: value for name, value in sorted(values.items()) if value is not None}
+
+    def every_name(self, prefix: str) -> list[str]:
+        """The full names of the refs that start so, whether or not they can be read."""
+        listed = self._listed(prefix)
+        found = dict(
+            zip(
+                listed, at_once([partial(self._objects.read, each) for each in listed]), strict=True
+            )
+        )
+        packed = {name for name, _ in self.packed.starting_with(prefix)}
+        there = {name for name, data in found.items() if data is not None and not is_marker(data)}
+        gone = {name for name, data in found.items() if data is not None and is_marker(data)}
+        return sorted(there | (packed - gone))
+
+    def work_trees(self) -> list[str]:
+        return sorted(f"{WORK_TREES}/{each}" for each in self._store.directories(WORK_TREES))
+
+    def made_around(self, name: str) -> list[str]:
+        """The names above and below at which somebody is just making a ref.
+
+        Raises AlreadyExistsError if a ref is where this one would need a directory, or below it.
+        """
+        names = _above(name) + [each.key for each in self._store.list(name) if is_ref(each.key)]
+        found = dict(
+            zip(names, at_once([partial(self._objects.read, each) for each in names]), strict=True)
+        )
+        for other, data in found.items():
+            if data is not None and not is_marker(data):
+                raise in_the_way(name, other)
+        packed = {*_above(name)}
+        for other, _ in self.packed.starting_with("refs/"):
+            if found.get(other) is None and (other in packed or other.startswith(f"{name}/")):
+                raise in_the_way(name, other)
+        return [each for each, data in found.items() if data is not None and is_making(data)]
+
+    def abandoned(self) -> Iterator[str]:
+        """The names at which a marker was left behind."""
+        for each in self._store.list("refs"):
+            is_old = datetime.now(UTC) - each.modified > ABANDONED
+            if is_old and each.size == MARKER_SIZE and is_ref(each.key):
+                data = self._objects.read(each.key)
+                if data is not None and is_marker(data):
+                    yield each.key
+
+    def _listed(self, prefix: str) -> list[str]:
+        directory = prefix.rpartition("/")[0]
+        keys = (each.key for each in self._objects.listed(directory))
+        return [each for each in keys if each.startswith(prefix) and is_ref(each)]
+
+    def _standing(self, name: str, data: bytes) -> Hash | None:
+        if is_marker(data):
+            return None
+        text = decode_ref(data, name, self._file(name))
+        if text.startswith(SYMBOLIC):
+            target = text.removeprefix(SYMBOLIC)
+            raise InvalidInputError(f"{name} stands for {target}: move that one")
+        return Hash(text)
+
+    def _file(self, name: str) -> str:
+        return f"{self._store.uri}/{name}"
+
+
+def _above(name: str) -> list[str]:
+    """The names that this one would need as directories."""
+    parts = name.split("/")
+    found = ["/".join(parts[:count]) for count in range(2, len(parts))]
+    return [each for each in found if each not in _PLAIN]
