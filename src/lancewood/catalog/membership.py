@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from lancewood.catalog.marks import remove_mark, set_mark
 from lancewood.catalog.names import TABLES_DIR, checked_table, table_at_home
@@ -27,13 +27,16 @@ from lancewood.engine.pins import new_tag
 from lancewood.engine.refs import load_tag
 from lancewood.engine.revisions import main_place
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import FormatError, StorageError
+from lancewood.errors import FormatError, NotFoundError, StorageError
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, ref_name, tag_key
+from lancewood.git.homes import Home, home_at, is_uri, real_home
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import Store
+from lancewood.store.locate import open_store
 
 _MOST_CONFIG = 1 << 20
+_BLANK = b"\0\r\n\t "
 _has_section = re.compile(rb"^\s*\[\s*lancewood\s*\]", re.IGNORECASE | re.MULTILINE).search
 
 
@@ -41,7 +44,7 @@ _has_section = re.compile(rb"^\s*\[\s*lancewood\s*\]", re.IGNORECASE | re.MULTIL
 class Membership:
     """One repository that a table belongs to."""
 
-    repository: Path
+    repository: Home
     names: tuple[str, ...]
     """What commits may call the table."""
     id: str | None = None
@@ -56,13 +59,14 @@ def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
     One look at the directories above and one listing of tags where there is none. Raises
     FormatError for a tag that does not say which repository it stands for.
     """
-    main = main_place(snapshot).store
+    place = main_place(snapshot)
+    main = place.store
     found = [_tagged(main, each) for each in _member_tags(main)]
-    home = _home_of(main.uri)
+    home = _home_of(main.uri, place.storage_options)
     return (*([] if home is None else [home]), *(each for each in found if each is not None))
 
 
-def join(snapshot: Snapshot, repository: Path, repository_id: str, name: str) -> bool:
+def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) -> bool:
     """Leave word at a table that a repository's commits pin it from now on; whether it was needed.
 
     A table in the repository's own ``tables/`` needs none. Done again, it tells the place where
@@ -70,15 +74,16 @@ def join(snapshot: Snapshot, repository: Path, repository_id: str, name: str) ->
     AlreadyExistsError if the tag is another repository's.
     """
     checked_table(name)
-    main = main_place(snapshot).store
-    path = os.path.realpath(repository)
-    home = _home_of(main.uri, must_be_real=True)
-    if home is not None and os.path.realpath(home.repository) == path:
+    place = main_place(snapshot)
+    main, options = place.store, place.storage_options
+    path = real_home(repository)
+    home = _home_of(main.uri, options, must_be_real=True)
+    if home is not None and real_home(home.repository) == path:
         return False
     head = snapshot.manifest
     branch = None if head.branch is None else BranchName.found(head.branch)
     tag = member_tag(repository_id)
-    if _is_copy(load_tag(main, tag), path, repository_id):
+    if _is_copy(load_tag(main, tag), path, repository_id, options):
         tag = copy_tag(repository_id, path)
 
     def build(known: Tag | None) -> Tag:
@@ -104,12 +109,15 @@ def leave(snapshot: Snapshot, repository_id: str) -> bool:
     return remove_mark(main_place(snapshot).store, member_tag(repository_id), repository_id)
 
 
-def is_repository(path: str | os.PathLike[str]) -> bool:
+def is_repository(home: Home, storage_options: Mapping[str, str] | None = None) -> bool:
     """Whether there is a repository of Lancewood's: git's files, and our section in its config.
 
     One that lost its HEAD, or its config, is one still: what its commits pin is not free to go.
+    The options are for one in a bucket. Raises StorageError where that cannot be told.
     """
-    root = os.fspath(path)
+    if isinstance(home, str):
+        return _is_in_bucket(open_store(home, storage_options=storage_options))
+    root = os.fspath(home)
     parts = [os.path.isdir(f"{root}/{each}") for each in ("objects", "refs")]
     if not any(parts):
         return False
@@ -122,31 +130,59 @@ def is_repository(path: str | os.PathLike[str]) -> bool:
         raise StorageError(
             f"{root} looks like a repository, and its config cannot be read: {error.strerror}"
         ) from error
-    if not config.strip(b"\0\r\n\t "):
+    if not config.strip(_BLANK):
         return all(parts) and os.path.lexists(f"{root}/HEAD")
     return _has_section(config) is not None
 
 
-def _is_copy(known: Tag | None, path: str, repository_id: str) -> bool:
+def _is_in_bucket(store: Store) -> bool:
+    try:
+        config = store.get_range("config", 0, _MOST_CONFIG)
+    except NotFoundError:
+        config = b""
+    if config.strip(_BLANK):
+        return _has_section(config) is not None
+    try:
+        store.head("HEAD")
+    except NotFoundError:
+        return False
+    return next(iter(store.directories("objects")), None) is not None
+
+
+def _is_copy(
+    known: Tag | None, path: str, repository_id: str, options: Mapping[str, str] | None
+) -> bool:
     """Whether a tag stands for a repository of that identity at another place, which is there."""
     if known is None or known.metadata.get(REPOSITORY_ID) != repository_id:
         return False
     where = known.metadata.get(REPOSITORY_PATH, "")
-    is_elsewhere = os.path.isabs(where) and "\0" not in where and os.path.realpath(where) != path
-    return is_elsewhere and is_repository(where)
+    if not _is_place(where) or real_home(home_at(where)) == path:
+        return False
+    return is_repository(home_at(where), options)
 
 
-def _home_of(root: str, *, must_be_real: bool = False) -> Membership | None:
+def _is_place(text: str) -> bool:
+    """Whether a text can say where a repository is."""
+    return (os.path.isabs(text) or is_uri(text)) and "\0" not in text
+
+
+def _home_of(
+    root: str, options: Mapping[str, str] | None, *, must_be_real: bool = False
+) -> Membership | None:
     """The repository that a main root lies in, by the path that is used or without links."""
     if "://" in root:
-        return None
-    paths = [os.path.realpath(root)] if must_be_real else [root, os.path.realpath(root)]
+        paths = [root]
+    else:
+        paths = [os.path.realpath(root)] if must_be_real else [root, os.path.realpath(root)]
     for path in dict.fromkeys(paths):
         above, table = os.path.split(path)
         repository, directory = os.path.split(above)
         name = table_at_home(f"{directory}/{table}")
-        if name is not None and directory == TABLES_DIR and is_repository(repository):
-            return Membership(Path(repository), (name,))
+        if name is None or directory != TABLES_DIR or repository.endswith(":"):
+            continue
+        home = home_at(repository)
+        if is_repository(home, options):
+            return Membership(home, (name,))
     return None
 
 
@@ -161,14 +197,14 @@ def _tagged(main: Store, name: TagName) -> Membership | None:
         return None  # removed since the listing
     path, identity = tag.metadata.get(REPOSITORY_PATH), tag.metadata.get(REPOSITORY_ID)
     names = _names_in(tag)
-    if not (path and os.path.isabs(path) and "\0" not in path and identity and names):
+    if not (path and _is_place(path) and identity and names):
         raise FormatError(
             f"{main.uri}/{tag_key(name)}: does not say which repository the table belongs to; "
             f"delete it if there is none, tags.delete({str(name)!r}, force=True)",
             file=tag_key(name),
             tag=str(name),
         )
-    return Membership(Path(path), names, identity, name)
+    return Membership(home_at(path), names, identity, name)
 
 
 def _names_in(tag: Tag) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ What is found at the place of a pin is checked against it. Reads tables, and cha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.places import main_place_of, place_of
@@ -19,6 +18,7 @@ from lancewood.engine.versions import load_manifest
 from lancewood.errors import IntegrityError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_digest import content_digest, manifest_digest
+from lancewood.git.homes import Home
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
@@ -62,7 +62,7 @@ def content_of(snapshot: Snapshot) -> str:
 
 def open_pin(
     pin: Pin,
-    repository: Path,
+    repository: Home,
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
@@ -108,7 +108,7 @@ def open_pin(
 
 def check_kept(
     pin: Pin,
-    repository: Path,
+    repository: Home,
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,

@@ -7,7 +7,7 @@ written; any other by its full uri. Opens nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
@@ -16,28 +16,26 @@ from lancewood.catalog.pin_rules import check_uri
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import branch_place
 from lancewood.errors import InvalidInputError
+from lancewood.git.homes import Home, below
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
 
-def pinned_uri(root: str, repository: Path) -> str:
+def pinned_uri(root: str, repository: Home) -> str:
     """The uri that a pin has for a table whose main root is there (``Store.uri``).
 
     Raises InvalidInputError for a place that no pin may name, such as one inside the repository
     but not among its tables.
     """
-    if "://" not in root:
-        for path, above in ((root, str(repository)), _real(root, str(repository))):
-            inside = _below(os.path.abspath(path), os.path.abspath(above))
-            if inside is not None:
-                return _checked_home(inside, root)
+    for inside in _inside(root, repository):
+        return _checked_home(inside, root)
     check_uri(root)
     return root
 
 
 def main_place_of(
     pin: Pin,
-    repository: Path,
+    repository: Home,
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
@@ -49,19 +47,19 @@ def main_place_of(
     is_at_home = table_at_home(pin.uri) is not None
     store = None if stores is None else stores.get(pin.uri)
     if store is None:
+        where = Path(pin.uri) if "://" not in pin.uri else pin.uri
         if is_at_home:
-            store = open_store(Path(repository) / pin.uri, fsync=fsync)
-        else:
-            where = Path(pin.uri) if "://" not in pin.uri else pin.uri
-            store = open_store(where, fsync=fsync, storage_options=storage_options)
+            where = below(repository, pin.uri)
+        store = open_store(where, fsync=fsync, storage_options=storage_options)
         if stores is not None:
             store = stores.setdefault(pin.uri, store)
-    return Place(store) if is_at_home else Place(store, storage_options)
+    is_on_disk = is_at_home and isinstance(repository, Path)
+    return Place(store) if is_on_disk else Place(store, storage_options)
 
 
 def place_of(
     pin: Pin,
-    repository: Path,
+    repository: Home,
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
@@ -74,6 +72,26 @@ def place_of(
     return branch_place(main, pin.branch)
 
 
+def inside_of(root: str, repository: Home) -> str | None:
+    """Where a place is below a repository; None for one that is elsewhere."""
+    return next(_inside(root, repository), None)
+
+
+def _inside(root: str, repository: Home) -> Iterator[str]:
+    """Where a root is below the repository, by the paths that are used or without links."""
+    if isinstance(repository, str):
+        pairs = [(root, repository)]
+    elif "://" in root:
+        pairs = []
+    else:
+        used = str(repository)
+        pairs = [
+            (os.path.abspath(root), os.path.abspath(used)),
+            (os.path.realpath(root), os.path.realpath(used)),
+        ]
+    yield from (inside for each in pairs if (inside := _below(*each)) is not None)
+
+
 def _checked_home(inside: str, root: str) -> str:
     if table_at_home(inside) is None:
         raise InvalidInputError(
@@ -83,10 +101,6 @@ def _checked_home(inside: str, root: str) -> str:
             uri=root,
         )
     return inside
-
-
-def _real(*paths: str) -> tuple[str, ...]:
-    return tuple(map(os.path.realpath, paths))
 
 
 def _below(path: str, above: str) -> str | None:

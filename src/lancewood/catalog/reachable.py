@@ -90,7 +90,7 @@ class PinWalk:
             except LancewoodError as error:
                 tables = "its tables" if self._name is None else f"table {self._name!r}"
                 raise type(error)(
-                    f"commit {at[:12]} of {self._git.path} cannot be read, and which versions of "
+                    f"commit {at[:12]} of {self._git.home} cannot be read, and which versions of "
                     f"{tables} it pins is not known: {error.message}",
                     **{**error.facts, "commit": at},
                 ) from error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from lancewood.catalog.names import pin_entry, pinned_table
 from lancewood.catalog.pin import Pin
@@ -20,6 +19,7 @@ from lancewood.engine.place import Place
 from lancewood.engine.versions import newest_version
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
+from lancewood.git.homes import Home
 from lancewood.git.objects import Commit, Entry, Objects
 from lancewood.git.repository import GitRepository
 from lancewood.model.landing import Landing
@@ -41,7 +41,7 @@ class Waiting:
 def unlanded(
     git: GitRepository,
     tip: Hash,
-    repository: Path,
+    repository: Home,
     *,
     names: Iterable[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -65,7 +65,7 @@ def unlanded(
 def waiting(
     git: GitRepository,
     tip: Hash,
-    repository: Path,
+    repository: Home,
     *,
     names: Iterable[str] | None = None,
     storage_options: Mapping[str, str] | None = None,

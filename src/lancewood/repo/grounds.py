@@ -9,7 +9,6 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from lancewood.catalog.opening import open_pin, place_of
 from lancewood.catalog.pin import Pin
@@ -18,11 +17,14 @@ from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
+from lancewood.git.homes import Home, below
 from lancewood.git.names import HEADS
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.repo.memory import Memory
 from lancewood.repo.ref_names import branch_ref
+from lancewood.store.base import Store
+from lancewood.store.locate import open_store
 
 SECTION, ID = "lancewood", "id"
 """Where the repository's own identity stands in git's configuration."""
@@ -37,13 +39,19 @@ class Grounds:
 
     git: GitRepository
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-    """For tables that are elsewhere."""
+    """For the bucket that the repository is in, and for tables that are in one."""
     fsync: bool | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     @property
-    def path(self) -> Path:
-        return self.git.path
+    def home(self) -> Home:
+        return self.git.home
+
+    def store_at(self, key: str) -> Store:
+        """A place below the repository."""
+        return open_store(
+            below(self.home, key), fsync=self.fsync, storage_options=self.storage_options
+        )
 
     @cached_property
     def id(self) -> str:
@@ -51,7 +59,7 @@ class Grounds:
         found = self.git.get(SECTION, ID)
         if not found:
             raise InvalidInputError(
-                f"{self.path} is a git repository, but not one of Lancewood's: it has no "
+                f"{self.home} is a git repository, but not one of Lancewood's: it has no "
                 f"{SECTION}.{ID} in its config; lw init makes one"
             )
         return found
@@ -61,7 +69,7 @@ class Grounds:
         """Whether nobody but transactions of this repository may write to its tables."""
         found = (self.git.config.own(SECTION, EXCLUSIVE) or "").lower()
         if found not in _YES and found not in _NO:
-            raise FormatError(f"{self.path}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
+            raise FormatError(f"{self.home}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
         return found in _YES
 
     def tip(self, branch: str) -> Hash | None:
@@ -114,7 +122,7 @@ class Grounds:
         """A table as it is pinned, checked against the pin."""
         return open_pin(
             pin,
-            self.path,
+            self.home,
             storage_options=self.storage_options,
             fsync=self.fsync,
             stores=self.memory.stores,
@@ -124,7 +132,7 @@ class Grounds:
         """The root of the branch that a pin speaks of, to be written by this repository."""
         found = place_of(
             pin,
-            self.path,
+            self.home,
             storage_options=self.storage_options,
             fsync=self.fsync,
             stores=self.memory.stores,

@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import TABLES_DIR
-from lancewood.errors import AlreadyExistsError
+from lancewood.errors import AlreadyExistsError, NotFoundError
+from lancewood.git.homes import is_uri
+from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
-from lancewood.git.repository import GitRepository
 from lancewood.repo.bringing_verbs import BringingVerbs
 from lancewood.repo.committing.adding import add_table, remove_table
 from lancewood.repo.committing.cut import Cut
@@ -59,18 +60,21 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         storage_options: Mapping[str, str] | None = None,
         fsync: bool | None = None,
     ) -> Self:
-        """A new repository, without a commit. Raises AlreadyExistsError.
+        """A new repository, without a commit, at a path or in a bucket, as ``"s3://bucket/path"``.
 
         ``exclusive`` keeps its tables for its own transactions, see ``exclusive()``.
-        ``storage_options`` are for tables that are in object stores; they are never written down.
+        ``storage_options`` are for that bucket, and for tables that are in object stores; they are
+        never written down. Raises AlreadyExistsError, and UnsupportedError for a store that does
+        not hold to conditional puts: commits could be lost there.
         """
         settings = {f"{SECTION}.{ID}": uuid4().hex}
         if exclusive:
             settings[f"{SECTION}.{EXCLUSIVE}"] = "true"
-        git = GitRepository.init(path, settings=settings, fsync=fsync)
+        git = init_git(path, settings=settings, storage_options=storage_options, fsync=fsync)
         if not git.get(SECTION, ID):  # the settings of an init that was cut off, and was not ours
             git.set(SECTION, ID, uuid4().hex)
-        (git.path / TABLES_DIR).mkdir(exist_ok=True)
+        if isinstance(git.home, Path):
+            (git.home / TABLES_DIR).mkdir(exist_ok=True)
         return cls(Grounds(git, storage_options, fsync))
 
     @classmethod
@@ -81,8 +85,10 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         storage_options: Mapping[str, str] | None = None,
         fsync: bool | None = None,
     ) -> Self:
-        """The repository at a path. Raises NotFoundError, and FormatError for another kind."""
-        grounds = Grounds(GitRepository.open(path, fsync=fsync), storage_options, fsync)
+        """The repository at a path, or at a uri in a bucket. Raises NotFoundError, and FormatError
+        for another kind."""
+        git = open_git(path, storage_options=storage_options, fsync=fsync)
+        grounds = Grounds(git, storage_options, fsync)
         _ = grounds.id
         return cls(grounds)
 
@@ -94,15 +100,27 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         storage_options: Mapping[str, str] | None = None,
         fsync: bool | None = None,
     ) -> Self:
-        """The repository at a path, made if it is not there; two may do so at once."""
-        if not os.path.lexists(Path(path) / "HEAD"):
+        """The repository at a path or a uri, made if it is not there; two may do so at once."""
+        if is_uri(path):
+            with suppress(NotFoundError):
+                return cls.open(path, storage_options=storage_options, fsync=fsync)
+            is_there = False
+        else:
+            is_there = os.path.lexists(Path(path) / "HEAD")
+        if not is_there:
             with suppress(AlreadyExistsError):
                 return cls.init(path, storage_options=storage_options, fsync=fsync)
         return cls.open(path, storage_options=storage_options, fsync=fsync)
 
     @property
     def path(self) -> Path:
-        return self._grounds.path
+        """The directory of a repository on a disk; raises InvalidInputError for one in a bucket."""
+        return self._grounds.git.path
+
+    @property
+    def uri(self) -> str:
+        """Where the repository is: its directory, or its uri in a bucket."""
+        return str(self._grounds.home)
 
     # Tables
 
@@ -280,4 +298,4 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         return Committed(commit, name, ())
 
     def __repr__(self) -> str:
-        return f"<Repository {self.path}>"
+        return f"<Repository {self.uri}>"

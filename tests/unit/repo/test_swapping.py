@@ -139,7 +139,7 @@ def test_a_commit_is_looked_for_down_to_where_it_began(grounds: Grounds) -> None
     assert has_landed(grounds, "main", second, since=first)
     assert not has_landed(grounds, "main", first, since=second)
     assert not has_landed(grounds, "none", first, since=None)
-    (grounds.path / "refs/heads/main").write_text("damaged\n")
+    (grounds.git.path / "refs/heads/main").write_text("damaged\n")
     assert has_landed(grounds, "main", first, since=None) is None
 
 

@@ -27,6 +27,7 @@ from lancewood.engine.transactions import load_transaction_of
 from lancewood.errors import ConflictError, LancewoodError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
+from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
 from lancewood.model.ids import Version
 from lancewood.model.landing import Landing
@@ -142,13 +143,14 @@ class Commitments:
         """Whether a pin is of this branch of this table, and not of another one of its name."""
         if pin.branch != self._branch:
             return False
-        place = place_of(pin, watched.git.path)
+        options = self._snapshot.place.storage_options
+        place = place_of(pin, watched.git.home, storage_options=options)
         return real_path(place.uri) == real_path(self._snapshot.place.uri)
 
     def _waiting(self, watched: _Watched, tip: Hash) -> list[Waiting]:
         """States on this branch that have not landed, the oldest first."""
         git, options = watched.git, self._snapshot.place.storage_options
-        found = waiting(git, tip, git.path, names=watched.names, storage_options=options)
+        found = waiting(git, tip, git.home, names=watched.names, storage_options=options)
         return [each for each in found if self._is_here(watched, each.pin)]
 
 
@@ -189,7 +191,7 @@ def _versions_of(pin: Pin) -> Iterator[Version]:
 
 def _opened(snapshot: Snapshot, member: Membership) -> GitRepository:
     try:
-        git = GitRepository.open(member.repository)
+        git = open_git(member.repository, storage_options=snapshot.place.storage_options)
         found = git.get(_SECTION, _ID)
     except (LancewoodError, OSError) as cause:
         raise _lost(snapshot, member, str(cause)) from cause

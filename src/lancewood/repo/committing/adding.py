@@ -7,10 +7,12 @@ from pathlib import Path
 
 from lancewood.catalog.membership import join
 from lancewood.catalog.opening import pin_of
+from lancewood.catalog.places import inside_of
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import main_place
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lancewood.git.homes import below
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.store.locate import open_store
@@ -28,7 +30,7 @@ def add_table(
         )
     written = _written_uri(grounds, uri)
     store = open_store(
-        grounds.path / written if _is_below(written) else written,
+        below(grounds.home, written) if _is_below(written) else written,
         storage_options=grounds.storage_options,
         fsync=grounds.fsync,
     )
@@ -38,7 +40,7 @@ def add_table(
             f"{uri!s} is the root of branch {head.manifest.branch!r}: add the table itself"
         )
     if not _is_below(written):
-        join(head, grounds.path, grounds.id, name)
+        join(head, grounds.home, grounds.id, name)
     changes.pin(name, pin_of(head, written))
 
 
@@ -55,16 +57,18 @@ def remove_table(changes: Transaction, name: str) -> None:
 
 def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
     """How pins write it: relative to the repository where the table is below it."""
-    text = os.fspath(uri)
+    text, home = os.fspath(uri), grounds.home
     if "://" in text:
-        return text
+        if isinstance(home, Path):
+            return text
+        root = open_store(text, storage_options=grounds.storage_options).uri
+        return inside_of(root, home) or text
     path = Path(text)
     if not path.is_absolute():
         path = Path.cwd() / path
-    root = grounds.path.resolve()
     where = Path(os.path.normpath(path.resolve()))
-    if where.is_relative_to(root):
-        return where.relative_to(root).as_posix()
+    if isinstance(home, Path) and where.is_relative_to(home.resolve()):
+        return where.relative_to(home.resolve()).as_posix()
     return str(where)
 
 

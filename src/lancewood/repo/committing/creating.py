@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging import Stage
 from lancewood.engine.uris import is_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
+from lancewood.git.homes import below
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.refs import BranchName
@@ -48,8 +50,7 @@ def new_stage(
             f"create_table does not take {', '.join(unknown)}; it takes "
             f"{', '.join(sorted(_OPTIONS))}"
         )
-    store = open_store(grounds.path / home_uri(name), fsync=grounds.fsync)
-    place = Place(store, repository=grounds.id)
+    place = new_place(grounds, name)
     new = NewTable(
         schema=options.get("schema"),
         stable_row_ids=options.get("stable_row_ids", True),
@@ -68,6 +69,13 @@ def new_stage(
         stage.message = message
         return stage
     return _stage_on_branch(grounds, name, place, str(wanted), data, new)
+
+
+def new_place(grounds: Grounds, name: str) -> Place:
+    """Where a new table is made, to be written by this repository."""
+    where, options = below(grounds.home, home_uri(name)), grounds.storage_options
+    store = open_store(where, fsync=grounds.fsync, storage_options=options)
+    return Place(store, None if isinstance(where, Path) else options, repository=grounds.id)
 
 
 def _stage_on_branch(

@@ -29,6 +29,7 @@ from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import BranchName, called
 from lancewood.repo.committing.adding import add_table
+from lancewood.repo.committing.creating import new_place
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.ref_names import lance_branch
@@ -125,9 +126,7 @@ def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
 def _empty_at_home(grounds: Grounds, name: str, schema: pa.Schema) -> Snapshot:
     """A table below the repository that has no rows yet: a new one, or one that was never
     published, perhaps with other columns."""
-    place = Place(
-        open_store(grounds.path / home_uri(name), fsync=grounds.fsync), repository=grounds.id
-    )
+    place = new_place(grounds, name)
     if not is_table(place.store):
         try:
             return create_table(place, schema, NewTable())

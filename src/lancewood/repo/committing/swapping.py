@@ -26,10 +26,6 @@ from lancewood.git.objects import Signature
 from lancewood.repo.committing.messages import first_line
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.ref_names import branch_ref
-from lancewood.store.lockfile import queued
-
-REFS = "refs"
-"""The directory whose queue those stand in who lost a race."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +91,10 @@ def swap(
                 raise
             if not attempt:
                 # From here on in order of arrival: many who jostle build the same things in vain.
-                stack.enter_context(queued(str(grounds.path / REFS)))
+                stack.enter_context(grounds.git.turn())
             patience.sleep(_pause(attempt))
     raise RetryableConflictError(
-        f"branch {branch!r} of {grounds.path} moved {patience.attempts} times while a commit was "
+        f"branch {branch!r} of {grounds.home} moved {patience.attempts} times while a commit was "
         "about to be made; run it again when fewer writers are active",
         branch=branch,
         attempts=patience.attempts,

@@ -6,7 +6,6 @@ What git itself can tell of its objects (``git fsck``) is told only as far as so
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,15 +16,15 @@ from lancewood.catalog.names import pinned_table
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import load_pin, tables_entry
 from lancewood.catalog.tag_names import REPOSITORY_ID
-from lancewood.engine.base_homes import real_path
 from lancewood.engine.landing import find_landing
 from lancewood.engine.refs import load_refs
 from lancewood.engine.snapshot import load_snapshot
 from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
+from lancewood.git.homes import real_home
 from lancewood.git.names import HEAD, TAGS
 from lancewood.git.objects import Commit
-from lancewood.git.repository import GitRepository
+from lancewood.git.opening import open_git
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.repo.fsck.findings import RESTORE, Findings
@@ -40,8 +39,9 @@ _DECIDE = "commit() takes the table as it stands, reset() brings back what is co
 
 
 def check_repository(grounds: Grounds, *, deep: bool) -> FsckReport:
-    """What is wrong with a repository, as it is on the disk."""
-    git = GitRepository.open(grounds.path, fsync=grounds.fsync)
+    """What is wrong with a repository, as it is now: nothing that was kept in memory counts."""
+    options = grounds.storage_options
+    git = open_git(grounds.home, storage_options=options, fsync=grounds.fsync)
     try:
         here, findings = replace(grounds, git=git), Findings()
         return _Check(here, deep, findings, RefCheck(here, findings)).run()
@@ -236,7 +236,7 @@ class _Check:
 
     def _check_membership(self) -> None:
         """Tables elsewhere say that this repository's commits pin them, and where it is."""
-        here, seen = real_path(os.fspath(self.grounds.path)), set[str]()
+        here, seen = real_home(self.grounds.home), set[str]()
         for name, blob in sorted(self._at_tips()):
             pin, _ = self.pins[name, blob]
             if pin.is_at_home or pin.uri in seen:
@@ -259,5 +259,5 @@ class _Check:
         mine = [each for each in members if each.id == self.grounds.id]
         if not mine:
             yield "it does not know that it belongs to this repository"
-        elif real_path(os.fspath(mine[0].repository)) != here:
+        elif real_home(mine[0].repository) != here:
             yield f"it belongs, as it says, to this repository at {mine[0].repository}"

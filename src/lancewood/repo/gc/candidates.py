@@ -14,15 +14,14 @@ from pathlib import Path
 from lancewood.catalog.membership import Membership, is_repository, join, repositories_of
 from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
 from lancewood.catalog.places import main_place_of
-from lancewood.engine.base_homes import real_path
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.uris import is_table
 from lancewood.errors import LancewoodError
+from lancewood.git.homes import real_home
 from lancewood.repo.gc.needed import Needs
 from lancewood.repo.gc.report import Stays
 from lancewood.repo.grounds import Grounds
-from lancewood.store.locate import open_store
 
 
 @dataclass(frozen=True)
@@ -49,23 +48,36 @@ class Candidates:
 
     def find(self, needs: Needs) -> Iterator[Candidate]:
         """The tables; ``needs`` sees from now on what other repositories need of them, too."""
-        below: Path = self.grounds.path / TABLES_DIR
-        for each in sorted(below.iterdir()) if below.is_dir() else ():
-            name = table_at_home(f"{TABLES_DIR}/{each.name}")
-            if name is not None and each.is_dir():
-                place = Place(open_store(each, fsync=self.grounds.fsync))
+        for directory in self._below():
+            name = table_at_home(f"{TABLES_DIR}/{directory}")
+            if name is not None:
+                store = self.grounds.store_at(home_uri(name))
+                is_on_disk = isinstance(self.grounds.home, Path)
+                place = Place(store, None if is_on_disk else self.grounds.storage_options)
                 yield from self._candidate(needs, name, home_uri(name), place)
         for uri, known in sorted(needs.tables.items()):
             if known.pin is not None and not known.pin.is_at_home:
                 options, fsync = self.grounds.storage_options, self.grounds.fsync
                 try:
                     place = main_place_of(
-                        known.pin, self.grounds.path, storage_options=options, fsync=fsync
+                        known.pin, self.grounds.home, storage_options=options, fsync=fsync
                     )
                 except LancewoodError as error:
                     self.stays.append(Stays(f"everything of table {known.name}", error.message))
                     continue
                 yield from self._candidate(needs, known.name, uri, place)
+
+    def _below(self) -> list[str]:
+        """The directories of tables; on a disk also links to such."""
+        home = self.grounds.home
+        if not isinstance(home, Path):
+            return self.grounds.git.directories(TABLES_DIR)
+        tables = home / TABLES_DIR
+        return (
+            sorted(each.name for each in tables.iterdir() if each.is_dir())
+            if tables.is_dir()
+            else []
+        )
 
     def _candidate(self, needs: Needs, name: str, uri: str, place: Place) -> Iterator[Candidate]:
         try:
@@ -82,13 +94,13 @@ class Candidates:
     def _join(self, name: str, head: Snapshot, members: Iterable[Membership]) -> None:
         """Tell a table where its repository is now, unless this is a copy of that."""
         mine = [each for each in members if each.id == self.grounds.id]
-        here = real_path(str(self.grounds.path))
-        if any(real_path(str(each.repository)) == here for each in mine):
+        here, options = real_home(self.grounds.home), self.grounds.storage_options
+        if any(real_home(each.repository) == here for each in mine):
             return
-        if any(is_repository(each.repository) for each in mine):
+        if any(is_repository(each.repository, options) for each in mine):
             why = f"it belongs to this repository at {mine[0].repository}, of which this is a copy"
             self.stays.append(Stays(f"the tag of table {name}", why))
             return
         self.joined.append(name)
         if not self.dry_run:
-            join(head, self.grounds.path, self.grounds.id, name)
+            join(head, self.grounds.home, self.grounds.id, name)

@@ -94,7 +94,7 @@ def _land(
     states = waiting(
         grounds.git,
         tip,
-        grounds.path,
+        grounds.home,
         names=[name],
         storage_options=grounds.storage_options,
         fsync=grounds.fsync,

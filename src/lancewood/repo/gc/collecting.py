@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 from lancewood.catalog.names import table_at_home
 from lancewood.engine.refs import load_refs
@@ -28,6 +29,7 @@ from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.uris import is_table
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
+from lancewood.git.homes import below
 from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.intent import load_standing
 from lancewood.jobs.runner import Runner
@@ -150,12 +152,14 @@ class _Collection:
 
     def _is_unmade(self, table: Candidate) -> bool:
         """Whether a place below the repository holds what was staged of a table, and no more."""
-        path = self.grounds.path / table.uri
-        if self.needs.has(table.uri) or table_at_home(table.uri) is None or path.is_symlink():
+        path = below(self.grounds.home, table.uri)
+        if self.needs.has(table.uri) or table_at_home(table.uri) is None:
+            return False
+        if isinstance(path, Path) and path.is_symlink():
             return False
         store = table.main.store
         written = [each.modified for directory in OWNED_DIRS for each in store.list(directory)]
-        if not written and next(store.list(), None) is None:
+        if isinstance(path, Path) and not written and next(store.list(), None) is None:
             written = [datetime.fromtimestamp(path.stat().st_mtime, UTC)]  # directories only
         if not written or not is_staged_only(store):
             return False

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lancewood.catalog.membership import Membership, is_repository
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import Pinned, PinWalk
-from lancewood.engine.base_homes import real_path
 from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.git.homes import real_home
+from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
@@ -75,13 +76,14 @@ class Needs:
 
         Raises NotFoundError for one that cannot be opened.
         """
-        here = real_path(str(self._grounds.path))
+        options = self._grounds.storage_options
+        here = real_home(self._grounds.home)
         walks = []
         for each in members:
-            if each.id == self._grounds.id and not is_repository(each.repository):
+            if each.id == self._grounds.id and not is_repository(each.repository, options):
                 continue  # this one, where it was before
-            if real_path(str(each.repository)) != here:
-                git = _opened(each)
+            if real_home(each.repository) != here:
+                git = _opened(each, options)
                 walks += [PinWalk(git, name, since=self._since) for name in each.names]
         needs = TableNeeds()
         if walks:
@@ -114,9 +116,9 @@ def _add(needs: TableNeeds, found: Iterable[Pinned]) -> None:
         needs.add(each)
 
 
-def _opened(member: Membership) -> GitRepository:
+def _opened(member: Membership, options: Mapping[str, str] | None) -> GitRepository:
     try:
-        git = GitRepository.open(member.repository)
+        git = open_git(member.repository, storage_options=options)
         found = git.get(SECTION, ID)
     except (LancewoodError, OSError) as cause:
         raise _lost(member, str(cause)) from cause

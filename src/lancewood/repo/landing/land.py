@@ -58,7 +58,7 @@ def _land_all(grounds: Grounds, tip: Hash, names: tuple[str, ...] | None) -> tup
     waiting = unlanded(
         grounds.git,
         tip,
-        grounds.path,
+        grounds.home,
         names=names,
         storage_options=grounds.storage_options,
         fsync=grounds.fsync,

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lancewood.catalog.names import TABLES_DIR
+from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
 from lancewood.catalog.pin import Pin
 from lancewood.engine.landing import find_landing
+from lancewood.engine.uris import is_table
 from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.hashes import Hash
@@ -119,12 +120,22 @@ def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> Tabl
 
 def _untracked(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
     """Roots of tables in the directory where new ones are made."""
-    known = {(grounds.path / pin.uri).resolve() for pin in pins.values()}
-    home: Path = grounds.path / TABLES_DIR
-    if not home.is_dir():
+    home = grounds.home
+    if not isinstance(home, Path):
+        known = {pin.uri for pin in pins.values()}
+        names = (
+            table_at_home(f"{TABLES_DIR}/{each}") for each in grounds.git.directories(TABLES_DIR)
+        )
+        new = [each for each in names if each is not None and home_uri(each) not in known]
+        return [each for each in new if is_table(grounds.store_at(home_uri(each)))]
+    known_paths = {(home / pin.uri).resolve() for pin in pins.values()}
+    tables = home / TABLES_DIR
+    if not tables.is_dir():
         return []
     return sorted(
         each.name.removesuffix(".lance")
-        for each in home.iterdir()
-        if each.suffix == ".lance" and each.resolve() not in known and (each / "_versions").is_dir()
+        for each in tables.iterdir()
+        if each.suffix == ".lance"
+        and each.resolve() not in known_paths
+        and (each / "_versions").is_dir()
     )

@@ -62,4 +62,4 @@ class View:
         return name in self.tables
 
     def __repr__(self) -> str:
-        return f"<View {self.hash[:12]} of {self._grounds.path}>"
+        return f"<View {self.hash[:12]} of {self._grounds.home}>"

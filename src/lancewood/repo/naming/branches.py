@@ -115,7 +115,7 @@ class Branches:
         return len(self.list())
 
     def __repr__(self) -> str:
-        return f"<branches of {self._grounds.path}>"
+        return f"<branches of {self._grounds.home}>"
 
     def _first(self, by: Signature) -> Hash:
         return self._grounds.git.objects.put_commit(self._grounds.tree(None).put(), (), by, "begin")

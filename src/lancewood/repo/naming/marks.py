@@ -47,4 +47,4 @@ class Marks:
         return False
 
     def __repr__(self) -> str:
-        return f"<marks of {self._grounds.path}>"
+        return f"<marks of {self._grounds.home}>"

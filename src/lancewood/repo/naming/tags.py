@@ -77,7 +77,7 @@ class Tags:
         return len(self.list())
 
     def __repr__(self) -> str:
-        return f"<tags of {self._grounds.path}>"
+        return f"<tags of {self._grounds.home}>"
 
     def _commit_of(self, ref: str, found: Hash) -> Hash | None:
         """The commit that a tag leads to; None where it leads to something else."""
@@ -87,7 +87,7 @@ class Tags:
             if "hash" not in gone.facts:
                 return None
             raise NotFoundError(
-                f"{ref} of {self._grounds.path} leads nowhere: {gone.message}; bring the object "
+                f"{ref} of {self._grounds.home} leads nowhere: {gone.message}; bring the object "
                 "back from a copy, or delete the tag",
                 **gone.facts,
             ) from gone

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -18,7 +19,6 @@ from lancewood.format.json_object import decode_object
 from lancewood.git.hashes import Hash, is_hash
 from lancewood.repo.grounds import Grounds
 from lancewood.store.base import Store
-from lancewood.store.locate import open_store
 
 NOTES_DIR = "lancewood"
 """The directory of notes in a repository."""
@@ -61,7 +61,8 @@ def note_time(grounds: Grounds, key: str) -> datetime | None:
 
 def note_keys(grounds: Grounds, directory: str) -> Iterator[str]:
     """The notes in a directory, in order."""
-    if not os.path.isdir(f"{grounds.path}/{NOTES_DIR}/{directory}"):
+    home = grounds.home
+    if isinstance(home, Path) and not os.path.isdir(f"{home}/{NOTES_DIR}/{directory}"):
         return
     for name in sorted(_store(grounds).names(directory)):
         if name.endswith(_SUFFIX):
@@ -91,4 +92,4 @@ def broken(key: str, why: str) -> FormatError:
 
 
 def _store(grounds: Grounds) -> Store:
-    return open_store(grounds.path / NOTES_DIR, fsync=grounds.fsync)
+    return grounds.store_at(NOTES_DIR)

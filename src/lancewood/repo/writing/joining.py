@@ -28,5 +28,5 @@ def join_tables(grounds: Grounds, pins: Mapping[str, Pin | None]) -> None:
             head = load_snapshot(grounds.place(pin.on(None)))
         except NotFoundError:
             continue
-        join(head, grounds.path, grounds.id, name)
+        join(head, grounds.home, grounds.id, name)
         joined.add((pin.uri, name))
