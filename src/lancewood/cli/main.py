@@ -22,11 +22,12 @@ from lancewood.cli.git_words import instead_of_option, instead_of_verb
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
 from lancewood.cli.near_tables import near_table
 from lancewood.cli.output import json_line
-from lancewood.cli.repo import KNOWN_AS, VERBS
+from lancewood.cli.repo import KNOWN_AS, STARTED_AT, VERBS
 from lancewood.cli.secrets import hide_secrets, without_extra_arguments
 from lancewood.cli.table import TableGroup
 from lancewood.cli.wording import as_typed
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
+from lancewood.git.homes import is_uri
 from lancewood.version import RELEASE
 
 DEBUG = "LANCEWOOD_DEBUG"
@@ -189,8 +190,12 @@ app = new_app(RootGroup, epilog=_epilog(), no_args_is_help=True)
 def lw(
     ctx: typer.Context,
     directory: Annotated[
-        Path | None,
-        typer.Option("-C", metavar="PATH", help="Do everything as if started in PATH."),
+        str | None,
+        typer.Option(
+            "-C",
+            metavar="PATH",
+            help="Do everything as if started in PATH; or the URI of a repository in a bucket.",
+        ),
     ] = None,
     version: Annotated[
         bool,
@@ -200,10 +205,20 @@ def lw(
     ] = False,
 ) -> None:
     """Lancewood: git for Lance tables."""
-    if directory is not None:
-        if not directory.is_dir():
-            raise NotFoundError(f"there is no directory {str(directory)!r} for -C")
-        ctx.with_resource(chdir(directory))
+    if directory is None:
+        return
+    if is_uri(directory):
+        if ctx.invoked_subcommand not in VERBS:
+            raise InvalidInputError(
+                f"-C with a uri is for the verbs on a repository, and {ctx.invoked_subcommand!r} "
+                "is none of them: it works with what is on this machine, or takes a uri itself"
+            )
+        token = STARTED_AT.set(directory)
+        ctx.call_on_close(lambda: STARTED_AT.reset(token))
+        return
+    if not Path(directory).is_dir():
+        raise NotFoundError(f"there is no directory {directory!r} for -C")
+    ctx.with_resource(chdir(directory))
 
 
 def run() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 from lancewood.cli.lazy import Entry
 
 _HOME = "lancewood.cli.repository"
+STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
+"""The uri of a repository in a bucket that ``-C`` was given."""
 
 VERBS: dict[str, Entry] = {
     "init": Entry(f"{_HOME}.init", "Make an empty repository."),

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import TABLES_DIR
 from lancewood.errors import AlreadyExistsError, NotFoundError
-from lancewood.git.homes import is_uri
+from lancewood.git.homes import Home, is_uri
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
 from lancewood.repo.bringing_verbs import BringingVerbs
@@ -116,6 +116,11 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     def path(self) -> Path:
         """The directory of a repository on a disk; raises InvalidInputError for one in a bucket."""
         return self._grounds.git.path
+
+    @property
+    def home(self) -> Home:
+        """The directory, or the uri in a bucket."""
+        return self._grounds.home
 
     @property
     def uri(self) -> str:

@@ -12,6 +12,7 @@ from lancewood.cli.output import Output
 from lancewood.cli.repository import words
 from lancewood.cli.repository.finding import repository
 from lancewood.cli.repository.telling import committed_facts, committed_text
+from lancewood.git.homes import below
 
 
 def command(
@@ -40,7 +41,7 @@ def command(
     if meant is not None:
         raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
     with repository(storage_option) as repo:
-        place = repo.path / home_uri(checked_table(name)) if uri is None else uri
+        place = below(repo.home, home_uri(checked_table(name))) if uri is None else uri
         text = words.paragraphs(message)
         done = repo.add(name, place, branch=branch, message=text, author=author)
         Output(as_json=json).document(committed_facts(done), committed_text(repo, done))

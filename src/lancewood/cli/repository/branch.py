@@ -41,6 +41,7 @@ def command(
         bool, typer.Option("--show-current", help="Print the name of the current branch.")
     ] = False,
     pattern: ref_options.Pattern = None,
+    storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """List, make or delete branches.
@@ -62,7 +63,7 @@ def command(
         },
     )
     output = Output(as_json=json)
-    with repository() as repo:
+    with repository(storage_option) as repo:
         if show_current:
             _show_current(repo, output)
         elif verb == LIST:

@@ -1,7 +1,8 @@
 """The repository that a command is about: that of the current directory, or the nearest above it.
 
-``lw -C PATH`` begins at another directory, as git does. Warnings of the repository become lines on
-stderr here.
+``lw -C PATH`` begins at another directory, as git does; ``lw -C URI`` is a repository in a bucket,
+which has to be named itself: nothing is looked for above it. Warnings of the repository become
+lines on stderr here.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from pathlib import Path
 from typing import TextIO
 
 import lancewood as lw
+from lancewood.catalog.pin import Pin
 from lancewood.cli import options
 from lancewood.cli.output import note
+from lancewood.cli.repo import STARTED_AT
 from lancewood.errors import NotFoundError
+from lancewood.git.homes import below
 from lancewood.repo.outcome import NotLandedWarning
 
 _PARTS = {"HEAD": os.path.isfile, "objects": os.path.isdir, "refs": os.path.isdir}
@@ -40,9 +44,22 @@ def find_repository(start: Path) -> Path:
 @contextmanager
 def repository(storage_options: Sequence[str] | None = None) -> Iterator[lw.Repository]:
     """The repository, and while it is used its warnings as notes. Raises NotFoundError."""
-    found = find_repository(Path.cwd())
+    found = started_at() or find_repository(Path.cwd())
     with warnings_told():
         yield lw.Repository.open(found, storage_options=options.storage(storage_options))
+
+
+def started_at() -> str | None:
+    """The uri that ``-C`` was given; None where it was a directory, or nothing."""
+    return STARTED_AT.get()
+
+
+def place_of(repo: lw.Repository, pin: Pin) -> str:
+    """Where a table is, as ``lw table`` takes it: seen from the current directory, or a uri."""
+    if not pin.is_at_home:
+        return pin.uri
+    where = below(repo.home, pin.uri)
+    return where if isinstance(where, str) else os.path.relpath(where)
 
 
 @contextmanager

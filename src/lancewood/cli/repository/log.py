@@ -43,6 +43,7 @@ def command(
         str | None,
         typer.Option("--table", metavar="NAME", help="Only commits that changed this table."),
     ] = None,
+    storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Show commits, newest first.
@@ -51,7 +52,7 @@ def command(
     """
     if graph and table is not None:
         raise typer.BadParameter("--graph and --table do not go together: parents would be missing")
-    with repository() as repo:
+    with repository(storage_option) as repo:
         decorations = Decorations(repo)
         tips = list(revisions or ())
         if all_refs:

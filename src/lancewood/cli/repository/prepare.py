@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from lancewood.catalog.pin import Pin
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.repository import words
-from lancewood.cli.repository.finding import repository
+from lancewood.cli.repository.finding import place_of, repository
 
 _KEYS = ("table", "branch", "version", "uri")
 
@@ -53,5 +52,5 @@ def _prepared(
 
 
 def _uri(repo: lw.Repository, pin: Pin, branch: str | None) -> str:
-    place = os.path.relpath(repo.path / pin.uri) if pin.is_at_home else pin.uri
+    place = place_of(repo, pin)
     return f"{place}@{branch}" if branch else place

@@ -25,6 +25,7 @@ def command(
     limit: Annotated[
         int | None, typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N moves.")
     ] = None,
+    storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Show every move of HEAD or of a branch, newest first.
@@ -33,7 +34,7 @@ def command(
 
     JSON lines with keys: ref, number, old, new, name, email, time, why.
     """
-    with repository() as repo:
+    with repository(storage_option) as repo:
         found = islice(repo.reflog(ref), limit)
         if json:
             Output(as_json=True).rows(_KEYS, _facts(ref, found))

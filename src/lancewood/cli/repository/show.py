@@ -32,6 +32,7 @@ def command(
             "or a file in it.",
         ),
     ] = "HEAD",
+    storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Show a commit and the tables it changed, against its first parent.
@@ -42,7 +43,7 @@ def command(
     path, bytes.
     """
     commit, colon, name = revision.partition(":")
-    with repository() as repo:
+    with repository(storage_option) as repo:
         if colon:
             _show_part(repo.at(commit or "HEAD"), name, Output(as_json=json))
             return

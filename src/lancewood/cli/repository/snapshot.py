@@ -14,6 +14,7 @@ from lancewood.cli.repository import words
 from lancewood.cli.repository.finding import repository
 from lancewood.cli.repository.telling import one_line
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.git.homes import Home
 
 
 def command(
@@ -38,7 +39,7 @@ def command(
     if text is None:
         raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
     with repository(storage_option) as repo:
-        files = _files(directory, repo.path)
+        files = _files(directory, repo.home)
         done = repo.snapshot(files, text, branch=branch, author=author)
         told = "nothing to commit, the files are the same"
         if done.is_new:
@@ -49,14 +50,14 @@ def command(
     Output(as_json=json).document(document, told)
 
 
-def _files(directory: Path, repository: Path) -> dict[str, bytes]:
+def _files(directory: Path, repository: Home) -> dict[str, bytes]:
     """The files below a directory, by their paths there.
 
     Raises NotFoundError, and InvalidInputError for what is neither a file nor a directory.
     """
     if not directory.is_dir():
         raise NotFoundError(f"there is no directory {directory}", path=str(directory))
-    if repository.resolve().is_relative_to(directory.resolve()):
+    if isinstance(repository, Path) and repository.resolve().is_relative_to(directory.resolve()):
         raise InvalidInputError(
             f"the repository itself is in {directory}; name the directory with the files only"
         )

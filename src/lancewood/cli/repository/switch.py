@@ -25,6 +25,7 @@ def command(
         bool,
         typer.Option("--detach", "-d", help="Name a commit and no branch: for reading only."),
     ] = False,
+    storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
     """Make another branch the current one.
@@ -40,7 +41,7 @@ def command(
         raise typer.BadParameter("REVISION is for --create")
     if name is None and not detach:
         raise typer.BadParameter("which branch? lw branch lists them")
-    with repository() as repo:
+    with repository(storage_option) as repo:
         before = repo.head
         if detach:
             head = repo.detach(name or "HEAD")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import lancewood as lw
 from lancewood.catalog.pin import Pin
 from lancewood.cli import options
 from lancewood.cli.output import Output, count
 from lancewood.cli.repository import words
-from lancewood.cli.repository.finding import repository
+from lancewood.cli.repository.finding import place_of, repository
 from lancewood.model.refs import MAIN
 from lancewood.repo.looking.view import View
 
 _KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
 
 
-def command(revision: words.Revision = "HEAD", json: options.Json = False) -> None:
+def command(
+    revision: words.Revision = "HEAD",
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
     """List the tables of a commit, and where each is read.
 
     The uri names exactly the version that is pinned, for lw table cat and all that read. A
@@ -26,10 +29,10 @@ def command(revision: words.Revision = "HEAD", json: options.Json = False) -> No
 
     JSON lines with keys: table, rows, fragments, branch, version, uri.
     """
-    with repository() as repo:
+    with repository(storage_option) as repo:
         is_unborn = revision == "HEAD" and repo.head.hash is None
         view = None if is_unborn else repo.at(revision)
-        found = iter(()) if view is None else _rows(view, repo.path)
+        found = iter(()) if view is None else _rows(view, repo)
         if json:
             Output(as_json=True).rows(_KEYS, found)
         else:
@@ -37,14 +40,13 @@ def command(revision: words.Revision = "HEAD", json: options.Json = False) -> No
             Output(as_json=False).rows(("table", "rows", "fragments", "uri"), shown)
 
 
-def _rows(view: View, root: Path) -> Iterator[tuple[Any, ...]]:
+def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
     for name in view.tables:
         pin = view.pin(name)
         branch = str(pin.branch or MAIN)
-        yield name, pin.rows, pin.fragments, branch, int(pin.version), _uri(pin, root)
+        yield name, pin.rows, pin.fragments, branch, int(pin.version), _uri(pin, repo)
 
 
-def _uri(pin: Pin, root: Path) -> str:
+def _uri(pin: Pin, repo: lw.Repository) -> str:
     """What ``lw table`` takes, seen from the current directory."""
-    place = os.path.relpath(root / pin.uri) if pin.is_at_home else pin.uri
-    return f"{place}@{pin.branch or ''}:{pin.version}"
+    return f"{place_of(repo, pin)}@{pin.branch or ''}:{pin.version}"
