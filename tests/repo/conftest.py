@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.repo.judge import judge
+from tests.repo.places import DISK, Where, is_for_campaigns
 from tests.repo.scene import Scene
 
+from lancewood.errors import NotFoundError
+from lancewood.git.opening import open_git
 from lancewood.repo.repository import Repository
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [each for each in items if is_for_campaigns(each)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [each for each in items if not is_for_campaigns(each)]
 
 
 @pytest.fixture(autouse=True)
@@ -25,19 +36,38 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    """Where the repository is; ``tests.repo.places`` has the marks that ask for others."""
+    return str(getattr(request, "param", DISK))
+
+
+@pytest.fixture
+def where(kind: str, path: Path, request: pytest.FixtureRequest) -> Where:
+    if kind == DISK:
+        return Where(path)
+    root = request.getfixturevalue("s3_root")
+    return Where(f"{root}/repo", request.getfixturevalue("s3_options"))
+
+
 @pytest.fixture(autouse=True)
-def judged(path: Path, _me: None) -> Iterator[None]:
-    """Stock git judges what the test left at ``path``."""
+def judged(path: Path, _me: None, where: Where) -> Iterator[None]:
+    """Stock git judges what the test left at ``path``, or a download of what it left in a bucket;
+    of that the logs are folded first, as gc does it."""
     if shutil.which("git") is None:
         pytest.skip("stock git is the judge here, and there is none on this machine")
     yield
+    if not where.is_on_disk:
+        with suppress(NotFoundError):
+            open_git(where.home, storage_options=where.options).tidy()
+        where.download(path)
     if (path / "HEAD").exists():
         judge(path)
 
 
 @pytest.fixture
-def scene(path: Path) -> Scene:
+def scene(where: Where) -> Scene:
     """Two tables of three rows each, in one commit."""
-    scene = Scene(Repository.init(path))
+    scene = Scene(Repository.init(where.home, storage_options=where.options), where)
     scene.begin()
     return scene

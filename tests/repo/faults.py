@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
+from tests.breadth import EVERY_CASE
+from tests.repo.places import Where
 
 from lancewood.errors import CommitUnknownError, LancewoodError
 from lancewood.store import badge, lockfile
@@ -32,6 +34,8 @@ OPENING = (
     "lancewood.repo.committing.creating",
     "lancewood.repo.committing.adding",
 )
+AT_HOME = (*OPENING, "lancewood.git.bucket.repository", "lancewood.repo.grounds")
+"""In a bucket the objects and the refs of git are store calls, too, and so are notes."""
 MOST_STEPS = 150
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
 """Hurt verbs at every step, also where the tests of every day leave out some that are alike."""
@@ -54,8 +58,9 @@ class Steps:
 
 
 @contextmanager
-def at_store_call(at: int, mode: Mode) -> Iterator[Steps]:
-    """Hurt at the n-th call to any store of a table that is opened meanwhile."""
+def at_store_call(at: int, mode: Mode, where: Where | None = None) -> Iterator[Steps]:
+    """Hurt at the n-th call to any store of a table that is opened meanwhile; for a repository in
+    a bucket to any store at all."""
     steps = Steps(at, mode)
     shared = FaultyStore(open_store("memory://never"), at, mode)._script
 
@@ -65,7 +70,7 @@ def at_store_call(at: int, mode: Mode) -> Iterator[Steps]:
         return store
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in OPENING:
+        for module in OPENING if where is None or where.is_on_disk else AT_HOME:
             patch.setattr(f"{module}.open_store", opened)
         patch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
         yield steps
@@ -174,6 +179,11 @@ class _Files:
             if torn is not None and steps.mode == "torn":
                 torn()
             raise Killed(f"died at {steps.calls[-1]}")
+
+
+def in_steps(where: Where, stride: int) -> range:
+    """The steps at which work is hurt: in a bucket every ``stride``-th of an ordinary day."""
+    return range(1, MOST_STEPS, 1 if where.is_on_disk or EVERY_CASE else stride)
 
 
 def hurting(stride: int) -> range:

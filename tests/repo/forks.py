@@ -2,7 +2,7 @@
 
 Run as a program by ``run``: it takes jobs as JSON, forks a process for each, and tells how each
 ended. A job may be mortal: it dies by SIGKILL at its n-th step, a step being a file that is opened,
-linked, renamed or synced.
+linked, renamed or synced, or a call to a bucket.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from lancewood.store.objects import ObjectStore
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,6 +89,8 @@ def _make_mortal(at: int) -> None:
 
     for name in ("open", "link", "rename", "replace", "unlink", "fsync"):
         setattr(os, name, mortal(getattr(os, name)))
+    for name in ("get", "get_range", "head", "put", "put_new", "replace", "delete"):
+        setattr(ObjectStore, name, mortal(getattr(ObjectStore, name)))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -11,21 +12,25 @@ import lancewood as lw
 from lancewood.errors import RetryableConflictError
 from lancewood.repo.repository import Repository
 
+Storage: TypeAlias = dict[str, str] | None
 
-def append(path: str, tables: list[str], values: list[int], branch: str = "main") -> None:
+
+def append(
+    path: str, storage: Storage, tables: list[str], values: list[int], branch: str = "main"
+) -> None:
     """One transaction for each value, which goes to all of the tables."""
-    repo = Repository.open(path)
+    repo = Repository.open(path, storage_options=storage)
     for value in values:
         with repo.transaction(branch, message=f"value {value}") as changes:
             for each in tables:
                 changes.table(each).append(_rows(value))
 
 
-def record(path: str, table: str, values: list[int]) -> None:
+def record(path: str, storage: Storage, table: str, values: list[int]) -> None:
     """The table is written directly, and recorded by a commit; somebody else may do that."""
-    repo = Repository.open(path)
+    repo = Repository.open(path, storage_options=storage)
     for value in values:
-        lw.open(f"{path}/tables/{table}.lance").append(_rows(value))
+        lw.open(f"{path}/tables/{table}.lance", storage_options=storage).append(_rows(value))
         while True:
             try:
                 repo.commit(f"recorded {value}")
@@ -34,21 +39,23 @@ def record(path: str, table: str, values: list[int]) -> None:
                 continue
 
 
-def append_until(path: str, tables: list[str], value: int, until: list[str]) -> None:
+def append_until(
+    path: str, storage: Storage, tables: list[str], value: int, until: list[str]
+) -> None:
     """Transactions without end, until all these files are there."""
-    repo = Repository.open(path)
+    repo = Repository.open(path, storage_options=storage)
     while not all(map(os.path.exists, until)):
         with repo.transaction("main", message=f"value {value}") as changes:
             for each in tables:
                 changes.table(each).append(_rows(value))
 
 
-def call(path: str, verb: str, args: list[str], options: dict[str, str]) -> None:
+def call(path: str, storage: Storage, verb: str, args: list[str], options: dict[str, str]) -> None:
     """One verb of the repository."""
-    getattr(Repository.open(path), verb)(*args, **options)
+    getattr(Repository.open(path, storage_options=storage), verb)(*args, **options)
 
 
-def read_together(path: str, tables: list[str], states: int, told: str) -> None:
+def read_together(path: str, storage: Storage, tables: list[str], states: int, told: str) -> None:
     """Read all tables again and again, until that many states were seen, and leave a file then.
 
     The same rows are in each table, and never fewer than before.
@@ -56,7 +63,7 @@ def read_together(path: str, tables: list[str], states: int, told: str) -> None:
     seen: set[int] = set()
     before = 0
     while len(seen) < states:
-        view = Repository.open(path).at("main")
+        view = Repository.open(path, storage_options=storage).at("main")
         found = [view.table(each).to_arrow()["id"].to_pylist() for each in tables]
         assert all(sorted(each) == sorted(found[0]) for each in found), found
         assert len(found[0]) >= before

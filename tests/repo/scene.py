@@ -8,6 +8,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
+from tests.repo.places import Where
 
 import lancewood as lw
 from lancewood.repo.outcome import Committed
@@ -26,6 +27,12 @@ class Scene:
     """A repository with the two tables."""
 
     repo: Repository
+    where: Where
+
+    @classmethod
+    def at(cls, where: Where) -> Scene:
+        """The scene in a repository that is there."""
+        return cls(Repository.open(where.home, storage_options=where.options), where)
 
     @property
     def path(self) -> Path:
@@ -33,7 +40,7 @@ class Scene:
 
     def again(self) -> Repository:
         """The repository as another process opens it."""
-        return Repository.open(self.path)
+        return Repository.open(self.where.home, storage_options=self.where.options)
 
     def begin(self) -> None:
         with self.repo.transaction("main", message="begin") as changes:
@@ -41,7 +48,7 @@ class Scene:
             changes.create_table(TWO, FIRST)
 
     def uri(self, name: str = ONE) -> str:
-        return str(self.path / "tables" / f"{name}.lance")
+        return f"{self.repo.uri}/tables/{name}.lance"
 
     def both(self, *values: int, branch: str = "main", repo: Repository | None = None) -> Committed:
         """One commit that appends the same rows to both tables."""
@@ -58,12 +65,20 @@ class Scene:
 
     def landed(self) -> tuple[int, int]:
         """How many rows both have, as pylance says."""
-        found = [lance.dataset(self.uri(name)).count_rows() for name in (ONE, TWO)]
+        found = [self.dataset(name).count_rows() for name in (ONE, TWO)]
         return found[0], found[1]
+
+    def dataset(self, name: str = ONE) -> Any:
+        """What pylance opens, unchecked."""
+        return lance.dataset(self.uri(name), storage_options=self._options)
+
+    @property
+    def _options(self) -> dict[str, str] | None:
+        return None if self.where.options is None else dict(self.where.options)
 
     def pylance(self, name: str = ONE) -> Any:
         """pylance's dataset on the newest version of main."""
-        found = lance.dataset(self.uri(name))
+        found = self.dataset(name)
         found.validate()
         return found
 
@@ -71,9 +86,10 @@ class Scene:
         """What pylance sees, sorted."""
         return sorted(self.pylance(name).to_table()["id"].to_pylist())
 
-    def outside(self, *values: int, name: str = ONE) -> None:
-        """pylance appends."""
-        lance.write_dataset(rows(*values), self.uri(name), mode="append")
+    def outside(self, *values: int, name: str = ONE, mode: str = "append") -> None:
+        """pylance appends, or writes over what is there."""
+        options = self._options
+        lance.write_dataset(rows(*values), self.uri(name), mode=mode, storage_options=options)
 
     def seen(self, revision: str = "main", name: str = ONE) -> list[int]:
         """What the repository sees, sorted."""
@@ -82,4 +98,4 @@ class Scene:
 
     def table(self, name: str = ONE) -> lw.Table:
         """The table itself, as somebody opens it who does not know the repository."""
-        return lw.open(self.uri(name))
+        return lw.open(self.uri(name), storage_options=self.where.options)

@@ -19,14 +19,17 @@ from tests.repo.faults import (
     Steps,
     at_file_step,
     at_store_call,
+    in_steps,
     outcome,
 )
+from tests.repo.places import Where, every_day, everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import AlreadyExistsError, NotFoundError
 from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
+from lancewood.store import probe
 from lancewood.testing.faults import Mode
 
 Hurt = Callable[[int], AbstractContextManager[Steps]]
@@ -40,19 +43,31 @@ def _told() -> Iterator[None]:
         yield
 
 
-def each_step(hurt: Hurt, act: Callable[[], object], check: Callable[[str], None]) -> list[str]:
+def each_step(
+    hurt: Hurt,
+    act: Callable[[], object],
+    check: Callable[[str], None],
+    steps: range = range(1, MOST_STEPS),
+) -> list[str]:
     """Run it once for every step, hurt there, and look at what is left; what was seen."""
     seen: list[str] = []
-    for at in range(1, MOST_STEPS):
-        with _told(), hurt(at) as steps:
+    for at in steps:
+        with _told(), hurt(at) as done:
             end = outcome(act)
-        if steps.is_over:
-            assert end == "done", steps.calls
+        if done.is_over:
+            assert end == "done", done.calls
             assert len(seen) > 5, "hardly anything was hurt"
             return seen
         check(end)
         seen.append(end)
     pytest.fail("the work never came to its end")
+
+
+def at_step_of_git(scene: Scene, at: int) -> AbstractContextManager[Steps]:
+    """Die at the n-th step of git's: a file, or in a bucket a store call."""
+    if scene.where.is_on_disk:
+        return at_file_step(scene.path, at, "kill")
+    return at_store_call(at, "kill", scene.where)
 
 
 class Twins:
@@ -97,11 +112,23 @@ class Twins:
         assert len(scene.values()) == self.count + 2
 
 
+@everywhere
 @pytest.mark.parametrize("mode", ["before", "after", "kill", "kill-after"])
 def test_a_transaction_hurt_at_any_store_call_is_whole_or_absent(scene: Scene, mode: Mode) -> None:
-    twins = Twins(scene)
-    seen = each_step(lambda at: at_store_call(at, mode), twins.act, twins.check)
+    twins, where = Twins(scene), scene.where
+    seen = each_step(lambda at: at_store_call(at, mode, where), twins.act, twins.check)
     assert ("dead" in seen) == mode.startswith("kill")
+    twins.check_rows()
+
+
+@every_day
+@everywhere
+def test_a_transaction_whose_answer_is_lost_at_some_store_call_is_whole_or_absent(
+    scene: Scene,
+) -> None:
+    twins, where = Twins(scene), scene.where
+    steps = in_steps(where, 8)
+    each_step(lambda at: at_store_call(at, "after", where), twins.act, twins.check, steps)
     twins.check_rows()
 
 
@@ -116,13 +143,14 @@ def test_a_transaction_hurt_at_any_step_of_git_is_whole_or_absent(
     twins.check_rows()
 
 
+@everywhere
 def test_a_commit_of_what_stands_is_made_or_not(scene: Scene) -> None:
     expected = {"rows": 3, "commits": 1}
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
         scene.outside(20 + at)
         expected["rows"] += 1
-        return at_store_call(at, "kill")
+        return at_store_call(at, "kill", scene.where)
 
     def check(end: str) -> None:
         found = len([*scene.again().log()])
@@ -139,6 +167,7 @@ def test_a_commit_of_what_stands_is_made_or_not(scene: Scene) -> None:
     each_step(hurt, lambda: scene.again().commit("hurt"), check)
 
 
+@everywhere
 @pytest.mark.parametrize("branch", ["main", "exp"])
 def test_a_new_table_is_there_or_can_be_made(scene: Scene, branch: str) -> None:
     scene.repo.switch("exp", create=True)
@@ -147,7 +176,7 @@ def test_a_new_table_is_there_or_can_be_made(scene: Scene, branch: str) -> None:
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
         names.append(f"new{next(numbers)}")
-        return at_store_call(at, "kill")
+        return at_store_call(at, "kill", scene.where)
 
     def create(repo: Repository) -> None:
         with repo.transaction(branch, message="create") as changes:
@@ -177,6 +206,7 @@ def test_a_new_table_is_there_or_can_be_made(scene: Scene, branch: str) -> None:
     assert others == (TWO, ONE)
 
 
+@everywhere
 def test_the_first_write_on_a_branch_is_made_or_not(scene: Scene) -> None:
     numbers = iter(range(MOST_STEPS))
     names: list[str] = []
@@ -184,7 +214,7 @@ def test_the_first_write_on_a_branch_is_made_or_not(scene: Scene) -> None:
     def hurt(at: int) -> AbstractContextManager[Steps]:
         names.append(f"b{next(numbers)}")
         scene.repo.branches.create(names[-1], at="main")
-        return at_store_call(at, "kill")
+        return at_store_call(at, "kill", scene.where)
 
     def act() -> None:
         scene.both(50, branch=names[-1], repo=scene.again())
@@ -205,13 +235,14 @@ def test_the_first_write_on_a_branch_is_made_or_not(scene: Scene) -> None:
     assert scene.values() == [1, 2, 3]
 
 
+@everywhere
 def test_a_tag_is_made_or_not_and_protects_when_it_is_there(scene: Scene) -> None:
     numbers = iter(range(MOST_STEPS))
     names: list[str] = []
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
         names.append(f"v{next(numbers)}")
-        return at_file_step(scene.path, at, "kill")
+        return at_step_of_git(scene, at)
 
     def check(end: str) -> None:
         repo = scene.again()
@@ -224,13 +255,14 @@ def test_a_tag_is_made_or_not_and_protects_when_it_is_there(scene: Scene) -> Non
     each_step(hurt, lambda: scene.again().tags.create(names[-1]), check)
 
 
+@everywhere
 def test_a_switch_to_a_new_branch_leaves_head_on_one_that_is_there(scene: Scene) -> None:
     numbers = iter(range(MOST_STEPS))
     names = ["main"]
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
         names.append(f"s{next(numbers)}")
-        return at_file_step(scene.path, at, "kill")
+        return at_step_of_git(scene, at)
 
     def check(end: str) -> None:
         repo = scene.again()
@@ -242,18 +274,26 @@ def test_a_switch_to_a_new_branch_leaves_head_on_one_that_is_there(scene: Scene)
     each_step(hurt, lambda: scene.again().switch(names[-1], create=True), check)
 
 
-def test_an_init_that_died_is_no_repository_or_a_whole_one(tmp_path: Path, path: Path) -> None:
+@every_day
+@everywhere
+def test_an_init_that_died_is_no_repository_or_a_whole_one(where: Where) -> None:
     numbers = iter(range(MOST_STEPS))
-    places: list[Path] = [path]
+    places: list[Where] = [where]
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
-        places.append(tmp_path / f"init{next(numbers)}")
-        return at_file_step(places[-1], at, "kill")
+        places.append(where.beside(f"init{next(numbers)}"))
+        if where.is_on_disk:
+            return at_file_step(Path(places[-1].home), at, "kill")
+        return at_store_call(at, "kill", where)
+
+    def init() -> None:
+        Repository.init(places[-1].home, storage_options=where.options)
 
     def check(end: str) -> None:
-        repo = Repository.open_or_init(places[-1])
+        repo = Repository.open_or_init(places[-1].home, storage_options=where.options)
         with repo.transaction("main", message="first") as changes:
             changes.create_table("t", pa.table({"a": [1]}))
         assert repo.at().table("t").count_rows() == 1
 
-    each_step(hurt, lambda: Repository.init(places[-1]), check)
+    probe._swaps_proven.clear()
+    each_step(hurt, init, check)

@@ -11,6 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.repo.faults import MOST_STEPS, at_store_call, outcome
+from tests.repo.places import Where
 from tests.repo.scene import FIRST, ONE, TWO, Scene, rows
 
 import lancewood as lw
@@ -32,7 +33,7 @@ REFUSED = "cannot be written by this version of Lance"
 @pytest.fixture
 def scene(path: Path) -> Scene:
     """Two tables of an exclusive repository."""
-    scene = Scene(Repository.init(path, exclusive=True))
+    scene = Scene(Repository.init(path, exclusive=True), Where(path))
     scene.begin()
     return scene
 
@@ -128,7 +129,7 @@ def test_branches_and_merges_are_fenced_too(scene: Scene) -> None:
 
 
 def test_it_is_never_the_default(tmp_path: Path) -> None:
-    scene = Scene(Repository.init(tmp_path / "plain"))
+    scene = Scene(Repository.init(tmp_path / "plain"), Where(tmp_path / "plain"))
     scene.begin()
     assert not scene.repo.is_exclusive
     assert not flags(scene.uri())
@@ -254,7 +255,7 @@ def test_no_table_is_prepared_for_other_writers(scene: Scene) -> None:
 
 
 def test_reset_keeps_the_fence(path: Path) -> None:
-    scene = Scene(Repository.init(path))
+    scene = Scene(Repository.init(path), Where(path))
     scene.begin()
     scene.both(4)
     scene.repo.exclusive(True)
@@ -302,7 +303,7 @@ def test_an_unknown_flag_without_the_key_is_still_unknown(scene: Scene) -> None:
 
 
 def test_branches_whose_work_was_merged_are_left_as_they_are(path: Path) -> None:
-    scene = Scene(Repository.init(path))
+    scene = Scene(Repository.init(path), Where(path))
     scene.begin()
     scene.repo.branches.create("exp")
     scene.both(4, branch="exp")

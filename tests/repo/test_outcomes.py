@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-import lance
 import pytest
+from tests.repo.places import Where, every_day, everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.engine import landing
@@ -22,13 +20,17 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
+from lancewood.git.bucket.refs import BucketRefs
+from lancewood.git.parts import RefStore
 from lancewood.git.refs import Refs
 from lancewood.model.ids import is_detached
 from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
+from lancewood.store.base import ObjectInfo
+from lancewood.store.locate import open_store
 from lancewood.testing.faults import Killed
 
-pytestmark = pytest.mark.usefixtures("no_commit_under_way")
+pytestmark = [pytest.mark.usefixtures("no_commit_under_way"), everywhere]
 Patch = pytest.MonkeyPatch
 
 
@@ -38,22 +40,25 @@ def at_the_swap(
     after: Callable[[], object] | None = None,
 ) -> None:
     """Have something happen right before, or right after, the next branch moves."""
-    real = Refs.move
     is_used = False
 
-    def move(self: Refs, name: str, *moved: Any, **told: Any) -> bool:
-        nonlocal is_used
-        if is_used or not name.startswith("refs/heads/"):
-            return real(self, name, *moved, **told)
-        is_used = True
-        if before is not None:
-            before()
-        done = real(self, name, *moved, **told)
-        if after is not None:
-            after()
-        return done
+    def at_one(real: Callable[..., bool]) -> Callable[..., bool]:
+        def move(self: RefStore, name: str, *moved: Any, **told: Any) -> bool:
+            nonlocal is_used
+            if is_used or not name.startswith("refs/heads/"):
+                return real(self, name, *moved, **told)
+            is_used = True
+            if before is not None:
+                before()
+            done = real(self, name, *moved, **told)
+            if after is not None:
+                after()
+            return done
 
-    patch.setattr(Refs, "move", move)
+        return move
+
+    for kind in (Refs, BucketRefs):
+        patch.setattr(kind, "move", at_one(kind.move))
 
 
 def fail(kind: type[BaseException] = StorageError) -> None:
@@ -80,22 +85,20 @@ def states(scene: Scene) -> dict[str, State]:
 
 
 def detached(scene: Scene, name: str) -> list[str]:
-    found = os.listdir(Path(scene.uri(name)) / "_versions")
+    found = open_store(scene.uri(name), storage_options=scene.where.options).names("_versions")
     return sorted(each for each in found if each.startswith("d"))
 
 
-def everything(path: Path) -> dict[str, tuple[int, int]]:
-    """Every file with its time and size."""
-    return {
-        str(each): (each.stat().st_mtime_ns, each.stat().st_size)
-        for each in path.rglob("*")
-        if each.is_file()
-    }
+def everything(where: Where) -> dict[str, ObjectInfo]:
+    """Every file or object, with its time, size and etag."""
+    store = open_store(where.home, storage_options=where.options)
+    return {each.key: each for each in store.list()}
 
 
 # Before the swap
 
 
+@every_day
 def test_what_dies_before_the_swap_leaves_only_states_that_nobody_names(
     scene: Scene, monkeypatch: Patch
 ) -> None:
@@ -128,6 +131,7 @@ def test_a_lost_answer_is_no_failure(scene: Scene, monkeypatch: Patch) -> None:
     assert scene.counts() == scene.landed() == (4, 4)
 
 
+@every_day
 def test_a_lost_answer_is_found_below_what_others_committed_since(
     scene: Scene, monkeypatch: Patch
 ) -> None:
@@ -151,19 +155,20 @@ def test_a_failure_before_the_move_is_told_as_one(scene: Scene, monkeypatch: Pat
 
 
 def test_what_cannot_be_looked_up_is_unknown(scene: Scene, monkeypatch: Patch) -> None:
-    real = Refs.read
+    kind = type(scene.repo._grounds.git.refs)
+    real = kind.read
 
-    def deaf(self: Refs, name: str) -> Any:
+    def deaf(self: RefStore, name: str) -> Any:
         return fail()
 
     def lose() -> None:
-        monkeypatch.setattr(Refs, "read", deaf)
+        monkeypatch.setattr(kind, "read", deaf)
         fail()
 
     at_the_swap(monkeypatch, after=lose)
     with pytest.raises(CommitUnknownError, match="nobody can tell yet"):
         scene.both(4)
-    monkeypatch.setattr(Refs, "read", real)
+    monkeypatch.setattr(kind, "read", real)
     assert scene.counts() == (4, 4)
     assert scene.landed() == (3, 3)
     scene.both(5)
@@ -173,18 +178,19 @@ def test_what_cannot_be_looked_up_is_unknown(scene: Scene, monkeypatch: Patch) -
 # Partly landed
 
 
+@every_day
 def test_readers_are_right_before_all_has_landed_and_write_nothing(
     scene: Scene, monkeypatch: Patch
 ) -> None:
     without_landing(scene, monkeypatch, TWO, act=lambda: scene.both(4))
-    before = everything(scene.path)
+    before = everything(scene.where)
     repo = scene.again()
     assert scene.counts() == (4, 4)
     assert scene.seen(name=TWO) == [1, 2, 3, 4]
     assert states(scene) == {ONE: State.CLEAN, TWO: State.UNLANDED}
     assert [each.name for each in repo.diff()] == [TWO, ONE]
     assert len(repo.show().changes) == 2
-    assert everything(scene.path) == before
+    assert everything(scene.where) == before
     assert scene.landed() == (4, 3), "who opens tables directly sees them move one after another"
 
 
@@ -240,7 +246,7 @@ def test_a_new_table_that_has_not_landed_reads_and_is_landed_by_the_next_writer(
     assert scene.seen(name="new") == [7]
     assert states(scene)["new"] is State.UNLANDED
     with pytest.raises(ValueError, match="not found"):
-        lance.dataset(scene.uri("new"))
+        scene.dataset("new")
     with scene.again().transaction("main", message="more") as changes:
         changes.table("new").append(rows(8))
     assert scene.values("new") == [7, 8]
@@ -296,7 +302,7 @@ def test_an_incompatible_write_from_outside_before_the_swap_leaves_nothing_visib
     changes = scene.repo.transaction("main", message="ours")
     changes.table(ONE).append(rows(4))
     changes.table(TWO).append(rows(4))
-    lance.write_dataset(rows(50), scene.uri(), mode="overwrite")
+    scene.outside(50, mode="overwrite")
     with pytest.raises(ConflictError, match=f"table '{ONE}'"):
         changes.commit()
     assert scene.counts() == (3, 3)
@@ -320,9 +326,7 @@ def test_a_write_from_outside_that_took_the_number_is_rebased_on(
 def test_a_write_from_outside_that_does_not_go_together_is_told_as_diverged(
     scene: Scene, monkeypatch: Patch
 ) -> None:
-    at_the_swap(
-        monkeypatch, after=lambda: lance.write_dataset(rows(50), scene.uri(), mode="overwrite")
-    )
+    at_the_swap(monkeypatch, after=lambda: scene.outside(50, mode="overwrite"))
     with pytest.warns(NotLandedWarning, match="diverged"):
         done = scene.both(4)
     assert [each.table for each in done.diverged] == [ONE]
@@ -342,9 +346,7 @@ def test_a_write_from_outside_that_does_not_go_together_is_told_as_diverged(
 def test_cleanup_keeps_what_a_diverged_commit_was_built_on(
     scene: Scene, monkeypatch: Patch
 ) -> None:
-    at_the_swap(
-        monkeypatch, after=lambda: lance.write_dataset(rows(50), scene.uri(), mode="overwrite")
-    )
+    at_the_swap(monkeypatch, after=lambda: scene.outside(50, mode="overwrite"))
     with pytest.warns(NotLandedWarning, match="diverged"):
         scene.both(4)
     for number in range(3):
@@ -376,6 +378,7 @@ def test_two_transactions_on_different_tables_both_land_and_the_loser_writes_not
     assert scene.values(TWO) == scene.seen(name=TWO) == [1, 2, 3, 5]
 
 
+@every_day
 def test_two_transactions_on_one_table_both_land_where_they_go_together(
     scene: Scene, monkeypatch: Patch
 ) -> None:

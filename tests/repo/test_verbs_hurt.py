@@ -18,6 +18,7 @@ import lance
 import pytest
 from tests.interop import git_judge
 from tests.repo.faults import Steps, at_file_step, at_store_call, hurting, outcome
+from tests.repo.places import Where
 from tests.repo.scene import ONE, TWO, Scene
 
 from lancewood.repo.looking.status import State
@@ -85,7 +86,7 @@ def hurt_everywhere(
     for at in hurting(verb.stride):
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(start, work)
-        scene = Scene(Repository.open(work))
+        scene = Scene.at(Where(work))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotLandedWarning)
             repo = scene.again()

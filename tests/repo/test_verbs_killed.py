@@ -13,11 +13,10 @@ import pytest
 from tests.interop import git_judge
 from tests.repo.faults import EVERY_STEP, MOST_STEPS
 from tests.repo.forks import Job, run
+from tests.repo.places import Where
 from tests.repo.scene import Scene
 from tests.repo.test_processes import KILLED, SEED
 from tests.repo.test_verbs_hurt import prepared
-
-from lancewood.repo.repository import Repository
 
 AT_ONCE = 8
 CALLS: dict[str, tuple[str, list[str], dict[str, str]]] = {
@@ -48,11 +47,12 @@ def test_a_verb_that_is_killed_is_done_or_not(scene: Scene, tmp_path: Path, name
         for each in places:
             shutil.copytree(scene.path, each)
         given = [
-            {"path": str(each), "verb": called, "args": args, "options": options} for each in places
+            {"path": str(each), "storage": None, "verb": called, "args": args, "options": options}
+            for each in places
         ]
         ends = run([Job("call", each, step) for each, step in zip(given, steps, strict=True)])
         for each, end in zip(places, ends, strict=True):
-            verb.check(Scene(Repository.open(each)), "done" if end == 0 else "dead")
+            verb.check(Scene.at(Where(each)), "done" if end == 0 else "dead")
             git_judge.check(each)
             shutil.rmtree(each)
     assert (0 in ends) if EVERY_STEP else (KILLED in ends)

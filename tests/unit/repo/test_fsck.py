@@ -11,6 +11,7 @@ from typing import Any
 import lance
 import pytest
 from tests.interop.git_judge import git
+from tests.repo.places import Where
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import NotFoundError, StorageError
@@ -24,7 +25,7 @@ from lancewood.repo.repository import Repository
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
-    scene = Scene(Repository.init(tmp_path / "repo"))
+    scene = Scene(Repository.init(tmp_path / "repo"), Where(tmp_path / "repo"))
     scene.begin()
     scene.both(4)
     return scene

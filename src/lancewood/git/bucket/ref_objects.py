@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -61,7 +61,7 @@ class RefObjects:
     """Below ``store``, by the full names of refs. ``sleep`` is for who waits for nobody."""
 
     store: Store
-    sleep: Callable[[float], None] = field(default=time.sleep)
+    sleep: Callable[[float], None] | None = None
 
     def read(self, name: str) -> bytes | None:
         """What is there; a marker too."""
@@ -120,7 +120,8 @@ class RefObjects:
         return self.store.list(directory)
 
     def pause(self, attempt: int) -> None:
-        self.sleep(pause_before(attempt, _FIRST_PAUSE, _LONGEST_PAUSE, random.random))
+        sleep = self.sleep or time.sleep
+        sleep(pause_before(attempt, _FIRST_PAUSE, _LONGEST_PAUSE, random.random))
 
     def _put(self, name: str, etag: str | None, data: bytes) -> bool:
         if etag is None:

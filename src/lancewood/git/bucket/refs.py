@@ -50,7 +50,7 @@ class BucketRefs:
         store: Store,
         *,
         write_objects: Callable[[], Unsettled] = Unsettled,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self._store = store
         self._write_objects = write_objects

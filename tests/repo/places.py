@@ -1,0 +1,72 @@
+"""Where the repository of a test is: on this disk, or in a bucket of moto's server.
+
+``everywhere`` asks for both. The bucket's part runs in ``make campaigns``, and every day where
+``every_day`` says so: a request to moto costs milliseconds, and a commit makes dozens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from tests.breadth import EVERY_CASE
+
+from lancewood.git.homes import Home
+from lancewood.store.locate import open_store
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+DISK, S3 = "disk", "s3"
+everywhere = pytest.mark.parametrize("kind", [DISK, S3], indirect=True)
+_EVERY_DAY = "runs_in_a_bucket_every_day"
+
+
+def every_day(test: T) -> T:
+    """Of the tests that run everywhere, one that runs in a bucket every day too."""
+    setattr(test, _EVERY_DAY, True)
+    return test
+
+
+def is_for_campaigns(item: pytest.Item) -> bool:
+    """Whether a test waits for ``make campaigns``."""
+    if EVERY_CASE or not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    return item.callspec.params.get("kind") == S3 and not hasattr(item.function, _EVERY_DAY)
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place for a repository, and what is needed to reach it."""
+
+    home: Home
+    options: Mapping[str, str] | None = None
+
+    @property
+    def is_on_disk(self) -> bool:
+        return isinstance(self.home, Path)
+
+    def beside(self, name: str) -> Where:
+        """Another place near by."""
+        if isinstance(self.home, Path):
+            return Where(self.home.with_name(name))
+        return Where(f"{self.home.rpartition('/')[0]}/{name}", self.options)
+
+    def download(self, to: Path) -> bool:
+        """Bring every object to a directory, as any tool does it; whether there were any."""
+        store = open_store(self.home, storage_options=self.options)
+        found = [*store.list()]
+        for each in found:
+            file = to / each.key
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(store.get(each.key))
+        return bool(found)
+
+    def upload(self, source: Path) -> None:
+        """Bring every file of a directory here."""
+        store = open_store(self.home, storage_options=self.options)
+        for each in sorted(source.rglob("*")):
+            if each.is_file():
+                store.put(each.relative_to(source).as_posix(), each.read_bytes())
