@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.repo.judge import judge
-from tests.repo.places import DISK, Where, is_for_campaigns
+from tests.repo.places import DISK, PATIENCE, Where, is_for_campaigns, is_in_a_bucket
 from tests.repo.scene import Scene
 
 from lancewood.errors import NotFoundError
@@ -22,6 +22,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [each for each in items if not is_for_campaigns(each)]
+    for each in items:
+        if is_in_a_bucket(each):
+            each.add_marker(pytest.mark.timeout(PATIENCE))
 
 
 @pytest.fixture(autouse=True)

@@ -181,9 +181,11 @@ class _Files:
             raise Killed(f"died at {steps.calls[-1]}")
 
 
-def in_steps(where: Where, stride: int) -> range:
-    """The steps at which work is hurt: in a bucket every ``stride``-th of an ordinary day."""
-    return range(1, MOST_STEPS, 1 if where.is_on_disk or EVERY_CASE else stride)
+def in_steps(where: Where, stride: int, *, always: bool = False) -> range:
+    """The steps at which work is hurt: in a bucket every ``stride``-th of an ordinary day, or
+    always."""
+    is_all = where.is_on_disk or (EVERY_CASE and not always)
+    return range(1, 2 * MOST_STEPS, 1 if is_all else stride)
 
 
 def hurting(stride: int) -> range:

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import pytest
 from tests.breadth import EVERY_CASE
@@ -21,6 +22,8 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 DISK, S3 = "disk", "s3"
 everywhere = pytest.mark.parametrize("kind", [DISK, S3], indirect=True)
+PATIENCE = 1800
+"""Seconds for a test in a bucket: all steps of a verb, one after the other, take minutes."""
 _EVERY_DAY = "runs_in_a_bucket_every_day"
 
 
@@ -32,9 +35,14 @@ def every_day(test: T) -> T:
 
 def is_for_campaigns(item: pytest.Item) -> bool:
     """Whether a test waits for ``make campaigns``."""
-    if EVERY_CASE or not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+    return not EVERY_CASE and is_in_a_bucket(item) and not hasattr(item.obj, _EVERY_DAY)
+
+
+def is_in_a_bucket(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    """Whether the repository of a test is in a bucket."""
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
-    return item.callspec.params.get("kind") == S3 and not hasattr(item.function, _EVERY_DAY)
+    return bool(item.callspec.params.get("kind") == S3)
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,18 @@ class Where:
         if isinstance(self.home, Path):
             return Where(self.home.with_name(name))
         return Where(f"{self.home.rpartition('/')[0]}/{name}", self.options)
+
+    def copy(self, to: Where) -> None:
+        """Make another place a copy of this one, whatever is there."""
+        if isinstance(self.home, Path) and isinstance(to.home, Path):
+            shutil.rmtree(to.home, ignore_errors=True)
+            shutil.copytree(self.home, to.home)
+            return
+        target = open_store(to.home, storage_options=to.options)
+        target.delete([each.key for each in target.list()])
+        source = open_store(self.home, storage_options=self.options)
+        for each in source.list():
+            target.put(each.key, source.get(each.key))
 
     def download(self, to: Path) -> bool:
         """Bring every object to a directory, as any tool does it; whether there were any."""

@@ -7,20 +7,20 @@ commits say.
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import lance
 import pytest
 from tests.interop import git_judge
-from tests.repo.faults import Steps, at_file_step, at_store_call, hurting, outcome
-from tests.repo.places import Where
+from tests.repo.faults import Steps, at_file_step, at_store_call, hurting, in_steps, outcome
+from tests.repo.places import Where, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
+from lancewood.git.opening import open_git
 from lancewood.repo.looking.status import State
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
@@ -37,7 +37,7 @@ def standing(scene: Scene, branch: str) -> Values:
     """Both tables, as pylance says."""
     found = []
     for name in (ONE, TWO):
-        opened = lance.dataset(scene.uri(name))
+        opened = scene.dataset(name)
         if branch != "main":
             opened = opened.checkout_version((branch, None))
         opened.validate()
@@ -79,14 +79,13 @@ class Verb:
 
 
 def hurt_everywhere(
-    start: Path, work: Path, verb: Verb, hurt: Callable[[int], AbstractContextManager[Steps]]
+    start: Where, work: Where, verb: Verb, hurt: Callable[[int], AbstractContextManager[Steps]]
 ) -> set[str]:
     """Run the verb once for every step on a fresh copy, hurt there, and look at what is left."""
     seen: set[str] = set()
-    for at in hurting(verb.stride):
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(start, work)
-        scene = Scene.at(Where(work))
+    for at in hurting(verb.stride) if work.is_on_disk else in_steps(work, 5, always=True):
+        start.copy(work)
+        scene = Scene.at(work)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotLandedWarning)
             repo = scene.again()
@@ -96,10 +95,19 @@ def hurt_everywhere(
         if steps.is_over:
             assert end == "done", steps.calls
             assert at > 5, "hardly anything was hurt"
-            git_judge.check(work)
+            judge_copy(work)
             return seen
         seen.add(end)
     pytest.fail("the work never came to its end")
+
+
+def judge_copy(work: Where) -> None:
+    """Stock git looks at it, or at a download of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        if not isinstance(work.home, Path):
+            open_git(work.home, storage_options=work.options).tidy()
+            work.download(Path(folder))
+        git_judge.check(work.home if isinstance(work.home, Path) else Path(folder))
 
 
 def prepared(scene: Scene, name: str) -> Verb:
@@ -140,33 +148,30 @@ VERBS = (
 )
 
 
+@everywhere
 @pytest.mark.parametrize("name", VERBS)
-def test_a_verb_that_dies_at_any_store_call_is_done_or_not(
-    scene: Scene, tmp_path: Path, name: str
-) -> None:
-    verb = prepared(scene, name)
-    seen = hurt_everywhere(
-        scene.path, tmp_path / "work", verb, lambda at: at_store_call(at, "kill")
-    )
+def test_a_verb_that_dies_at_any_store_call_is_done_or_not(scene: Scene, name: str) -> None:
+    verb, work = prepared(scene, name), scene.where.beside("work")
+    seen = hurt_everywhere(scene.where, work, verb, lambda at: at_store_call(at, "kill", work))
     assert seen == {"dead"}
 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_that_dies_at_any_step_of_git_or_of_its_notes_is_done_or_not(
-    scene: Scene, tmp_path: Path, name: str
+    scene: Scene, name: str
 ) -> None:
-    verb, work = prepared(scene, name), tmp_path / "work"
-    seen = hurt_everywhere(scene.path, work, verb, lambda at: at_file_step(work, at, "kill"))
-    assert seen == {"dead"}
+    verb, work = prepared(scene, name), scene.path.with_name("work")
+    hurt = lambda at: at_file_step(work, at, "kill")  # noqa: E731
+    assert hurt_everywhere(scene.where, Where(work), verb, hurt) == {"dead"}
 
 
-def test_a_reset_whose_store_loses_any_answer_is_done_or_not(scene: Scene, tmp_path: Path) -> None:
-    verb = prepared(scene, "reset")
-    hurt_everywhere(scene.path, tmp_path / "work", verb, lambda at: at_store_call(at, "after"))
+@everywhere
+def test_a_reset_whose_store_loses_any_answer_is_done_or_not(scene: Scene) -> None:
+    verb, work = prepared(scene, "reset"), scene.where.beside("work")
+    hurt_everywhere(scene.where, work, verb, lambda at: at_store_call(at, "after", work))
 
 
-def test_a_reset_whose_disk_fails_at_any_step_of_git_is_done_or_not(
-    scene: Scene, tmp_path: Path
-) -> None:
-    verb, work = prepared(scene, "reset"), tmp_path / "work"
-    hurt_everywhere(scene.path, work, verb, lambda at: at_file_step(work, at, "lost"))
+def test_a_reset_whose_disk_fails_at_any_step_of_git_is_done_or_not(scene: Scene) -> None:
+    verb, work = prepared(scene, "reset"), scene.path.with_name("work")
+    hurt = lambda at: at_file_step(work, at, "lost")  # noqa: E731
+    hurt_everywhere(scene.where, Where(work), verb, hurt)

@@ -11,18 +11,14 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import (
-    AlreadyExistsError,
     CommitUnknownError,
-    FormatError,
-    InvalidInputError,
-    NotFoundError,
     RetryableConflictError,
     StorageError,
 )
 from lancewood.git import refs as refs_module
 from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.locks import LEFT_BEHIND, locked
-from lancewood.git.refs import Head, LogEntry, Refs
+from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled
@@ -53,21 +49,6 @@ def left_over(root: Path) -> list[str]:
     odd = [each for each in root.rglob("*") if each.name.startswith(".") or "lock" in each.name]
     mine = identity(os.getpid())
     return [each.name for each in odd if "lock" in each.name or each.read_bytes() != mine]
-
-
-def test_a_ref_moves_only_from_the_value_it_has(refs: Refs, root: Path) -> None:
-    assert refs.read(MAIN) is None
-    assert not move(refs, MAIN, A, B)
-    assert move(refs, MAIN, None, A)
-    assert not move(refs, MAIN, None, B)
-    assert not move(refs, MAIN, B, C)
-    assert refs.read(MAIN) == A
-    assert move(refs, MAIN, A, B)
-    assert (root / MAIN).read_text() == f"{B}\n"
-    assert not move(refs, MAIN, A, None)
-    assert move(refs, MAIN, B, None)
-    assert refs.read(MAIN) is None
-    assert left_over(root) == []
 
 
 def test_the_value_is_looked_at_again_under_the_lock(refs: Refs, root: Path) -> None:
@@ -108,25 +89,6 @@ def test_objects_are_synced_before_a_ref_names_them(root: Path) -> None:
     assert seen[4:] == [f"written at {A}", f"settled at {A}"]
 
 
-def test_every_move_is_in_the_log_newest_first(refs: Refs) -> None:
-    assert move(refs, MAIN, None, A)
-    assert refs.move(MAIN, A, B, why="commit: b\nand more", by=ADA)
-    expected = [LogEntry(A, B, ADA, "commit: b and more"), LogEntry(ZERO, A, ADA, "test")]
-    assert list(refs.log(MAIN)) == expected
-    assert list(refs.log("HEAD")) == expected, "HEAD names the branch"
-    assert move(refs, "refs/tags/v1", None, A)
-    assert list(refs.log("refs/tags/v1")) == [LogEntry(ZERO, A, ADA, "test")]
-    assert list(refs.log("HEAD")) == expected
-    assert list(refs.log("refs/heads/none")) == []
-
-
-def test_a_move_to_the_same_value_is_no_move(refs: Refs) -> None:
-    assert move(refs, MAIN, None, A)
-    assert move(refs, MAIN, A, A)
-    assert len(list(refs.log(MAIN))) == 1
-    assert not move(refs, MAIN, B, B)
-
-
 def test_a_deleted_ref_takes_its_log_and_its_directories_along(refs: Refs, root: Path) -> None:
     assert move(refs, "refs/heads/a/b/c", None, A)
     assert move(refs, "refs/heads/a/x", None, A)
@@ -139,24 +101,6 @@ def test_a_deleted_ref_takes_its_log_and_its_directories_along(refs: Refs, root:
     assert move(refs, MAIN, None, A)
     assert move(refs, MAIN, A, None)
     assert [each.new for each in refs.log("HEAD")] == [ZERO, A]
-
-
-@pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize(("first", "second"), [("a", "a/b/c"), ("a/b/c", "a"), ("a/b", "a")])
-def test_one_ref_cannot_be_a_directory_of_another(
-    refs: Refs, root: Path, first: str, second: str, is_packed: bool
-) -> None:
-    assert move(refs, f"refs/heads/{first}", None, A)
-    if is_packed:
-        subprocess.run(["git", "-C", str(root), "pack-refs", "--all"], check=True)
-        (root / "packed-refs").write_text(f"{A} refs/heads/{first}\n")
-        (root / f"refs/heads/{first}").unlink(missing_ok=True)
-    with pytest.raises(AlreadyExistsError, match=f"refs/heads/{first} exists"):
-        move(refs, f"refs/heads/{second}", None, B)
-    assert refs.names("refs/heads/") == {f"refs/heads/{first}": A}
-    assert move(refs, f"refs/heads/{first}", A, None)
-    assert move(refs, f"refs/heads/{second}", None, B)
-    assert left_over(root) == []
 
 
 def test_empty_directories_are_not_in_the_way(refs: Refs, root: Path) -> None:
@@ -175,150 +119,10 @@ def test_a_ref_that_is_in_the_making_below_is_waited_for(refs: Refs, root: Path)
         move(refs, "refs/heads/a", None, A)
 
 
-@pytest.mark.parametrize(
-    "name", ["main", "refs/heads/../../x", "../refs/heads/x", "refs//x", "refs/heads/x.lock", ""]
-)
-def test_no_name_leads_out_of_refs(refs: Refs, name: str) -> None:
-    for call in (refs.read, refs.log):
-        with pytest.raises(InvalidInputError):
-            call(name)
-    with pytest.raises(InvalidInputError):
-        move(refs, name, None, A)
-    with pytest.raises(InvalidInputError):
-        refs.switch_head("../x", why="", by=ADA)
-    with pytest.raises(InvalidInputError):
-        refs.names("refs/../objects/")
-
-
-@pytest.mark.parametrize("value", ["abc", "A" * 64, ZERO, "a" * 40])
-def test_a_value_that_is_no_hash_is_refused(refs: Refs, root: Path, value: str) -> None:
-    for old, new in ((None, Hash(value)), (Hash(value), A)):
-        with pytest.raises(InvalidInputError):
-            move(refs, MAIN, old, new)
-    with pytest.raises(InvalidInputError):
-        refs.detach_head(Hash(value), why="", by=ADA)
-    with pytest.raises(InvalidInputError, match="no move"):
-        move(refs, MAIN, None, None)
-    with pytest.raises(InvalidInputError):
-        refs.move(MAIN, None, A, why="", by=Signature("", "", 0, 0))
-    assert not (root / "logs").exists()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "\n", "a" * 40, "A" * 64, ZERO, "a" * 64 + " more", "ref: ../x", "ref: ", "\xff"]
-)
-def test_a_damaged_ref_is_a_format_error_that_names_the_file(
-    refs: Refs, root: Path, text: str
-) -> None:
-    file = root / MAIN
-    file.write_bytes(text.encode("latin-1"))
-    for call in (
-        lambda: refs.read(MAIN),
-        lambda: refs.names("refs/"),
-        refs.head,
-        lambda: move(refs, MAIN, None, A),
-        lambda: move(refs, MAIN, A, B),
-    ):
-        with pytest.raises(FormatError, match=str(file)):
-            call()
-    assert file.read_bytes() == text.encode("latin-1")
-
-
 def test_a_ref_that_cannot_be_read_is_not_taken_for_absent(refs: Refs, root: Path) -> None:
     (root / MAIN).symlink_to("/etc/hostname")
     with pytest.raises(StorageError, match="symbolic link"):
         move(refs, MAIN, None, A)
-
-
-@pytest.mark.parametrize("text", ["no refs\n", f"{A} refs/heads/a..b\n", f"{'a' * 40} {MAIN}\n"])
-def test_damaged_packed_refs_are_a_format_error(refs: Refs, root: Path, text: str) -> None:
-    (root / "packed-refs").write_text(text)
-    with pytest.raises(FormatError, match="packed-refs"):
-        refs.read(MAIN)
-    (root / "packed-refs").write_text("")
-    assert refs.read(MAIN) is None
-
-
-def test_packed_refs_that_another_wrote_meanwhile_are_seen(refs: Refs, root: Path) -> None:
-    for value in (A, B, C):
-        (root / "new").write_text(
-            f"# pack-refs with: peeled fully-peeled sorted \n{value} {MAIN}\n"
-        )
-        os.replace(root / "new", root / "packed-refs")
-        assert refs.read(MAIN) == value
-
-
-def test_a_ref_may_stand_for_another(refs: Refs, root: Path) -> None:
-    assert move(refs, MAIN, None, A)
-    (root / "refs/heads/alias").write_text(f"ref: {MAIN}\n")
-    (root / "refs/heads/nowhere").write_text("ref: refs/heads/none\n")
-    assert refs.read("refs/heads/alias") == A
-    assert refs.names("refs/") == {"refs/heads/alias": A, MAIN: A}
-    with pytest.raises(InvalidInputError, match=f"stands for {MAIN}"):
-        move(refs, "refs/heads/alias", A, B)
-    (root / MAIN).write_text("ref: refs/heads/alias\n")
-    with pytest.raises(FormatError, match="from ref to ref"):
-        refs.read(MAIN)
-
-
-def test_head_names_a_branch_or_a_commit(refs: Refs, root: Path) -> None:
-    assert refs.head() == Head("main", None)
-    assert move(refs, MAIN, None, A)
-    assert refs.head() == Head("main", A)
-    assert refs.read("HEAD") == A
-    refs.switch_head("new/one", why="switch", by=ADA)
-    assert refs.head() == Head("new/one", None)
-    assert refs.current() == "new/one"
-    refs.detach_head(B, why="detach", by=ADA)
-    assert refs.head() == Head(None, B)
-    assert refs.current() is None
-    assert move(refs, MAIN, A, C)
-    assert move(refs, "HEAD", B, C)
-    assert not move(refs, "HEAD", B, C)
-    refs.switch_head("main", why="back", by=ADA)
-    assert [(each.old, each.new, each.why) for each in refs.log("HEAD")] == [
-        (C, C, "back"),
-        (B, C, "test"),
-        (ZERO, B, "detach"),
-        (ZERO, A, "test"),
-    ]
-    with pytest.raises(InvalidInputError, match=f"stands for {MAIN}: move that one"):
-        move(refs, "HEAD", C, A)
-    (root / "HEAD").write_text("ref: refs/tags/v1\n")
-    with pytest.raises(FormatError, match="not a branch"):
-        refs.head()
-    (root / "HEAD").unlink()
-    with pytest.raises(NotFoundError, match="no HEAD"):
-        refs.head()
-
-
-def test_head_cannot_be_deleted(refs: Refs) -> None:
-    refs.detach_head(A, why="", by=ADA)
-    with pytest.raises(InvalidInputError, match="cannot be deleted"):
-        move(refs, "HEAD", A, None)
-
-
-def test_switching_to_where_head_is_does_nothing(refs: Refs) -> None:
-    assert move(refs, MAIN, None, A)
-    refs.switch_head("main", why="again", by=ADA)
-    assert len(list(refs.log("HEAD"))) == 1
-
-
-def test_names_are_in_order_and_begin_with_what_was_asked(refs: Refs) -> None:
-    for name in ("refs/heads/b", "refs/heads/a/x", "refs/tags/v1", "refs/heads/ab"):
-        assert move(refs, name, None, A)
-    assert list(refs.names("refs/heads/")) == ["refs/heads/a/x", "refs/heads/ab", "refs/heads/b"]
-    assert list(refs.names("refs/heads/a")) == ["refs/heads/a/x", "refs/heads/ab"]
-    assert list(refs.names("refs/tags")) == ["refs/tags/v1"]
-    assert refs.names("refs/notes/") == {}
-    assert len(refs.names()) == 4
-
-
-def test_files_that_are_no_refs_are_not_listed(refs: Refs, root: Path) -> None:
-    assert move(refs, MAIN, None, A)
-    for name in ("x.lock", ".tmp0123456789abcdef", "a b"):
-        (root / "refs/heads" / name).write_text("nothing")
-    assert list(refs.names("refs/")) == [MAIN]
 
 
 def test_a_failure_before_the_ref_has_its_value_leaves_the_log_as_it_was(

@@ -1,0 +1,193 @@
+"""A ref in a bucket, hurt at every store call of every kind of move: old or new, never between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConflictError
+from lancewood.git.bucket import ref_objects, ref_reading
+from lancewood.git.bucket.refs import BucketRefs
+from lancewood.git.bucket.repository import BucketRepository
+from lancewood.git.hashes import ZERO, Hash
+from lancewood.git.signature import Signature
+from lancewood.store.base import Store
+from lancewood.store.memory import MemoryStore
+from lancewood.testing.faults import FaultyStore, Killed, Mode
+
+MAIN, OTHER, DEEP = "refs/heads/main", "refs/heads/a", "refs/heads/a/b"
+ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
+A, B = (Hash(each * 64) for each in "ab")
+MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
+MOST_CALLS = 60
+
+
+def refs_of(store: Store) -> BucketRefs:
+    return BucketRefs(store, sleep=lambda seconds: None)
+
+
+def move(refs: BucketRefs, name: str, old: Hash | None, new: Hash | None) -> bool:
+    return refs.move(name, old, new, why="test", by=ADA)
+
+
+def outcome(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except Killed:
+        return "dead"
+    except CommitUnknownError:
+        return "unknown"
+    except LancewoodError:
+        return "failed"
+    return "done"
+
+
+@pytest.fixture
+def nobody_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever put a marker is taken for gone at once."""
+    for module in (ref_objects, ref_reading):
+        monkeypatch.setattr(module, "ABANDONED", timedelta(seconds=-1))
+
+
+@pytest.mark.usefixtures("nobody_at_work")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        pytest.param(MAIN, A, B, id="moved"),
+        pytest.param(MAIN, None, A, id="made"),
+        pytest.param(OTHER, None, A, id="made-where-another-was-being-made-below"),
+        pytest.param(MAIN, A, None, id="deleted"),
+        pytest.param("refs/tags/packed", A, B, id="packed-and-moved"),
+        pytest.param("refs/tags/packed", A, None, id="packed-and-deleted"),
+    ],
+)
+def test_a_ref_has_its_old_value_or_its_new_one(
+    name: str, old: Hash | None, new: Hash | None, mode: Mode
+) -> None:
+    seen = set()
+    for at in range(1, MOST_CALLS):
+        store = MemoryStore()
+        BucketRepository.init(store.uri)
+        if name == OTHER:
+            store.put(DEEP, ref_objects.making())
+        elif old is not None and "packed" in name:
+            store.put("packed-refs", f"{B} refs/tags/kept\n{old} {name}\n".encode())
+        elif old is not None:
+            assert move(refs_of(store), name, None, old)
+        hurt = FaultyStore(store, at, mode)
+        end = outcome(lambda hurt=hurt: move(refs_of(hurt), name, old, new))  # type: ignore[misc]
+        check(store, name, old, new, end)
+        seen.add(end)
+        if len(hurt.calls) < at:
+            assert end == "done"
+            assert ("dead" in seen) == mode.startswith("kill")
+            return
+    pytest.fail("the move never came to its end")
+
+
+def check(store: Store, name: str, old: Hash | None, new: Hash | None, end: str) -> None:
+    refs = refs_of(store)
+    value = refs.read(name)
+    assert value in (old, new)
+    if end == "done":
+        assert value == new
+    if end == "failed":
+        assert value == old, "reported as failed, but it moved"
+    assert refs.names("refs/").get(name) == value
+    if value is not None and "packed" not in name:
+        assert next(refs.log(name)).new == value, "every move is told"
+    refs_of(store).tidy(dry_run=False)
+    assert refs.read(name) == value
+    assert not [each.key for each in store.list("refs") if each.size == ref_objects.MARKER_SIZE]
+    kept = refs.names("refs/tags/").get("refs/tags/kept")
+    assert kept == (B if "packed" in name else None)
+    assert move(refs, name, value, B if value != B else A)
+    moved = refs.read(name)
+    assert moved == (B if value != B else A)
+    assert next(refs.log(name)).new == moved
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_head_names_the_old_branch_or_the_new_one(mode: Mode) -> None:
+    for at in range(1, MOST_CALLS):
+        store = MemoryStore()
+        BucketRepository.init(store.uri)
+        assert move(refs_of(store), MAIN, None, A)
+        hurt = FaultyStore(store, at, mode)
+        act = lambda hurt=hurt: refs_of(hurt).switch_head("a", why="switch", by=ADA)  # noqa: E731
+        end = outcome(act)
+        head = refs_of(store).current()
+        assert head in ("main", "a")
+        if end in ("done", "failed"):
+            assert head == ("a" if end == "done" else "main")
+        if len(hurt.calls) < at:
+            return
+    pytest.fail("the switch never came to its end")
+
+
+def test_who_finds_a_deletion_under_way_waits_and_does_not_write_over_it() -> None:
+    store = MemoryStore()
+    BucketRepository.init(store.uri)
+    store.put(OTHER, ref_objects.deleted())
+    assert refs_of(store).read(OTHER) is None
+    with pytest.raises(RetryableConflictError, match="somebody is just deleting it"):
+        move(refs_of(store), OTHER, None, A)
+    assert store.get(OTHER).startswith(b"lancewood: ")
+    assert refs_of(store).tidy(dry_run=False) == [], "its maker may be about to remove it"
+
+
+def test_a_deletion_that_died_is_finished_later(nobody_at_work: None) -> None:
+    store = MemoryStore()
+    BucketRepository.init(store.uri)
+    store.put(OTHER, ref_objects.deleted())
+    assert refs_of(store).tidy(dry_run=True) == [f"{store.uri}/{OTHER}"]
+    assert refs_of(store).tidy(dry_run=False) == [f"{store.uri}/{OTHER}"]
+    assert [*store.list("refs")] == []
+    store.put(OTHER, ref_objects.deleted())
+    assert move(refs_of(store), OTHER, None, A), "whoever makes one there does not need gc"
+
+
+def test_a_lost_answer_beside_a_third_value_is_unknown() -> None:
+    store = MemoryStore()
+    BucketRepository.init(store.uri)
+    assert move(refs_of(store), MAIN, None, A)
+
+    class Overtaken(FaultyStore):
+        """Somebody moves the ref on, right after ours that was not answered."""
+
+        def replace(self, key: str, data: bytes, expected_etag: str):  # type: ignore[no-untyped-def]
+            try:
+                return super().replace(key, data, expected_etag)
+            finally:
+                store.put(MAIN, b"c" * 64 + b"\n")
+
+    calls = FaultyStore(store)
+    assert move(refs_of(calls), MAIN, A, B)
+    at = [verb for verb, _ in calls.calls].index("replace") + 1
+    store.put(MAIN, A.encode() + b"\n")
+    with pytest.raises(CommitUnknownError, match="third value"):
+        move(refs_of(Overtaken(store, at, "after")), MAIN, A, B)
+
+
+def test_lines_that_are_folded_and_not_removed_are_told_once() -> None:
+    store = MemoryStore()
+    BucketRepository.init(store.uri)
+    values = [A, B]
+    assert move(refs_of(store), MAIN, None, values[0])
+    for number in range(20):
+        assert move(refs_of(store), MAIN, values[number % 2], values[(number + 1) % 2])
+    before = [*refs_of(store).log(MAIN)]
+    assert len(before) == 21
+    for at in range(1, MOST_CALLS):
+        hurt = FaultyStore(store, at, "kill-after")
+        end = outcome(lambda hurt=hurt: refs_of(hurt).tidy(dry_run=False))  # type: ignore[misc]
+        told = {(each.old, each.new) for each in refs_of(store).log(MAIN)}
+        assert told == {(ZERO, A), (A, B), (B, A)}
+        if end == "done":
+            break
+    assert [*refs_of(store).log(MAIN)] == before
+    assert [*store.list("lancewood/moves")] == []
+    assert store.get(f"logs/{MAIN}").count(b"\n") == 21
