@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 from lancewood.catalog.file_names import checked_paths
 from lancewood.catalog.names import TABLES_DIR
@@ -35,18 +35,31 @@ def checked_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: files[path] for path in paths}
 
 
-def put_files(objects: Objects, files: Mapping[str, bytes]) -> dict[str, Entry]:
+class Putting(Protocol):
+    """Where new blobs and trees go: ``Objects``, or what waits for a pack."""
+
+    def put_blob(self, data: bytes) -> Hash: ...
+
+    def put_tree(self, entries: Mapping[str, Entry]) -> Hash: ...
+
+
+def put_files(objects: Putting, files: Mapping[str, bytes]) -> dict[str, Entry]:
     """Write files, by checked paths, and the directories below the top; the entries of the top.
 
     Not synced: who moves a ref does that.
     """
+    return put_entries(objects, {path: objects.put_blob(data) for path, data in files.items()})
+
+
+def put_entries(objects: Putting, blobs: Mapping[str, Hash]) -> dict[str, Entry]:
+    """The same for files whose blobs are put already."""
     top: dict[str, Any] = {}
-    for path, data in files.items():
+    for path, blob in blobs.items():
         *above, name = path.split("/")
         at = top
         for each in above:
             at = at.setdefault(each, {})
-        at[name] = Entry(FILE, objects.put_blob(data))
+        at[name] = Entry(FILE, blob)
     return _put_below(objects, top)
 
 
@@ -85,7 +98,7 @@ def _directory(objects: Objects, entry: Entry | None, path: str) -> dict[str, En
     return objects.tree(entry.hash)
 
 
-def _put_below(objects: Objects, directory: Mapping[str, Any]) -> dict[str, Entry]:
+def _put_below(objects: Putting, directory: Mapping[str, Any]) -> dict[str, Entry]:
     """The entries of a directory, whose own directories are written; as deep as a path is long."""
     stack: list[tuple[Mapping[str, Any], dict[str, Entry], list[str]]] = []
     stack.append((directory, {}, [*directory]))
@@ -113,7 +126,7 @@ def file_entries(root: Mapping[str, Entry]) -> dict[str, Entry]:
 def file_names(objects: Objects, root: Hash) -> tuple[str, ...]:
     """The paths of all files, sorted. Raises FormatError."""
     found = []
-    for path, _ in _walk(objects, file_entries(objects.tree(root))):
+    for path, _ in walk_entries(objects, file_entries(objects.tree(root))):
         found.append(path)
         if len(found) > _MOST_FILES:
             raise FormatError(f"tree {root} names more than {_MOST_FILES:,} files")
@@ -122,7 +135,7 @@ def file_names(objects: Objects, root: Hash) -> tuple[str, ...]:
 
 def file_blobs(objects: Objects, root: Hash, seen: set[Hash]) -> Iterator[tuple[str, Hash]]:
     """Files, by path, whose blobs are in no tree that was ``seen``; trees and blobs are noted."""
-    for path, entry in _walk(objects, file_entries(objects.tree(root)), seen):
+    for path, entry in walk_entries(objects, file_entries(objects.tree(root)), seen):
         if entry.hash not in seen:
             seen.add(entry.hash)
             yield path, entry.hash
@@ -148,9 +161,10 @@ def read_file(objects: Objects, root: Hash, path: str) -> bytes:
     return objects.blob(entry.hash)
 
 
-def _walk(
+def walk_entries(
     objects: Objects, root: Mapping[str, Entry], seen: set[Hash] | None = None
 ) -> Iterator[tuple[str, Entry]]:
+    """Every file below the entries of a tree, in no order; of trees that were ``seen``, none."""
     stack = [("", root)]
     while stack:
         above, entries = stack.pop()

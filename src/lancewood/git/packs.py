@@ -74,11 +74,13 @@ class Packs:
         """
         with self._lock:
             found = self._quick.read(hash)
+            if found is None:
+                self._quick.look()
+                found = self._quick.read(hash)
             if found is not None:
                 return found
             try:
                 number, data = self._store.get_raw(_name(hash))
-                self._quick.look()
                 return _KINDS[number], data
             except KeyError:
                 return None
