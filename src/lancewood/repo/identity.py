@@ -11,6 +11,8 @@ import os
 import re
 import socket
 
+from dulwich.config import StackedConfig
+
 from lancewood.errors import InvalidInputError
 from lancewood.git.objects import Signature
 from lancewood.git.repository import GitRepository
@@ -32,6 +34,28 @@ def author_of(git: GitRepository, author: str | None = None) -> Signature:
         or f"{_account()}@{socket.gethostname()}"
     )
     return Signature.now(_plain(name), _plain(email))
+
+
+def author_here(author: str | None = None) -> Signature:
+    """The same where there is no repository yet, or there are many: without the configuration of
+    one."""
+    if author is not None:
+        return Signature.now(*checked_author(author))
+    settings = StackedConfig.default()
+    name = os.environ.get("GIT_AUTHOR_NAME") or _setting(settings, b"name") or _account()
+    email = (
+        os.environ.get("GIT_AUTHOR_EMAIL")
+        or _setting(settings, b"email")
+        or f"{_account()}@{socket.gethostname()}"
+    )
+    return Signature.now(_plain(name), _plain(email))
+
+
+def _setting(settings: StackedConfig, key: bytes) -> str | None:
+    try:
+        return settings.get((b"user",), key).decode("utf-8", "replace")
+    except KeyError:
+        return None
 
 
 def checked_author(author: object) -> tuple[str, str]:

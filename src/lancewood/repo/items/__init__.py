@@ -1,0 +1,1 @@
+"""Item repositories: millions of small ones below a folder, found, written and read one by one."""
