@@ -1,0 +1,241 @@
+"""Importing the plain layout: a repository with the same branches, tags and HEAD.
+
+Everything is read and checked before anything is written. A new repository is made whole; one that
+is there already moves ref by ref, and what the import did not make is not moved. Every snapshot,
+also one that no ref leads to, stays reachable under ``refs/lancewood/plain``. Done again, it
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lancewood.catalog.file_names import checked_path
+from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
+from lancewood.git.birth import bear
+from lancewood.git.hashes import Hash, is_hash
+from lancewood.git.history import is_ancestor
+from lancewood.git.names import HEAD, HEADS, TAGS
+from lancewood.git.newpack import PackedObjects
+from lancewood.git.repository import GitRepository
+from lancewood.git.signature import Signature
+from lancewood.git.syncing import sync_paths
+from lancewood.repo.identity import author_here
+from lancewood.repo.items.places import ItemPlaces
+from lancewood.repo.items.writing import new_settings
+from lancewood.repo.plain.commits import PlainCommits, snapshot_of
+from lancewood.repo.plain.layout import LOG, Plain, read_plain
+from lancewood.repo.plain.log import log_lines
+from lancewood.store.disk import DiskStore
+
+ARCHIVE = "refs/lancewood/plain"
+FILE_NAME = "snapshot"
+_MOST_PACKED = 256 << 20
+"""Bytes that are held at once; a larger repository is written object by object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import found and did."""
+
+    path: Path
+    head: str
+    """The branch that HEAD names, or the hash of a commit."""
+    branches: int
+    tags: int
+    snapshots: int
+    changed: tuple[str, ...]
+    """The refs that were made or moved; none: everything was there."""
+    refs: dict[str, Hash] = field(repr=False)
+    """The commit of every ref."""
+
+
+def import_plain(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    name: str = FILE_NAME,
+    author: str | None = None,
+    log: bool = True,
+    force: bool = False,
+    fsync: bool | None = None,
+) -> Imported:
+    """Import one plain repository into a repository, which is made if it is not there.
+
+    A snapshot becomes a commit with one file, called ``name``. Where the source has a
+    ``log.jsonl`` the commits follow each other as it tells, unless ``log`` is False; otherwise
+    each ref has one commit. ``force`` moves refs that lead elsewhere. Raises IntegrityError for a
+    snapshot whose bytes are not those that its name says, InvalidInputError for a name that git
+    refuses, AlreadyExistsError for a ref of the target that the import did not make; then nothing
+    has changed.
+    """
+    return import_as(
+        source,
+        target,
+        name=name,
+        by=author_here(author),
+        log=log,
+        force=force,
+        fsync=fsync,
+    )
+
+
+def import_as(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    name: str,
+    by: Signature,
+    log: bool,
+    force: bool,
+    fsync: bool | None,
+    places: ItemPlaces | None = None,
+) -> Imported:
+    """The same for one whose author is known, and for many in one folder: see ``places``."""
+    _check_apart(source, target)
+    plain, file = read_plain(os.fspath(source)), checked_path(name)
+    store = DiskStore(target, fsync)
+    is_small = sum(each.size for each in plain.objects.values()) <= _MOST_PACKED
+    if is_small and not os.path.lexists(f"{store.uri}/{HEAD}"):
+        born = _born(plain, store, file, by, log, places)
+        if born is not None:
+            return born
+    if not os.path.lexists(f"{store.uri}/{HEAD}"):
+        branch = "main" if is_hash(plain.head) else plain.head.removeprefix(HEADS)
+        GitRepository.init(store.uri, branch=branch, settings=new_settings(), fsync=fsync)
+    return _moved(plain, GitRepository.open(store.uri, fsync=fsync), file, by, log, force)
+
+
+def _born(
+    plain: Plain,
+    store: DiskStore,
+    file: str,
+    by: Signature,
+    log: bool,
+    places: ItemPlaces | None,
+) -> Imported | None:
+    """A new repository; None if something is there."""
+    packed = PackedObjects()
+    commits, told = _committed(plain, PlainCommits(plain, packed, by, file), log)
+    refs = {ref: commits.of_ref(ref, hash) for ref, hash in plain.refs.items()}
+    head = commits.of_ref(HEAD, plain.head) if is_hash(plain.head) else plain.head
+    kept = commits.put_archive(commits.archive(told), ())
+    if places is not None:
+        staging = places.staging()
+    else:
+        os.makedirs(os.path.dirname(store.uri), exist_ok=True)
+        staging = f"{os.path.dirname(store.uri)}/.tmp{os.urandom(8).hex()}"
+    is_born = bear(
+        store.uri,
+        staging=staging,
+        head=head,
+        refs={**refs, ARCHIVE: kept},
+        objects=packed.found,
+        settings=new_settings(),
+        fsync=store.fsync,
+    )
+    if not is_born:
+        return None
+    if places is None and store.fsync:
+        sync_paths(directories=[os.path.dirname(store.uri)])
+    return _told(plain, store.uri, head, refs, tuple(refs))
+
+
+def _moved(
+    plain: Plain, git: GitRepository, file: str, by: Signature, log: bool, force: bool
+) -> Imported:
+    """Into a repository that is there."""
+    commits, told = _committed(plain, PlainCommits(plain, git.objects, by, file), log)
+    refs: dict[str, Hash] = {}
+    moves: list[tuple[str, Hash | None, Hash]] = []
+    for ref, hash in plain.refs.items():
+        there = git.refs.read(ref)
+        wanted = commits.of_ref(ref, hash)
+        refs[ref] = (
+            wanted if there is None else _next(git, commits, ref, hash, there, wanted, force)
+        )
+        if refs[ref] != there:
+            moves.append((ref, there, refs[ref]))
+    head = plain.head
+    if is_hash(head):
+        now = git.refs.head()
+        is_there = now.branch is None and now.hash is not None and _is_of(git, now.hash, head)
+        head = str(now.hash) if is_there else commits.of_ref(HEAD, head)
+    tree, kept = commits.archive(told), git.refs.read(ARCHIVE)
+    if kept is None or git.objects.commit(kept).tree != tree:
+        moves.append((ARCHIVE, kept, commits.put_archive(tree, () if kept is None else (kept,))))
+    for ref, there, new in moves:
+        if not git.refs.move(ref, there, new, why="import-plain", by=by):
+            raise RetryableConflictError(
+                f"{ref} of {git.path} was moved meanwhile; import again", ref=ref
+            )
+    if is_hash(head):
+        git.refs.detach_head(Hash(head), why="import-plain", by=by)
+    else:
+        git.refs.switch_head(head.removeprefix(HEADS), why="import-plain", by=by)
+    changed = tuple(ref for ref, _, _ in moves if ref != ARCHIVE)
+    return _told(plain, str(git.path), head, refs, changed)
+
+
+def _next(
+    git: GitRepository,
+    commits: PlainCommits,
+    ref: str,
+    hash: str,
+    there: Hash,
+    wanted: Hash,
+    force: bool,
+) -> Hash:
+    """What a ref that is there goes to; raises AlreadyExistsError if it is not ours to move."""
+    tip = git.objects.peel(there)
+    if _is_of(git, tip, hash):
+        return there
+    if force:
+        return wanted
+    if ref.startswith(HEADS):
+        if is_ancestor(git.objects, tip, wanted):
+            return wanted
+        if snapshot_of(git.objects.commit(tip).message) is not None:
+            return commits.on_top(hash, tip)
+    raise AlreadyExistsError(
+        f"{ref} of {git.path} is at {there[:12]}, and plain snapshot {hash[:12]} is not there; "
+        "import elsewhere, or with force",
+        ref=ref,
+    )
+
+
+def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCommits, bytes | None]:
+    """All objects and commits are put; and what the log holds."""
+    commits.put_all()
+    told = plain.log()
+    if told is not None and log:
+        commits.follow(log_lines(told, f"{plain.path}/{LOG}"))
+    return commits, told
+
+
+def _is_of(git: GitRepository, commit: Hash, hash: str) -> bool:
+    return snapshot_of(git.objects.commit(commit).message) == hash
+
+
+def _told(
+    plain: Plain, path: str, head: str, refs: dict[str, Hash], changed: tuple[str, ...]
+) -> Imported:
+    return Imported(
+        Path(path),
+        head,
+        sum(each.startswith(HEADS) for each in refs),
+        sum(each.startswith(TAGS) for each in refs),
+        len(plain.objects),
+        changed,
+        refs,
+    )
+
+
+def _check_apart(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    one, other = Path(source).resolve(), Path(target).resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise InvalidInputError(
+            f"{source} cannot be imported into {target}: one is in the other", path=str(target)
+        )
