@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "jobs": "proto model format rules store data expr engine git catalog",
     "table": "model store data engine jobs",
     "repo": "model format store engine git catalog jobs table",
-    "spark": "proto model format rules store data expr engine jobs table",
+    "spark": "proto model format rules store data expr engine git catalog jobs table repo",
     "pipeline": "model format store expr engine git catalog jobs table repo spark",
     "cli": "model store format engine git catalog jobs table repo spark pipeline",
     "testing": "proto model format store engine git catalog jobs table repo",

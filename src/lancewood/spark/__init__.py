@@ -11,13 +11,24 @@ from lancewood.spark.runner import runner
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
+    from lancewood.spark import items
     from lancewood.spark.columns.add import add_columns
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.source.metadata import metadata
     from lancewood.spark.writing.write import write
     from lancewood.spark.writing.written import Written
 
-__all__ = ["Written", "add_columns", "count", "metadata", "read", "runner", "session", "write"]
+__all__ = [
+    "Written",
+    "add_columns",
+    "count",
+    "items",
+    "metadata",
+    "read",
+    "runner",
+    "session",
+    "write",
+]
 
 _HOMES = {
     "add_columns": "lancewood.spark.columns.add",
@@ -27,4 +38,4 @@ _HOMES = {
     "write": "lancewood.spark.writing.write",
     "Written": "lancewood.spark.writing.written",
 }
-__getattr__, __dir__ = lazy_names(globals(), _HOMES)
+__getattr__, __dir__ = lazy_names(globals(), _HOMES, rooms=("items",))

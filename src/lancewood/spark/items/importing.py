@@ -1,0 +1,125 @@
+"""Importing a folder of repositories in the plain layout of ADR-019, all in one job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from lancewood.catalog.file_names import checked_path
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.git.signature import Signature
+from lancewood.repo.identity import author_here
+from lancewood.repo.items.names import checked_item
+from lancewood.repo.items.outcome import Done, Outcome
+from lancewood.repo.items.places import ItemPlaces
+from lancewood.repo.plain.importing import FILE_NAME, import_as
+from lancewood.spark.items.finding import ITEM
+from lancewood.spark.items.folders import checked_folder
+from lancewood.spark.items.reading import read
+from lancewood.spark.items.result import ItemsDone
+from lancewood.spark.items.running import attempts_of, check_on_error, run_items, told_outcome
+from lancewood.spark.items.texts import text_of
+from lancewood.store.disk import DiskStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def import_plain(
+    spark: SparkSession,
+    folder: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    items: DataFrame | None = None,
+    name: str = FILE_NAME,
+    author: str | None = None,
+    log: bool = True,
+    force: bool = False,
+    on_error: Literal["fail", "report"] = "fail",
+    partitions: int | None = None,
+    details: bool = False,
+    fsync: bool | None = None,
+) -> ItemsDone:
+    """Import every plain repository below ``folder`` into an item of the same name below
+    ``target``; each as ``lancewood.repo.plain.importing.import_plain`` does it.
+
+    Done again, it changes nothing, and goes on where it was cut off. All are tried; then
+    ``on_error="fail"`` raises what refused the first, and "report" counts them.
+    """
+    check_on_error(on_error)
+    source, into = checked_folder(folder), checked_folder(target)
+    if source == into or f"{into}/".startswith(f"{source}/") or f"{source}/".startswith(f"{into}/"):
+        raise InvalidInputError(f"{folder} and {target} are in each other; import elsewhere")
+    work = _Work(
+        source,
+        into,
+        checked_path(name),
+        author_here(author),
+        log,
+        force,
+        on_error,
+        attempts_of(spark),
+        fsync,
+    )
+    found = read(spark, source, items=items, on_error=on_error, partitions=partitions)
+    return run_items(
+        found.items(),
+        partial(_import, work),
+        what="importing plain repositories",
+        run=None,
+        on_error=on_error,
+        details=details,
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The same for every task."""
+
+    source: str
+    target: str
+    name: str
+    by: Signature
+    log: bool
+    force: bool
+    on_error: str
+    last_attempt: int | None
+    fsync: bool | None
+
+    def run(self, places: ItemPlaces, item: str) -> Outcome:
+        checked_item(item)
+        places.make_room(item)
+        done = import_as(
+            f"{self.source}/{item}",
+            places.path(item),
+            name=self.name,
+            by=self.by,
+            log=self.log,
+            force=self.force,
+            fsync=self.fsync,
+            places=places,
+        )
+        if not done.changed:
+            return Outcome(item, Done.UNCHANGED)
+        places.named(item)
+        return Outcome(item, Done.WRITTEN)
+
+
+def _import(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+    """On an executor: import the items of a partition."""
+    places = ItemPlaces(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
+    try:
+        for batch in batches:
+            for each in batch[ITEM]:
+                item = text_of(each)
+                try:
+                    yield work.run(places, item)  # type: ignore[arg-type]  # null is refused
+                except LancewoodError as error:
+                    yield told_outcome(item, error, work.last_attempt, work.on_error)
+    finally:
+        places.settle()
