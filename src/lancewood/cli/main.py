@@ -47,6 +47,10 @@ class RootGroup(LazyGroup):
         "run": Entry("lancewood.cli.pipeline.run", "Run a pipeline: load, check, publish."),
         "runs": Entry("lancewood.cli.pipeline.runs", "Look after the runs of pipelines."),
         "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
+        "items": Entry(
+            "lancewood.cli.items.group", "Look at, and tag, all small repositories below a folder."
+        ),
+        "repo": Entry("lancewood.cli.items.repo_group", "Make a repository of something else."),
         "spark": Entry("lancewood.cli.spark", "Look after what Spark needs."),
         "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
     }
@@ -54,6 +58,7 @@ class RootGroup(LazyGroup):
         **{name: f"table {name}" for name in TableGroup.entries},
         **{name: f"table {meant}" for name, meant in TableGroup.known_as.items()},
         **KNOWN_AS,
+        "import-plain": "repo import-plain",
     }
 
     def instead_of(self, name: str) -> str | None:

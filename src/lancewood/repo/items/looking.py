@@ -42,11 +42,11 @@ _MOST_SECONDS = 253402300799
 
 
 @contextmanager
-def opened(folder: str, item: str) -> Iterator[GitRepository]:
+def opened(folder: str, item: str, *, fsync: bool | None = False) -> Iterator[GitRepository]:
     """The repository of an item; raises NotFoundError, and UnsupportedError for another kind."""
     path = f"{folder}/{item}"
     try:
-        git = GitRepository.open(path, fsync=False)
+        git = GitRepository.open(path, fsync=fsync)
     except NotFoundError:
         _check_readable(path)
         raise
