@@ -20,6 +20,7 @@ from bench import (
     changes,
     contention,
     filtered,
+    items,
     memory,
     metadata,
     publishing,
@@ -57,6 +58,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "changes-parquet": changes.run_against_parquet,
     "changes-fragments": changes.run_on_many_fragments,
     "repository": repository.run,
+    "items": items.run,
     "spark": spark.run,
     "spark-plans": spark_plans.run,
 }

@@ -45,6 +45,10 @@ class Scale:
     commit_passes: int
     commits: int
     """Of a long history."""
+    items: int
+    item_sample: int
+    """Items that git does as a program."""
+    item_passes: int
 
 
 FULL = Scale(
@@ -76,6 +80,9 @@ FULL = Scale(
     repository_tables=(1, 20, 200),
     commit_passes=60,
     commits=100_000,
+    items=10_000,
+    item_sample=100,
+    item_passes=2,
 )
 
 QUICK = Scale(
@@ -107,4 +114,7 @@ QUICK = Scale(
     repository_tables=(1, 3),
     commit_passes=3,
     commits=300,
+    items=200,
+    item_sample=5,
+    item_passes=1,
 )

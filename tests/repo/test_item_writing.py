@@ -161,8 +161,8 @@ def test_a_death_before_the_name_leaves_nothing_that_is_found(
         raise Death
 
     with monkeypatch.context() as patch:
-        patch.setattr(birth.os, "rename", die)
-        patch.setattr(birth.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr("lancewood.git.birth.os.rename", die)
+        patch.setattr("lancewood.git.birth.shutil.rmtree", lambda *_, **__: None)
         with pytest.raises(Death):
             writing.ItemWriter(str(tmp_path), Snapshots("r1", ADA)).write(
                 item_files("a", [FileRow("x", b"1")], "replace", "edit")

@@ -20,6 +20,7 @@ from lancewood.errors import (
     LancewoodError,
     NotFoundError,
 )
+from lancewood.git.repository import GitRepository
 from lancewood.repo.plain import importing
 from lancewood.repo.plain.importing import import_plain
 
@@ -100,7 +101,7 @@ def test_an_import_that_was_cut_off_is_gone_on_from(
     target = tmp_path / "target"
     monkeypatch.setattr(importing, "_MOST_PACKED", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(importing.GitRepository, "open", lambda *_, **__: 1 / 0)
+        patch.setattr(GitRepository, "open", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             import_plain(plain.path, target)
     assert len(import_plain(plain.path, target).changed) == 3

@@ -26,6 +26,7 @@ from lancewood.spark import items
 pytestmark = pytest.mark.spark
 ITEMS = 10_000 if EVERY_CASE else 200
 SAMPLE = 100 if EVERY_CASE else 5
+LARGE = (101 if EVERY_CASE else 9) << 20
 FILES = "item string, path string, content binary"
 MESSAGES = f"{FILES}, message string"
 
@@ -85,26 +86,26 @@ def test_items_are_written_tagged_and_read_and_a_second_run_writes_nothing(
 
 
 def test_odd_names_and_contents_come_back_as_they_were(spark: Any, tmp_path: Path) -> None:
-    big = bytes(1 << 20) * 101
     rows = [
         ("ä/ö 1", "ü/日本.txt", b"\xff\0"),
         ("new\nline", "a b\tc", b""),
         (".hidden", "x", bytes(range(256))),
     ]
-    df = frame(spark, rows).unionByName(
-        frame(
-            spark, [("big", "large.bin", "")], "item string, path string, content string"
-        ).selectExpr("item", "path", f"encode(repeat(char(0), {len(big)}), 'UTF-8') AS content")
+    # Of a column, or Spark would fold it into the plan.
+    text = f"repeat('x', cast({LARGE} + id AS int))"
+    large = spark.range(1).selectExpr(
+        "'big' AS item", "'large.bin' AS path", f"encode({text}, 'UTF-8') AS content"
     )
-    done = items.write(df, tmp_path, run="r", details=True)
+    df = frame(spark, rows).unionByName(large)
+    done = items.write(df, tmp_path, run="r")
     assert done.written == 4
     contents = items.read(spark, tmp_path, partitions=2).contents(
         columns=["item", "path", "content", "size"]
     )
     small = contents.where("size < 1000").collect()
     assert {(row.item, row.path, bytes(row.content)) for row in small} == set(rows)
-    assert contents.where("size > 1000").selectExpr("item", "size").collect() == [("big", len(big))]
-    assert git(tmp_path / "big", "cat-file", "-s", "HEAD:large.bin") == str(len(big))
+    assert contents.where("size > 1000").selectExpr("item", "size").collect() == [("big", LARGE)]
+    assert git(tmp_path / "big", "cat-file", "-s", "HEAD:large.bin") == str(LARGE)
     only = (
         items.read(spark, tmp_path, partitions=2).contents(columns=["path"], paths=["x"]).collect()
     )

@@ -1,4 +1,4 @@
-"""Spark's Python daemon, whose workers look for planted faults where they write data files.
+"""Spark's Python daemon, whose workers look for planted faults where they write files and items.
 
 Spark starts it in place of its own: ``spark.python.daemon.module``. A worker is changed after the
 fork, because a daemon that has loaded the codec must not fork.
@@ -24,6 +24,9 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 def _look_for_faults() -> None:
     from lancewood.data.codec import FileWriter
+    from lancewood.repo.items import writing
+    from lancewood.repo.items.file_rows import ItemFiles
+    from lancewood.repo.items.outcome import Outcome
 
     own_write, own_close = FileWriter.write, FileWriter.close
 
@@ -36,7 +39,15 @@ def _look_for_faults() -> None:
         reach("close", self._location)
         return size
 
+    own_item = writing.ItemWriter.write
+
+    def write_item(self: writing.ItemWriter, files: ItemFiles) -> Outcome:
+        done = own_item(self, files)
+        reach("item", self._places.path(files.item))
+        return done
+
     FileWriter.write, FileWriter.close = write, close  # type: ignore[method-assign]
+    writing.ItemWriter.write = write_item  # type: ignore[method-assign]
     _changed.append(FileWriter)
 
 
