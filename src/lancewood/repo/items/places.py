@@ -102,12 +102,10 @@ class ItemPlaces:
     def _check_above(self, path: str, item: str, *, make: bool) -> None:
         if path in self._known:
             return
-        if path == self.folder:
-            self._make(path)
-        else:
+        if path != self.folder:
             self._check_above(os.path.dirname(path), item, make=make)
-            if make:
-                self._make(path)
+        if make:
+            self._make(path)
         if os.path.islink(path) and path != self.folder:
             raise self._leads_elsewhere(item, path)
         try:

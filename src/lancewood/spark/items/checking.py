@@ -14,15 +14,17 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.repo.items.file_rows import Mode, item_files
-from lancewood.repo.items.outcome import Done, Outcome
+from lancewood.repo.items.outcome import Done, Outcome, Tally
 from lancewood.spark.items.finding import ITEM
 from lancewood.spark.items.frame_rows import by_item, items_in, names_only
-from lancewood.spark.items.running import collected, run_items
+from lancewood.spark.items.running import collected
 from lancewood.spark.tasks import slots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_WHAT = "checking the names of items"
+_DDL = "tally binary, has_folders boolean"
 _TASKS_PER_SLOT = 2
 _MOST_TOLD = 10
 
@@ -31,28 +33,31 @@ def check_names(df: DataFrame, mode: Mode, message: str) -> int:
     """How many items a frame has. Raises InvalidInputError, which names the first few that cannot
     be written, with the reasons."""
     names = by_item(names_only(df), slots(df.sparkSession) * _TASKS_PER_SLOT)
-    found = run_items(
-        names,
-        partial(_check, mode, message),
-        what="checking the names of items",
-        run=None,
-        on_error="fail",
-        details=False,
-    )
-    # What is in a folder is counted as moved, only to be told apart here.
-    if found.moved:
+    found = collected(names.mapInArrow(partial(_check, mode, message), _DDL), _WHAT)
+    tally = Tally.joined(bytes(each.tally) for each in found)
+    tally.check("names cannot be written of")
+    if any(each.has_folders for each in found):
         _check_apart(df)
-    return found.items
+    return tally.items
 
 
-def _check(mode: Mode, message: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+def _check(mode: Mode, message: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: the names in a partition, counted, and whether some are in folders."""
+    tally, has_folders = Tally(), False
     for item, rows in items_in(batches):
         try:
             files = item_files(item, rows, mode, message)
         except InvalidInputError as error:
-            yield Outcome.refused(item, error)
+            tally.add(Outcome.refused(item, error))
         else:
-            yield Outcome(item, Done.MOVED if "/" in files.item else Done.UNCHANGED)
+            tally.add(Outcome(item, Done.UNCHANGED))
+            has_folders = has_folders or "/" in files.item
+    yield pa.record_batch(
+        {
+            "tally": pa.array([tally.encode()], pa.binary()),
+            "has_folders": pa.array([has_folders], pa.bool_()),
+        }
+    )
 
 
 def _check_apart(df: DataFrame) -> None:
@@ -68,7 +73,7 @@ def _check_apart(df: DataFrame) -> None:
     nested = items.where(functions.col(ITEM).contains("/"))
     folders = nested.select(functions.explode(above).alias(ITEM)).distinct()
     both = items.join(folders, ITEM, "left_semi").limit(_MOST_TOLD)
-    found = sorted(each[0] for each in collected(both, "checking the names of items"))
+    found = sorted(each[0] for each in collected(both, _WHAT))
     if found:
         raise InvalidInputError(
             f"items are not in each other, and others of the frame are in "
