@@ -287,7 +287,8 @@ def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list
 def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
     others = ["run", "runs", "table", "items", "repo", "spark", "doctor"]
     assert completions(lw_run, monkeypatch, "lw ") == [*VERBS, *others]
-    assert completions(lw_run, monkeypatch, "lw re") == ["remove", "revert", "reset", "reflog"]
+    found = completions(lw_run, monkeypatch, "lw re")
+    assert found == ["remove", "revert", "reset", "reflog", "repo"]
     assert completions(lw_run, monkeypatch, "lw table ver") == ["versions", "verify"]
     assert completions(lw_run, monkeypatch, "lw table c") == [
         *("create", "cat", "count", "cast-column", "changes", "config", "compact", "cleanup"),
