@@ -95,9 +95,9 @@ def test_directories_that_are_partitions_stay_columns(
 ) -> None:
     scene = Scene(spark, tmp_path / folder)
     for day in (1, 2):
-        folder = scene.folder / "in" / f"day={day}"
-        folder.mkdir(parents=True)
-        pq.write_table(pa.table({"id": [day * 10]}), folder / "part.parquet")
+        partition = scene.folder / "in" / f"day={day}"
+        partition.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [day * 10]}), partition / "part.parquet")
     text = DROPS.replace("csv", "parquet").replace('schema = "id LONG"\n', "")
     with scene.frames(text) as frames:
         assert sorted(map(tuple, frames.frame("drops").collect())) == [(10, 1), (20, 2)]
