@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
@@ -50,7 +50,7 @@ class Where:
     """A place for a repository, and what is needed to reach it."""
 
     home: Home
-    options: Mapping[str, str] | None = None
+    options: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def is_on_disk(self) -> bool:
