@@ -46,6 +46,7 @@ class RootGroup(LazyGroup):
         **VERBS,
         "run": Entry("lancewood.cli.pipeline.run", "Run a pipeline: load, check, publish."),
         "runs": Entry("lancewood.cli.pipeline.runs", "Look after the runs of pipelines."),
+        "sql": Entry("lancewood.cli.commands.sql", "Ask tables with SQL, at any revision."),
         "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
         "items": Entry(
             "lancewood.cli.items.group", "Look at, and tag, all small repositories below a folder."

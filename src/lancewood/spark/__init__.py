@@ -13,6 +13,7 @@ from lancewood.spark.session import session
 if TYPE_CHECKING:
     from lancewood.spark import items
     from lancewood.spark.columns.add import add_columns
+    from lancewood.spark.querying.query import explain_sql, sql
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.source.metadata import metadata
     from lancewood.spark.writing.write import write
@@ -22,19 +23,23 @@ __all__ = [
     "Written",
     "add_columns",
     "count",
+    "explain_sql",
     "items",
     "metadata",
     "read",
     "runner",
     "session",
+    "sql",
     "write",
 ]
 
 _HOMES = {
     "add_columns": "lancewood.spark.columns.add",
     "count": "lancewood.spark.reading.read",
+    "explain_sql": "lancewood.spark.querying.query",
     "read": "lancewood.spark.reading.read",
     "metadata": "lancewood.spark.source.metadata",
+    "sql": "lancewood.spark.querying.query",
     "write": "lancewood.spark.writing.write",
     "Written": "lancewood.spark.writing.written",
 }

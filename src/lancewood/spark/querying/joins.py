@@ -1,0 +1,120 @@
+"""Which conditions of a SELECT may be asked of one of its tables before anything is joined.
+
+The condition stays in the query, too. So it may be asked of a table when every row of the result
+that a lost row would have been in is lost anyway, and when none appears in its place. That is
+the business of joins: one side of an outer join is filled with nulls where the other finds
+nothing. Knows nothing of types or constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+
+class Kind(Enum):
+    """How a table is joined to what stands before it."""
+
+    FIRST = auto()
+    INNER = auto()
+    LEFT = auto()
+    RIGHT = auto()
+    FULL = auto()
+    SEMI = auto()
+    ANTI = auto()
+
+
+_OF_LEFT = frozenset({Kind.INNER, Kind.RIGHT, Kind.SEMI})
+"""Joins that lose rows of what stands before them where their condition is not true."""
+_OF_RIGHT = frozenset({Kind.INNER, Kind.LEFT, Kind.SEMI, Kind.ANTI})
+"""Joins that do nothing with rows of their own table where their condition is not true."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A condition that may be asked of a table."""
+
+    node: Any
+    may_hold_for_nulls: bool
+    """Whether it may be asked even if it is true of a row of nulls."""
+    is_where: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The tables of one SELECT, in the order of the text, and how each is joined."""
+
+    select: Any
+    nodes: tuple[Any, ...]
+    kinds: tuple[Kind, ...]
+    conditions: tuple[Any, ...]
+    """What ON says for each; None where it says nothing."""
+
+    def asked_of(self, at: int) -> Iterator[Asked]:
+        """All conditions that could be about the table at a place, if only that."""
+        where = self.select.args.get("where")
+        if where is not None:
+            never_null = not self._is_nullable(at, len(self.nodes))
+            yield from (Asked(each, never_null, True) for each in conjuncts(where.this))
+        for place in range(max(at, 1), len(self.nodes)):
+            on, kind = self.conditions[place], self.kinds[place]
+            if on is None or kind not in (_OF_RIGHT if place == at else _OF_LEFT):
+                continue
+            never_null = place == at or not self._is_nullable(at, place)
+            yield from (Asked(each, never_null, False) for each in conjuncts(on))
+
+    def _is_nullable(self, at: int, before: int) -> bool:
+        """Whether joins before a place may put nulls where rows of a table should be."""
+        if self.kinds[at] in (Kind.LEFT, Kind.FULL):
+            return True
+        return any(each in (Kind.RIGHT, Kind.FULL) for each in self.kinds[at + 1 : before])
+
+
+def joined_tables(select: Any) -> Joined | None:
+    """The tables of a SELECT; None where something stands between them and the conditions."""
+    source = select.args.get("from_")
+    if source is None or select.args.get("sample") is not None:
+        return None
+    nodes, kinds, conditions = [source.this], [Kind.FIRST], [None]
+    for join in select.args.get("joins") or ():
+        kind = _kind(join)
+        if kind is None:
+            return None
+        nodes.append(join.this)
+        kinds.append(kind)
+        conditions.append(join.args.get("on"))
+    for each in nodes:
+        if each.args.get("pivots") or each.args.get("joins"):
+            return None
+    return Joined(select, tuple(nodes), tuple(kinds), tuple(conditions))
+
+
+def conjuncts(condition: Any) -> Iterator[Any]:
+    """The conditions that AND joins."""
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if type(node).__name__ == "Paren":
+            stack.append(node.this)
+        elif type(node).__name__ == "And":
+            stack += [node.expression, node.this]
+        else:
+            yield node
+
+
+def _kind(join: Any) -> Kind | None:
+    """None for a join that Spark does not have, or that is not known here."""
+    side, kind, method = (
+        str(join.args.get(each) or "").upper() for each in ("side", "kind", "method")
+    )
+    if method not in ("", "NATURAL"):
+        return None
+    if kind in ("SEMI", "ANTI"):
+        return Kind[kind] if side in ("", "LEFT") else None
+    if kind in ("", "OUTER") and side in ("LEFT", "RIGHT", "FULL"):
+        return Kind[side]
+    if not side and kind in ("", "INNER", "CROSS"):
+        return Kind.INNER
+    return None

@@ -1,0 +1,95 @@
+"""From the text of a query to versions of tables and what is read of them; no Spark needed.
+
+What only a session can tell is asked of its ``Surroundings``: what moment an expression is, and
+whether a name that is none of ours is one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.spark.querying.names import AsOf, Occurrence, occurrences
+from lancewood.spark.querying.reads import Read, planned_reads, whole_reads, why_whole
+from lancewood.spark.querying.settings import Settings
+from lancewood.spark.querying.sources import Sources
+from lancewood.spark.querying.telling import told_plan
+from lancewood.spark.querying.text import Query, parse_query
+
+_MOST_DIGITS = 19
+
+
+class Surroundings(Protocol):
+    """What a session knows besides our tables."""
+
+    def moment(self, expression: str) -> datetime:
+        """The moment that an expression of SQL is; raises InvalidInputError."""
+        ...
+
+    def has_table(self, name: str) -> bool:
+        """Whether it has a table or view of that name."""
+        ...
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """A query, the versions that it names, and what is read of them."""
+
+    query: Query
+    settings: Settings
+    versions: Mapping[Occurrence, Snapshot]
+
+    @cached_property
+    def reads(self) -> dict[Occurrence, Read]:
+        """As little as the answer takes."""
+        return planned_reads(self.query, self.versions, self.settings)
+
+    @cached_property
+    def whole_reads(self) -> dict[Occurrence, Read]:
+        """Everything of every table."""
+        return whole_reads(self.versions)
+
+    def explain(self) -> str:
+        """The same in words."""
+        return told_plan(self.reads, why_whole(self.query, self.settings))
+
+
+def plan_query(
+    text: str, sources: Sources, settings: Settings, surroundings: Surroundings
+) -> QueryPlan:
+    """Find every table that a query names. Raises NotFoundError and InvalidInputError."""
+    query = parse_query(text, settings)
+    versions: dict[Occurrence, Snapshot] = {}
+    for each in occurrences(query, settings):
+        name = sources.known_as(each.name)
+        if name is not None:
+            at = None if each.as_of is None else _at(each.as_of, surroundings)
+            versions[each] = sources.version(name, each.revision, at)
+        elif not surroundings.has_table(str(each.node.this.this)):
+            raise sources.unknown(each.name)
+        elif each.as_of is not None:
+            raise InvalidInputError(
+                f"{each.name!r} is a table or view of the session, which has no versions here"
+            )
+    return QueryPlan(query, settings, versions)
+
+
+def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
+    """What AS OF says: a number, a name, or the moment that Spark makes of an expression."""
+    if as_of.is_moment:
+        return surroundings.moment(as_of.sql)
+    node = as_of.node
+    if type(node).__name__ == "Literal":
+        text = str(node.this)
+        if node.args.get("is_string"):
+            return text
+        if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text):
+            return int(text)
+    raise InvalidInputError(
+        f"VERSION AS OF takes the number of a version or a text such as 'v1.0', got {as_of.sql}"
+    )

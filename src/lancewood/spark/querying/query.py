@@ -1,0 +1,190 @@
+"""``lancewood.spark.sql``: frames of tables put into the text of a query, and the text to Spark.
+
+Knows sessions. Spark executes the query as it was written, but for the names of tables, each of
+which becomes a frame under the same alias. What of a table goes into its frame is said by
+``reads``. Where Spark does not take the query with small frames, it is asked once more with whole
+ones: its answer, also what it says of a wrong name, is never that of a smaller table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lancewood.engine.scan import plan_scan
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.repo.repository import Repository
+from lancewood.spark.querying.names import Occurrence, with_names
+from lancewood.spark.querying.plan import QueryPlan, plan_query
+from lancewood.spark.querying.reads import Read
+from lancewood.spark.querying.refusals import refused
+from lancewood.spark.querying.settings import session_settings
+from lancewood.spark.querying.sources import Source, Sources
+from lancewood.spark.querying.text import shown
+from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.reading.read import read_frame
+from lancewood.spark.tasks import check_running, is_connect, slots
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Args: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+"""Values for ``:name`` (a mapping) or ``?`` (a list), as Spark takes them."""
+
+_NO_COLUMN = "__lancewood_row"
+"""The column of a frame of which nothing matters but how many rows it has."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    *,
+    tables: Mapping[str, Source] | None = None,
+    repository: Repository | str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    args: Args = None,
+    storage_options: Mapping[str, str] | None = None,
+    pushdown: bool = True,
+) -> DataFrame:
+    """The answer to a query, whose tables may be named with revisions, as a DataFrame.
+
+    ``tables`` gives names to uris and handles, ``repository`` has the tables of a commit, HEAD's
+    or that of ``revision``; names of the session come last. Without a repository ``revision`` is
+    one of the tables that are given by uri. A name in the query may carry one of its own:
+    ``photos@exp``, ``photos@v1.0``, ``photos@:12``, ``photos VERSION AS OF 12``,
+    ``photos TIMESTAMP AS OF '2026-11-15'``. What has other characters stands in backticks.
+    ``args`` are values for ``:name`` (a mapping) or ``?`` (a list).
+
+    Every version is found now, and once for the same name and revision: what others commit later
+    does not change the frame. Columns, conditions and limits that a table can be asked for are
+    asked of it; ``pushdown=False`` reads all of every table, for the same answer.
+    Raises NotFoundError, InvalidInputError for what is no query or what Spark does not take.
+    """
+    check_running(spark)
+    settings = session_settings(spark)
+    sources = Sources(tables, repository, revision, storage_options, settings)
+    planned = plan_query(query, sources, settings, OfSession(spark))
+    return answer(spark, planned, args, pushdown=pushdown)
+
+
+def explain_sql(
+    spark: SparkSession,
+    query: str,
+    *,
+    tables: Mapping[str, Source] | None = None,
+    repository: Repository | str | os.PathLike[str] | None = None,
+    revision: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> str:
+    """What a query reads of its tables, in words: versions, columns, conditions, limits.
+
+    No row is read. Raises what ``sql`` raises before Spark sees the query.
+    """
+    check_running(spark)
+    settings = session_settings(spark)
+    sources = Sources(tables, repository, revision, storage_options, settings)
+    return plan_query(query, sources, settings, OfSession(spark)).explain()
+
+
+def answer(
+    spark: SparkSession, planned: QueryPlan, args: Args = None, *, pushdown: bool = True
+) -> DataFrame:
+    """The frame of a planned query."""
+    given = _checked_args(args)
+    if not pushdown:
+        return _Asked(spark, planned, planned.whole_reads, given).frame()
+    try:
+        return _Asked(spark, planned, planned.reads, given).frame()
+    except InvalidInputError as found:
+        try:
+            return _Asked(spark, planned, planned.whole_reads, given).frame()
+        except UnsupportedError:  # a column that Spark cannot have, and that nobody asked for
+            raise found from None
+
+
+@dataclass(frozen=True)
+class OfSession:
+    """What a session knows besides our tables."""
+
+    spark: SparkSession
+
+    def moment(self, expression: str) -> datetime:
+        """As Spark reads it, in its time zone; raises InvalidInputError."""
+        asked = f"SELECT unix_micros(CAST(({expression}) AS TIMESTAMP)) AS at"
+        takes = "TIMESTAMP AS OF takes a moment, such as '2026-11-15 12:00:00'"
+        with refused(f"{takes}, got {expression}"):
+            found = self.spark.sql(asked).collect()[0]["at"]
+        if found is None:
+            raise InvalidInputError(f"{takes}, and {expression} is NULL")
+        try:
+            return _EPOCH + timedelta(microseconds=found)
+        except OverflowError:
+            raise InvalidInputError(f"{takes}, and {expression} is beyond all calendars") from None
+
+    def has_table(self, name: str) -> bool:
+        return bool(self.spark.catalog.tableExists("`" + name.replace("`", "``") + "`"))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A query with what is read of each of its tables."""
+
+    spark: SparkSession
+    planned: QueryPlan
+    reads: Mapping[Occurrence, Read]
+    args: Any
+
+    def frame(self) -> DataFrame:
+        """Raises InvalidInputError with Spark's reason."""
+        text, frames = self._text()
+        with refused(f"Spark does not take {shown(self.planned.query.sql)}"):
+            found = self.spark.sql(text, self.args, **frames)
+            if is_connect(self.spark):
+                _ = found.schema  # only now the server looks at the query
+        return found
+
+    def _text(self) -> tuple[str, dict[str, DataFrame]]:
+        """The query as a pattern for PySpark, and the frames that stand in it."""
+        frames: dict[str, DataFrame] = {}
+        names: dict[Occurrence, str] = {}
+        for occurrence, read in self.reads.items():
+            name = f"lancewood{len(frames)}"
+            frames[name] = _frame(self.spark, read)
+            names[occurrence] = f"{{{name}}}"
+        query = self.planned.query
+        return (with_names(query, names, _escaped) if frames else query.sql), frames
+
+
+def _frame(spark: SparkSession, read: Read) -> DataFrame:
+    rows = read.known_rows
+    if rows is not None:
+        return spark.range(rows).selectExpr(f"true AS {_NO_COLUMN}")
+    columns = read.columns
+    if columns == ():
+        columns = tuple(read.snapshot.arrow_schema.names[:1])
+    scan = plan_scan(
+        read.snapshot,
+        columns=columns,
+        where=read.where,
+        parameters=dict(read.parameters) or None,
+        limit=read.limit,
+    )
+    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _checked_args(args: Args) -> Any:
+    if args is None or isinstance(args, Mapping):
+        return None if args is None else dict(args)
+    if isinstance(args, Sequence) and not isinstance(args, str | bytes):
+        return list(args)
+    raise InvalidInputError(
+        f"args takes a mapping for :name or a list for ?, got a {type(args).__name__}"
+    )

@@ -1,0 +1,191 @@
+"""What a query reads of each table that it names: columns, rows and how many of them.
+
+Everything that is found here makes a read smaller, and none of it is taken out of the query: Spark
+does all of it once more on what is left. Knows one query, its tables and the session's settings,
+and no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.engine.snapshot import Snapshot
+from lancewood.spark.querying.columns import Shape, exposed_columns, needed_columns, select_of
+from lancewood.spark.querying.constants import Constants
+from lancewood.spark.querying.joins import Joined, conjuncts, joined_tables
+from lancewood.spark.querying.limits import pushed_limit
+from lancewood.spark.querying.names import Occurrence
+from lancewood.spark.querying.predicates import Condition, Conditions
+from lancewood.spark.querying.settings import Settings
+from lancewood.spark.querying.text import Query
+
+_BY_CHANCE = frozenset(
+    {
+        *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle"),
+        *("monotonically_increasing_id", "spark_partition_id", "input_file_name"),
+        *("input_file_block_start", "input_file_block_length"),
+    }
+)
+"""Functions whose answers depend on which rows come together, and in which order."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is read of one version for one place of a query."""
+
+    snapshot: Snapshot
+    columns: tuple[str, ...] | None = None
+    """None means all."""
+    where: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
+    """The conditions as the query writes them."""
+    limit: int | None = None
+
+    @property
+    def known_rows(self) -> int | None:
+        """How many rows there are, where nothing else matters and the manifest tells."""
+        if self.columns != () or self.where is not None or self.limit is not None:
+            return None
+        return self.snapshot.manifest.row_count
+
+
+def whole_reads(versions: Mapping[Occurrence, Snapshot]) -> dict[Occurrence, Read]:
+    """Everything of every table."""
+    return {each: Read(snapshot) for each, snapshot in versions.items()}
+
+
+def planned_reads(
+    query: Query, versions: Mapping[Occurrence, Snapshot], settings: Settings
+) -> dict[Occurrence, Read]:
+    """As little of every table as the query is sure to get along with."""
+    if why_whole(query, settings) is not None:
+        return whole_reads(versions)
+    shapes = {
+        each: Shape(snapshot.arrow_schema.names, settings) for each, snapshot in versions.items()
+    }
+    constants = Constants(settings, query.unsure)
+    found = {}
+    for occurrence, snapshot in versions.items():
+        needed = needed_columns(query, occurrence, shapes[occurrence], settings)
+        found[occurrence] = _Reading(occurrence, snapshot, shapes, settings).planned(
+            needed, constants
+        )
+    return found
+
+
+def why_whole(query: Query, settings: Settings) -> str | None:
+    """Why everything has to be read; None if that is not so."""
+    by_chance = sorted(_BY_CHANCE.intersection(query.calls()))
+    if by_chance:
+        return f"{by_chance[0]}() depends on all rows"
+    if query.is_piped:
+        return "the query uses |>"
+    if settings.names_are_patterns:
+        return "names of columns are patterns in this session"
+    return None
+
+
+class _Reading:
+    """One table at one place."""
+
+    def __init__(
+        self,
+        occurrence: Occurrence,
+        snapshot: Snapshot,
+        shapes: Mapping[Occurrence, Shape],
+        settings: Settings,
+    ) -> None:
+        self._occurrence = occurrence
+        self._snapshot = snapshot
+        self._shape = shapes[occurrence]
+        self._by_node = {id(each.node): shape for each, shape in shapes.items()}
+        self._settings = settings
+        self._columns = {each.name: each for each in snapshot.arrow_schema}
+
+    def planned(self, needed: tuple[str, ...] | None, constants: Constants) -> Read:
+        select = select_of(self._occurrence.node)
+        joined = None if select is None else joined_tables(select)
+        alias = self._occurrence.node.args.get("alias")
+        has_other_names = alias is not None and bool(alias.args.get("columns"))
+        if joined is None or has_other_names or self._occurrence.node.args.get("sample"):
+            return Read(self._snapshot, needed)
+        asked = self._conditions(joined, constants)
+        sql = " AND ".join(f"({each.sql})" for _, each in asked)
+        parameters = {key: value for _, one in asked for key, value in one.parameters.items()}
+        pushed = [node for node, _ in asked]
+        return Read(
+            self._snapshot,
+            needed,
+            sql or None,
+            parameters,
+            tuple(node.sql("spark") for node in pushed),
+            pushed_limit(joined, _rest(joined, pushed)),
+        )
+
+    def _conditions(self, joined: Joined, constants: Constants) -> list[tuple[Any, Condition]]:
+        node = self._occurrence.node
+        at = next(place for place, each in enumerate(joined.nodes) if each is node)
+        conditions = Conditions(lambda column: self._field(column, joined), constants)
+        found = []
+        for each in joined.asked_of(at):
+            condition = conditions.translate(each.node)
+            if condition is None:
+                continue
+            if condition.when_null is not True or each.may_hold_for_nulls:
+                found.append((each.node, condition))
+        return found
+
+    def _field(self, column: Any, joined: Joined) -> pa.Field | None:
+        """The column of this table that a name means; None where it is another's, or unsure."""
+        if type(column).__name__ != "Column" or column.is_star:
+            return None
+        parts = [str(each.name) for each in column.parts]
+        if len(parts) == 2:
+            is_ours = self._is_only_one(parts[0], joined)
+        else:
+            is_ours = len(parts) == 1 and self._is_ours_alone(parts[0], joined)
+        named = self._shape.named(parts[-1])
+        return self._columns[named[0]] if is_ours and len(named) == 1 else None
+
+    def _is_only_one(self, qualifier: str, joined: Joined) -> bool:
+        """Whether a name before a dot is that of this table, and of no other here."""
+        wanted = self._settings.folded(qualifier)
+        if wanted != self._settings.folded(self._occurrence.exposed):
+            return False
+        others = [each for each in self._others(joined) if _exposed(each) is not None]
+        return all(self._settings.folded(str(_exposed(each))) != wanted for each in others)
+
+    def _is_ours_alone(self, name: str, joined: Joined) -> bool:
+        """Whether no other table here can have a column of that name."""
+        for each in self._others(joined):
+            shape = self._by_node.get(id(each))
+            if shape is None:
+                names = exposed_columns(each, self._settings)
+                if names is None:
+                    return False
+                shape = Shape(names, self._settings)
+            elif (alias := each.args.get("alias")) is not None and alias.args.get("columns"):
+                shape = Shape([str(one.name) for one in alias.columns], self._settings)
+            if shape.named(name):
+                return False
+        return True
+
+    def _others(self, joined: Joined) -> Sequence[Any]:
+        laterals = joined.select.args.get("laterals") or ()
+        return [each for each in (*joined.nodes, *laterals) if each is not self._occurrence.node]
+
+
+def _exposed(node: Any) -> str | None:
+    return str(node.alias_or_name) or None
+
+
+def _rest(joined: Joined, pushed: Sequence[Any]) -> list[Any]:
+    """The conditions of WHERE that were not asked of the table."""
+    where = joined.select.args.get("where")
+    done = {id(each) for each in pushed}
+    return [] if where is None else [e for e in conjuncts(where.this) if id(e) not in done]

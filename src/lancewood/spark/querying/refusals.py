@@ -1,0 +1,49 @@
+"""What Spark says against a query, in one line, and without the stack that PySpark prints of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lancewood.errors import InvalidInputError
+
+_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_condition = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_state = re.compile(r"\.? *SQLSTATE: \w+")
+_MOST_CHARACTERS = 500
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Raise InvalidInputError that says what, and why, for what Spark refuses in the block."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with _quiet():
+            yield
+    except PySparkException as error:
+        raise InvalidInputError(f"{what}: {reason(error)}") from error
+
+
+def reason(error: Any) -> str:
+    """The first line of what Spark says, without codes."""
+    line = _state.sub("", _condition.sub("", str(error).partition("\n")[0].strip()))
+    line = line.rstrip(" ;.")
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
+    before = [each.disabled for each in loggers]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each, was in zip(loggers, before, strict=True):
+            each.disabled = was

@@ -1,0 +1,198 @@
+"""From a table's name and revision in a query to one version, found once for the whole query.
+
+The grammar of revisions is that of ``lancewood.open`` and of ``Repository.at``. In a repository a
+text with a colon is a revision of the table, ``exp:12``; any other is one of the repository, or of
+the table where the repository has none of that name. Knows no SQL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TypeAlias
+
+from lancewood.engine.revisions import TAG, resolve
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.model.revision import ByName, OnBranch, parse_revision
+from lancewood.repo.looking.view import View
+from lancewood.repo.repository import Repository
+from lancewood.spark.querying.settings import Settings
+from lancewood.table.door import open as open_table
+from lancewood.table.table import Table
+
+Source: TypeAlias = str | os.PathLike[str] | Table
+"""Where a table is, or a handle on a version of it."""
+
+_MOST_LISTED = 20
+
+
+class Sources:
+    """The tables that a query may name."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Source] | None,
+        repository: Repository | str | os.PathLike[str] | None,
+        revision: str | None,
+        storage_options: Mapping[str, str] | None,
+        settings: Settings,
+    ) -> None:
+        self._tables = _checked(tables)
+        self._repository = (
+            repository
+            if repository is None or isinstance(repository, Repository)
+            else Repository.open(repository, storage_options=storage_options)
+        )
+        if revision is not None and not (isinstance(revision, str) and revision):
+            raise InvalidInputError(f"revision takes a text such as 'v1.0', got {revision!r}")
+        self._revision = revision
+        self._storage_options = storage_options
+        self._settings = settings
+        self._views: dict[str, View] = {}
+        self._found: dict[tuple[str, str | None, int | str | datetime | None], Snapshot] = {}
+
+    def known_as(self, name: str) -> str | None:
+        """What a table is called here that a query names so; None if it is none of ours.
+
+        Raises InvalidInputError where two names differ in case alone, and neither is meant.
+        """
+        for known in (tuple(self._tables), self._in_repository):
+            if name in known:
+                return name
+            wanted = self._settings.folded(name)
+            near = [each for each in known if self._settings.folded(each) == wanted]
+            if len(near) > 1:
+                raise InvalidInputError(
+                    f"table {name!r} may be {' or '.join(map(repr, near))}: write one of them "
+                    "exactly so, in backticks",
+                    table=name,
+                )
+            if near:
+                return near[0]
+        return None
+
+    def unknown(self, name: str) -> NotFoundError:
+        """The error for a name that nobody knows."""
+        known = list(dict.fromkeys((*self._tables, *self._in_repository)))
+        near = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
+        listed = ", ".join(known[:_MOST_LISTED]) or "no tables"
+        return NotFoundError(
+            f"table {name!r} not found: there are {listed}{more} here, and the session has no view "
+            f"or table of that name{hint}",
+            name=name,
+        )
+
+    def version(
+        self, name: str, revision: str | None, at: int | str | datetime | None = None
+    ) -> Snapshot:
+        """The version of a table; the same whenever it is asked for again.
+
+        ``at`` is what stands after AS OF: a number and a moment are of the branch that is meant.
+        Raises NotFoundError, InvalidInputError where two things say which version is meant.
+        """
+        key = name, revision, at
+        if key not in self._found:
+            self._found[key] = self._load(name, revision, at)
+        return self._found[key]
+
+    def _load(self, name: str, revision: str | None, at: int | str | datetime | None) -> Snapshot:
+        if isinstance(at, str):
+            if revision is not None:
+                raise _twice(name, revision)
+            return self.version(name, at)
+        if at is not None:
+            base = self.version(name, revision)
+            if revision is not None and not _is_branch(revision, base):
+                raise _twice(name, revision)
+            return resolve(base, at)
+        if name in self._tables:
+            return self._load_given(name, revision)
+        return self._load_committed(name, revision)
+
+    def _load_given(self, name: str, revision: str | None) -> Snapshot:
+        if revision is not None:
+            return resolve(self.version(name, None), revision)
+        source = self._tables[name]
+        if isinstance(source, Table):
+            return source._snapshot
+        found = open_table(source, storage_options=self._storage_options)._snapshot
+        if self._revision is not None and self._repository is None:
+            return resolve(found, self._revision)
+        return found
+
+    def _load_committed(self, name: str, revision: str | None) -> Snapshot:
+        if revision is None:
+            return self._at(self._revision or "HEAD").table(name)._snapshot
+        if ":" in revision:
+            return resolve(self.version(name, None), revision)
+        try:
+            return self._at(revision).table(name)._snapshot
+        except NotFoundError as missing:
+            try:
+                return resolve(self.version(name, None), revision)
+            except NotFoundError:
+                raise missing from None
+
+    def _at(self, revision: str) -> View:
+        """A commit of the repository, found once."""
+        assert self._repository is not None
+        if revision not in self._views:
+            self._views[revision] = self._repository.at(revision)
+        return self._views[revision]
+
+    @cached_property
+    def _in_repository(self) -> tuple[str, ...]:
+        return tuple(self._names())
+
+    def _names(self) -> Iterator[str]:
+        """The tables of the commit that is meant by default; without one there are none yet."""
+        if self._repository is None:
+            return
+        if self._revision is None and self._repository.head.hash is None:
+            return
+        yield from self._at(self._revision or "HEAD").tables
+
+
+def _checked(tables: Mapping[str, Source] | None) -> dict[str, Source]:
+    if tables is None:
+        return {}
+    if not isinstance(tables, Mapping):
+        raise InvalidInputError(
+            "tables takes a mapping from names to uris or tables, such as "
+            f"{{'photos': 'photos.lance'}}, got a {type(tables).__name__}"
+        )
+    for name, source in tables.items():
+        if not isinstance(name, str) or not name or "@" in name or "`" in name:
+            raise InvalidInputError(
+                f"{name!r} cannot name a table in a query: give a text without '@' and backticks"
+            )
+        if not isinstance(source, str | os.PathLike | Table):
+            # What it is instead may hold a secret, and is not repeated.
+            raise InvalidInputError(
+                f"table {name!r} is given as a {type(source).__name__}: give its uri, or a Table"
+            )
+    return dict(tables)
+
+
+def _is_branch(revision: str, found: Snapshot) -> bool:
+    """Whether a text after an @ says which branch is meant, and not yet which version."""
+    try:
+        meant = parse_revision(revision)
+    except InvalidInputError:
+        return False
+    if isinstance(meant, OnBranch):
+        return meant.version is None
+    return isinstance(meant, ByName) and TAG not in found.derived
+
+
+def _twice(name: str, revision: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{name}@{revision} and AS OF each say which version is meant; only a branch can stand "
+        "before AS OF with a number or a moment"
+    )

@@ -1,0 +1,292 @@
+"""Query text to tokens and a tree, in Spark's dialect with ``table@revision`` as a name.
+
+Knows sqlglot, and which statements are queries. What a name means is not known here. A revision is
+looked for where the tokenizer sees a name and an ``@`` after it, so never in a text, a comment or
+a quoted name. Spark gets the text as it was written: the tree is only looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lancewood.errors import InvalidInputError
+from lancewood.spark.querying.settings import Settings
+
+MAX_LENGTH = 1_000_000
+"""The longest query, in characters."""
+MAX_NESTING = 64
+"""How deep parentheses may nest: sqlglot needs some twenty frames a level."""
+
+SPAN = "span"
+"""Under this name a table's node, and that of its AS OF, keep which tokens they are."""
+
+_revision = re.compile(r"(?:(?!--|/\*)[\w./~^:{}@+-])*").match
+_OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
+_CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
+_NAMES = frozenset({"VAR", "IDENTIFIER"})
+_NO_NAMES = frozenset({"STRING", "NUMBER", "RAW_STRING", "HEX_STRING"})
+_STEPS_PER_TOKEN = 200
+_INSTEAD = {
+    "EXPLAIN": "ask for the plan with explain_sql, or with lw sql --explain",
+    "TABLE": "write SELECT * FROM it",
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query: its text, and what sqlglot sees in it."""
+
+    sql: str
+    tokens: Sequence[Any]
+    tree: Any
+    unsure: frozenset[str]
+    """Texts that were written with escapes, which Spark and sqlglot may read differently."""
+
+    @functools.cached_property
+    def is_piped(self) -> bool:
+        """Whether it uses ``|>``, of which the tree tells less than the text."""
+        return any(each.token_type.name == "PIPE_GT" for each in self.tokens)
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """Words that the tree may not show as names, although Spark may take them for columns:
+        keywords, functions that are called without parentheses, and their like."""
+        from sqlglot import exp
+
+        named = {str(each.this) for each in self.tree.find_all(exp.Identifier)}
+        return frozenset(
+            each.text
+            for each in self.tokens
+            if each.token_type.name not in _NO_NAMES
+            and (each.token_type.name not in _NAMES or each.text not in named)
+        )
+
+    def calls(self) -> Iterator[str]:
+        """The names of all functions that are called, in lower case; some other words, too."""
+        for one, two in zip(self.tokens, self.tokens[1:], strict=False):
+            if two.token_type.name == "L_PAREN":
+                yield one.text.lower()
+
+
+def parse_query(sql: str, settings: Settings) -> Query:
+    """The query that a text is.
+
+    Raises InvalidInputError for what is no text, no SQL, more than one statement or no query.
+    """
+    if not isinstance(sql, str):
+        raise InvalidInputError(f"a query is SQL text, not {type(sql).__name__}")
+    if len(sql) > MAX_LENGTH:
+        raise InvalidInputError(
+            f"the query has {len(sql):,} characters, {MAX_LENGTH:,} are allowed"
+        )
+    try:
+        sql.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError("the query holds half a character") from cause
+    dialect = _dialect(settings.double_quotes_name)
+    tokens, tree = _parsed(sql, dialect)
+    return Query(sql, tokens, tree, frozenset(_written_with_escapes(sql, tokens)))
+
+
+def shown(sql: str, limit: int = 120) -> str:
+    """A query in quotes for a message, its middle left out where it is long."""
+    flat = " ".join(sql.split())
+    if len(flat) > limit:
+        flat = f"{flat[: limit * 2 // 3]} … {flat[-limit // 4 :]}"
+    return repr(flat)
+
+
+def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
+    from sqlglot.errors import ErrorLevel, ParseError, TokenError
+
+    try:
+        tokens = list(_with_revisions(sql, dialect.tokenize(sql)))
+        _check_statement(sql, tokens)
+        trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
+    except InvalidInputError:
+        raise
+    except ParseError as error:
+        raise _not_sql(sql, error) from None  # its own text repeats this one, in colours
+    except TokenError as error:
+        raise InvalidInputError(
+            f"cannot read {shown(sql)} as SQL: a quote or comment is not closed, or a character "
+            "does not belong there"
+        ) from error
+    except RecursionError:
+        raise InvalidInputError(f"{shown(sql)} nests too deeply") from None
+    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
+        raise InvalidInputError(f"cannot read {shown(sql)} as SQL: {error}") from error
+    found = [each for each in trees if each is not None]
+    if len(found) != 1:
+        raise InvalidInputError(f"{shown(sql)} is {len(found)} statements: give one query")
+    _check_query(sql, found[0])
+    return tokens, found[0]
+
+
+def _with_revisions(sql: str, tokens: Sequence[Any]) -> Iterator[Any]:
+    """The tokens, with ``name@revision`` as one that is a quoted name."""
+    at = 0
+    while at < len(tokens):
+        name, following = tokens[at], [*tokens[at + 1 : at + 3], None, None]
+        if not _is_parted(name, following[0]):
+            yield name
+            at += 1
+            continue
+        revision, end = _revision_after(sql, following[0], following[1])
+        while at < len(tokens) and tokens[at].start < end:
+            at += 1
+        if not revision or tokens[at - 1].end >= end:
+            raise InvalidInputError(
+                f"{sql[name.start : end]!r} at line {name.line} names no revision: write "
+                f"{name.text}@branch, {name.text}@tag, {name.text}@:12 or, with other characters, "
+                f"{name.text}@`…`"
+            )
+        yield _one_token(name, f"{name.text}@{revision}", end - 1)
+
+
+def _is_parted(name: Any, following: Any) -> bool:
+    """Whether an @ stands directly after what can be a name."""
+    is_at = following is not None and following.text == "@"
+    return is_at and following.start == name.end + 1 and _can_name(name)
+
+
+def _revision_after(sql: str, at: Any, following: Any) -> tuple[str, int]:
+    """The revision after an @, and where it ends."""
+    is_quoted = following is not None and following.token_type.name == "IDENTIFIER"
+    if is_quoted and following.start == at.end + 1:
+        return following.text, following.end + 1
+    found = _revision(sql, at.end + 1)
+    assert found is not None
+    return found[0], found.end()
+
+
+def _can_name(token: Any) -> bool:
+    return token.token_type.name == "IDENTIFIER" or re.fullmatch(r"\w+", token.text) is not None
+
+
+def _one_token(first: Any, text: str, end: int) -> Any:
+    from sqlglot import tokens
+
+    kinds: Any = tokens
+    return kinds.Token(
+        kinds.TokenType.IDENTIFIER,
+        text,
+        line=first.line,
+        col=first.col,
+        start=first.start,
+        end=end,
+        comments=first.comments,
+    )
+
+
+def _check_statement(sql: str, tokens: Sequence[Any]) -> None:
+    """Before sqlglot tries: it warns about what it does not know."""
+    if not tokens:
+        raise InvalidInputError("the query is empty: write SELECT … FROM a table")
+    depth = 0
+    for each in tokens:
+        kind = each.token_type.name
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if depth > MAX_NESTING:
+            raise InvalidInputError(
+                f"{shown(sql)} nests too deeply: {MAX_NESTING} levels are allowed"
+            )
+    first = next((each for each in tokens if each.token_type.name != "L_PAREN"), tokens[0])
+    word = first.text.upper()
+    if word not in ("SELECT", "WITH", "VALUES", "FROM"):
+        raise _no_query(sql, word)
+
+
+def _check_query(sql: str, tree: Any) -> None:
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery | exp.Values):
+        raise _no_query(sql, type(tree).__name__.upper())
+    for each in tree.find_all(exp.DML, exp.DDL, exp.Command, exp.Into):
+        if not isinstance(each, exp.Query):
+            raise _no_query(sql, type(each).__name__.upper())
+
+
+def _no_query(sql: str, word: str) -> InvalidInputError:
+    instead = _INSTEAD.get(word, "tables are changed by the verbs of Table, not by SQL")
+    return InvalidInputError(
+        f"{shown(sql)} is no query: only SELECT, WITH, VALUES and what joins them are taken, "
+        f"found {word}; {instead}",
+        found=word,
+    )
+
+
+def _not_sql(sql: str, error: Any) -> InvalidInputError:
+    first = error.errors[0] if error.errors else {}
+    reason = first.get("description") or "it is not SQL"
+    line, column = first.get("line"), first.get("col")
+    where = f" at line {line}, column {column}" if line and column else ""
+    return InvalidInputError(
+        f"cannot read {shown(sql)} as SQL{where}: {reason}", line=line, column=column
+    )
+
+
+def _written_with_escapes(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
+    for each in tokens:
+        if each.token_type.name == "STRING":
+            written = sql[each.start + 1 : each.end]
+            if written != each.text or "\\" in written:
+                yield each.text
+
+
+@functools.cache
+def _dialect(double_quotes_name: bool) -> Any:
+    from sqlglot.dialects import spark
+
+    parent: Any = spark.Spark
+    parser = {
+        "VERSION_PHRASES": {
+            **parent.Parser.VERSION_PHRASES,
+            ("FOR", "SYSTEM_VERSION"): "VERSION",
+            ("SYSTEM_VERSION", "AS", "OF"): "VERSION",
+            ("SYSTEM_TIME", "AS", "OF"): "TIMESTAMP",
+        },
+        "_parse_table_parts": _recorded(parent.Parser._parse_table_parts, is_name=True),
+        "_parse_version": _recorded(parent.Parser._parse_version, is_name=False),
+        "_advance": _counted(parent.Parser),
+    }
+    members = {"Parser": _subclass(parent.Parser, "Parser", parser)}
+    if double_quotes_name:
+        tokenizer = {"IDENTIFIERS": ["`", '"'], "QUOTES": ["'"]}
+        members["Tokenizer"] = _subclass(parent.Tokenizer, "Tokenizer", tokenizer)
+    return _subclass(parent, f"LancewoodQueries{int(double_quotes_name)}", members)()
+
+
+def _recorded(parse: Any, *, is_name: bool) -> Any:
+    """A step of the parser that notes which tokens its node is; of a name, the first."""
+
+    def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first = self._index
+        found = parse(self, *args, **kwargs)
+        if found is not None:
+            found.meta[SPAN] = (first, first + 1 if is_name else self._index)
+        return found
+
+    return recorded
+
+
+def _counted(parent: Any) -> Any:
+    """sqlglot tries alternatives one inside the other; garbage may not make it try for ever."""
+
+    def advance(self: Any, times: int = 1) -> None:
+        steps = getattr(self, "steps", 0) + 1
+        if steps > _STEPS_PER_TOKEN * (len(self._tokens) + 100):
+            raise RecursionError
+        self.steps = steps
+        parent._advance(self, times)
+
+    return advance
+
+
+def _subclass(parent: Any, name: str, members: dict[str, Any]) -> Any:
+    """sqlglot's own way to make a dialect: subclasses, which its metaclasses complete."""
+    return type(parent)(name, (parent,), members)
