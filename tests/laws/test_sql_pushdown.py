@@ -1,0 +1,95 @@
+"""Random queries answer the same on what is read of each table as on whole tables.
+
+DuckDB executes both, so that hundreds of queries take seconds; ``tests/spark`` asks Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from tests.breadth import EVERY_CASE
+from tests.sql_scene import Queries, make_tables
+
+import lancewood as lw
+from lancewood.spark.querying.names import with_names
+from lancewood.spark.querying.plan import QueryPlan, plan_query
+from lancewood.spark.querying.reads import Read
+from lancewood.spark.querying.settings import Settings
+from lancewood.spark.querying.sources import Sources
+
+QUERIES = 3_000 if EVERY_CASE else 150
+SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))
+
+
+class NoSession:
+    """Knows our tables only."""
+
+    def moment(self, expression: str) -> datetime:
+        raise AssertionError(expression)
+
+    def has_table(self, name: str) -> bool:
+        return False
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return make_tables(tmp_path_factory.mktemp("sql"))
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Any]:
+    found = duckdb.connect(config={"threads": 1})
+    found.execute("SET TimeZone = 'UTC'")
+    yield found
+    found.close()
+
+
+def rows_of(read: Read) -> pa.Table:
+    """What a frame would hold."""
+    if read.known_rows is not None:
+        return pa.table({"__row": pa.array([True] * read.known_rows)})
+    names = read.columns
+    columns = list(read.snapshot.arrow_schema.names[:1] if names == () else names or ()) or None
+    scan = lw.Table(read.snapshot).scan(
+        columns, read.where, parameters=dict(read.parameters) or None, limit=read.limit
+    )
+    return scan.to_arrow()
+
+
+def answer(database: Any, planned: QueryPlan, reads: dict[Any, Read]) -> list[str]:
+    names = {each: f"t{at}" for at, each in enumerate(reads)}
+    with database.cursor() as cursor:
+        for each, name in names.items():
+            cursor.register(name, rows_of(reads[each]))
+        found = cursor.sql(with_names(planned.query, names)).to_arrow_table()
+    return sorted(map(repr, zip(*(each.to_pylist() for each in found.columns), strict=True)))
+
+
+def test_random_queries_answer_the_same_on_what_is_read_as_on_whole_tables(
+    tables: dict[str, str], database: Any
+) -> None:
+    queries, settings = Queries(SEED, spark=False), Settings()
+    sources = Sources(tables, None, None, None, settings)
+    done = conditions = fewer = counted = 0
+    for _ in range(QUERIES):
+        query = queries.draw()
+        planned = plan_query(query, sources, settings, NoSession())
+        try:
+            wanted = answer(database, planned, planned.whole_reads)
+        except duckdb.Error:  # an ambiguous name, or a join that DuckDB does not have
+            continue
+        assert answer(database, planned, planned.reads) == wanted, f"{query}\n{planned.explain()}"
+        done += 1
+        conditions += sum(len(each.told) for each in planned.reads.values())
+        fewer += sum(each.columns is not None for each in planned.reads.values())
+        counted += sum(each.known_rows is not None for each in planned.reads.values())
+    assert done > QUERIES * 0.6
+    assert conditions > QUERIES * 0.5
+    assert fewer > QUERIES * 0.8
+    assert counted
