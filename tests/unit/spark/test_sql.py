@@ -1,0 +1,493 @@
+"""What a query is found to name and to need. No Spark: ``tests/spark`` executes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.spark.querying.names import with_names
+from lancewood.spark.querying.plan import QueryPlan, plan_query
+from lancewood.spark.querying.reads import Read
+from lancewood.spark.querying.settings import Settings
+from lancewood.spark.querying.sources import Source, Sources
+
+ROWS = pa.table(
+    {
+        "id": pa.array([1, 2, 3, 4], pa.int64()),
+        "label": ["cat", "dog", None, "it's"],
+        "score": [0.5, float("nan"), -0.0, None],
+        "taken": pa.array([0, 1, 2, None], pa.date32()),
+        "moment": pa.array([0, 1, 2, None], pa.timestamp("us", "UTC")),
+        "clock": pa.array([0, 1, 2, None], pa.timestamp("us")),
+        "f": pa.array([0.5, 0.1, None, 1.0], pa.float32()),
+        "ok": [True, False, None, True],
+        "user": ["a", "b", "c", "d"],
+        "box": pa.array([{"x": 1}] * 4, pa.struct([("x", pa.int32())])),
+    }
+)
+
+
+class Session:
+    """Has one view, and knows one moment."""
+
+    def moment(self, expression: str) -> datetime:
+        assert expression == "current_timestamp() - INTERVAL 1 DAY"
+        return datetime.now(UTC)
+
+    def has_table(self, name: str) -> bool:
+        return name == "view"
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> dict[str, Source]:
+    photos = lw.create(tmp_path / "photos.lance", ROWS, fsync=False)
+    photos.tags.create("v1.0")
+    photos.branches.create("exp").append(ROWS)
+    photos.delete("id = 1")
+    labels = pa.table({"label": ["cat"], "n": [1]})
+    made = lw.create(tmp_path / "labels.lance", labels, fsync=False)
+    return {"photos": str(tmp_path / "photos.lance"), "labels": made}
+
+
+def planned(query: str, tables: dict[str, Source], settings: Settings | None = None) -> QueryPlan:
+    settings = settings or Settings()
+    return plan_query(query, Sources(tables, None, None, None, settings), settings, Session())
+
+
+def reads(query: str, tables: dict[str, Source], settings: Settings | None = None) -> list[Read]:
+    return list(planned(query, tables, settings).reads.values())
+
+
+def asked(where: str, tables: dict[str, Source], settings: Settings | None = None) -> str | None:
+    """What is asked of photos."""
+    return reads(f"SELECT id FROM photos p WHERE {where}", tables, settings)[0].where
+
+
+def pinned(query: str, tables: dict[str, Source]) -> list[tuple[str | None, int]]:
+    found = planned(query, tables).versions.values()
+    return [(each.manifest.branch, each.manifest.version) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("name", "branch", "version"),
+    [
+        ("photos", None, 2),
+        ("PHOTOS", None, 2),
+        ("photos@main", None, 2),
+        ("photos@exp", "exp", 2),
+        ("photos@`exp`", "exp", 2),
+        ("`photos@exp`", "exp", 2),
+        ("`photos`@exp:", "exp", 2),
+        ("photos@v1.0", None, 1),
+        ("photos@tag:v1.0", None, 1),
+        ("photos@:1", None, 1),
+        ("photos@exp:1", "exp", 1),
+        ("photos VERSION AS OF 1", None, 1),
+        ("photos FOR VERSION AS OF 'v1.0'", None, 1),
+        ("photos SYSTEM_VERSION AS OF 1", None, 1),
+        ("photos FOR SYSTEM_VERSION AS OF 'exp:1'", "exp", 1),
+        ("photos TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY", None, 2),
+        ("photos FOR SYSTEM_TIME AS OF current_timestamp() - INTERVAL 1 DAY", None, 2),
+        ("photos@exp FOR TIMESTAMP AS OF current_timestamp() - INTERVAL 1 DAY", "exp", 2),
+        ("photos@exp VERSION AS OF 1", "exp", 1),
+    ],
+)
+def test_a_name_leads_to_its_version(
+    tables: dict[str, Source], name: str, branch: str | None, version: int
+) -> None:
+    for text in (name, f"{name} p", f"{name} AS p", f"{name}\n-- x@y\n"):
+        assert pinned(f"SELECT 1 FROM {text}", tables) == [(branch, version)]
+    assert pinned(f"SELECT 1 FROM {name}, {name} q", tables) == [(branch, version)] * 2
+
+
+def test_text_comments_and_quoted_names_are_left_as_they_are(tables: dict[str, Source]) -> None:
+    query = "SELECT 'photos@exp', \"x@y\", `a@b` /* photos@no */ FROM photos@exp -- photos@no"
+    found = planned(query, tables)
+    names = dict.fromkeys(found.versions, "view")
+    assert with_names(found.query, names) == query.replace(
+        "FROM photos@exp", "FROM view AS `photos`"
+    )
+
+
+def test_an_alias_is_put_where_spark_takes_it(tables: dict[str, Source]) -> None:
+    for query, wanted in {
+        "SELECT 1 FROM photos@exp": "SELECT 1 FROM t AS `photos`",
+        "SELECT 1 FROM photos@exp p": "SELECT 1 FROM t p",
+        "SELECT 1 FROM photos VERSION AS OF 1 WHERE id = 1": (
+            "SELECT 1 FROM t AS `photos` WHERE id = 1"
+        ),
+        "SELECT 1 FROM photos TABLESAMPLE (5 ROWS) REPEATABLE (1) JOIN view": (
+            "SELECT 1 FROM t TABLESAMPLE (5 ROWS) REPEATABLE (1) AS `photos` JOIN view"
+        ),
+    }.items():
+        found = planned(query, tables)
+        assert with_names(found.query, dict.fromkeys(found.versions, "t")) == wanted
+
+
+def test_what_with_defines_is_no_table(tables: dict[str, Source]) -> None:
+    assert not planned("WITH photos AS (SELECT 1) SELECT * FROM Photos", tables).versions
+    inner = "WITH x AS (SELECT * FROM photos), photos AS (SELECT 1) SELECT * FROM photos, x"
+    assert len(planned(inner, tables).versions) == 1
+    itself = "WITH photos AS (SELECT * FROM photos) SELECT * FROM photos"
+    assert len(planned(itself, tables).versions) == 1
+    assert len(planned("WITH photos AS (SELECT 1) SELECT * FROM photos@exp", tables).versions) == 1
+    below = "WITH photos AS (SELECT 1) SELECT (SELECT max(1) FROM photos), 2 FROM labels"
+    assert len(planned(below, tables).versions) == 1
+    beside = "SELECT * FROM (WITH photos AS (SELECT 1) SELECT * FROM photos) a, photos b"
+    assert len(planned(beside, tables).versions) == 1
+    with pytest.raises(InvalidInputError, match="defined by WITH"):
+        planned("WITH photos AS (SELECT 1) SELECT * FROM photos VERSION AS OF 1", tables)
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "told"),
+    [
+        ("SELECT * FROM photo", NotFoundError, "did you mean 'photos'"),
+        ("SELECT * FROM photos@nope", NotFoundError, "nope"),
+        ("SELECT * FROM photos@exp:9", NotFoundError, "9"),
+        ("SELECT * FROM photos@", InvalidInputError, "names no revision"),
+        ("SELECT * FROM photos@->x", InvalidInputError, "names no revision"),
+        ("SELECT * FROM photos@v1.0 VERSION AS OF 1", InvalidInputError, "each say which"),
+        ("SELECT * FROM photos@exp VERSION AS OF 'v1.0'", InvalidInputError, "each say which"),
+        ("SELECT * FROM photos VERSION AS OF 0", InvalidInputError, "number of a version"),
+        ("SELECT * FROM db.photos@exp", InvalidInputError, "without a dot"),
+        ("SELECT * FROM view VERSION AS OF 1", InvalidInputError, "has no versions"),
+        ("INSERT INTO photos SELECT 1", InvalidInputError, "found INSERT"),
+        ("WITH x AS (SELECT 1) INSERT INTO photos SELECT 1", InvalidInputError, "INSERT"),
+        ("FROM photos INSERT INTO labels SELECT *", InvalidInputError, "no query"),
+        ("EXPLAIN SELECT 1", InvalidInputError, "--explain"),
+        ("DELETE FROM photos", InvalidInputError, "found DELETE"),
+        ("TABLE photos", InvalidInputError, "SELECT"),
+        ("SELECT 1; SELECT 2", InvalidInputError, "2 statements"),
+        ("SELECT * FROM", InvalidInputError, "cannot read"),
+        ("SELECT 'x", InvalidInputError, "not closed"),
+        ("", InvalidInputError, "empty"),
+        ("SELECT " + "(" * 99 + "1" + ")" * 99, InvalidInputError, "nests too deeply"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    tables: dict[str, Source], query: str, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        planned(query, tables)
+
+
+def test_names_that_cannot_be_tables_are_refused() -> None:
+    for tables in ({"a@b": "x"}, {"": "x"}, {"a": 1}, ["a"]):
+        with pytest.raises(InvalidInputError):
+            Sources(tables, None, None, None, Settings())  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_branch_and_tag_is_refused_with_both_spellings(
+    tables: dict[str, Source],
+) -> None:
+    lw.open(str(tables["photos"])).tags.create("exp")
+    with pytest.raises(InvalidInputError, match=r"'exp:' for the branch, 'tag:exp' for the tag"):
+        planned("SELECT * FROM photos@exp", tables)
+    assert pinned("SELECT * FROM photos@exp:", tables) == [("exp", 2)]
+    assert pinned("SELECT * FROM photos@tag:exp", tables) == [(None, 2)]
+
+
+def test_names_follow_the_case_of_the_session(tables: dict[str, Source]) -> None:
+    exact = Settings(case_sensitive=True)
+    with pytest.raises(NotFoundError):
+        planned("SELECT * FROM Photos", tables, exact)
+    assert reads("SELECT ID FROM photos", tables)[0].columns == ("id",)
+    assert reads("SELECT ID FROM photos", tables, exact)[0].columns == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT id FROM photos", ("id",)),
+        ("SELECT p.id FROM photos p WHERE score > 1 ORDER BY label", ("id", "label", "score")),
+        ("SELECT count(*) FROM photos", ()),
+        ("SELECT 1 FROM photos GROUP BY 1", ()),
+        ("SELECT * FROM photos", None),
+        ("SELECT p.* FROM photos p", None),
+        ("SELECT struct(*) FROM photos", None),
+        ("SELECT count(DISTINCT *) FROM photos", None),
+        ("SELECT l.* FROM labels l, photos p WHERE p.id = n", ("id",)),
+        ("SELECT box.x FROM photos", ("box",)),
+        ("SELECT photos.box.x FROM photos", ("box",)),
+        ("SELECT q.id FROM photos p, view q", ()),
+        ("SELECT x FROM photos p(x)", None),
+        ("SELECT 1 FROM photos NATURAL JOIN labels", None),
+        ("SELECT 1 FROM photos JOIN labels USING (label)", ("label",)),
+        ("SELECT max(id) FROM photos TABLESAMPLE (1 ROWS)", None),
+        ("SELECT * FROM photos PIVOT (max(id) FOR label IN ('a'))", None),
+        ("SELECT transform(array(1), x -> x + id) FROM photos", ("id",)),
+        ("SELECT user FROM photos", ("user",)),
+        ("SELECT id FROM photos LATERAL VIEW explode(array(label)) e AS x", ("id", "label")),
+        ("SELECT (SELECT max(n) FROM labels l WHERE l.label = p.label) FROM photos p", ("label",)),
+        ("SELECT * FROM (SELECT id FROM photos) s", ("id",)),
+        ("FROM photos |> WHERE id = 1 |> SELECT id", None),
+        ("SELECT id FROM photos WHERE rand(1) < 0.5", None),
+    ],
+)
+def test_only_columns_that_may_be_used_are_read(
+    tables: dict[str, Source], query: str, columns: tuple[str, ...] | None
+) -> None:
+    found = {e.name: read for e, read in planned(query, tables).reads.items()}["photos"]
+    assert found.columns == columns
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = 1",
+        "1 < p.id",
+        "id = 5L",
+        "id >= 2.5",
+        "id BETWEEN -1 AND 3",
+        "id IN (1, 2)",
+        "id NOT IN (1, 2)",
+        "label = 'cat'",
+        'label <> "cat"',
+        "label LIKE 'ca%'",
+        "label IS NULL",
+        "NOT (label = 'x' OR id IS NOT NULL)",
+        "score > 0.1",
+        "score = 1e3",
+        "score < 2",
+        "f = 0.1",
+        "taken = DATE '2024-02-29'",
+        "taken > '2024-02-29'",
+        "taken IN (DATE '2024-02-29')",
+        "moment < TIMESTAMP '2024-02-29 12:00:00.5'",
+        "moment < '2024-02-29'",
+        "moment < TIMESTAMP '2024-02-29 12:00:00+02:00'",
+        "clock = TIMESTAMP_NTZ '2024-02-29 12:00:00'",
+        "ok",
+        "NOT ok",
+        "ok IS NOT TRUE",
+        "ok = false",
+    ],
+)
+def test_a_condition_that_means_the_same_is_asked(tables: dict[str, Source], where: str) -> None:
+    assert asked(where, tables) is not None
+    assert asked(f"{where} AND upper(label) = 'X'", tables) == asked(where, tables)
+    assert asked(f"{where} OR upper(label) = 'X'", tables) is None
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = '1'",
+        "label = 1",
+        "id = NULL",
+        "id NOT IN (1, NULL)",
+        "id IN (1, 2.5)",
+        "id IN (SELECT n FROM labels)",
+        "id = 1e3",
+        "id + 1 = 2",
+        "id = score",
+        "label = 'it''s'",
+        "label = 'a\\'b'",
+        "label = 'a\\\\b'",
+        "label = 'a' 'b'",
+        "label = r'a'",
+        "label LIKE 'c_t%'",
+        "label LIKE '%'",
+        "label LIKE 'a\\%%'",
+        "label = :name",
+        "label COLLATE UTF8_LCASE = 'cat'",
+        "score IN (0, 1)",
+        "score = 12345678901234567.5",
+        "f = 16777217",
+        "taken IN ('2024-02-29')",
+        "taken = '2024-2-29'",
+        "taken = '2024-02-30'",
+        "moment < DATE '2024-02-29'",
+        "moment IN ('2024-02-29')",
+        "clock < TIMESTAMP '2024-02-29 12:00:00'",
+        "clock < '2024-02-29'",
+        "id BETWEEN SYMMETRIC 3 AND 1",
+        "box.x = 1",
+        "box IS NULL",
+        "CAST(id AS STRING) = '1'",
+        "q.id = 1",
+    ],
+)
+def test_a_condition_that_may_mean_something_else_is_spark_s(
+    tables: dict[str, Source], where: str
+) -> None:
+    assert asked(where, tables) is None
+
+
+def test_moments_are_those_of_the_session_s_zone(tables: dict[str, Source]) -> None:
+    def moments(where: str, **settings: Any) -> list[Any]:
+        query = f"SELECT id FROM photos WHERE {where}"
+        return list(reads(query, tables, Settings(**settings))[0].parameters.values())
+
+    noon = "moment < TIMESTAMP '2024-07-01 12:00:00'"
+    assert moments(noon) == [datetime(2024, 7, 1, 12, tzinfo=UTC)]
+    assert moments(noon, zone="Europe/Berlin") == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
+    assert moments(noon, zone="no/where") == []
+    assert moments(noon, timestamps_have_zones=False) == []
+    twice = "moment < TIMESTAMP '2024-10-27 02:30:00'"
+    assert moments(twice, zone="Europe/Berlin") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "photos", "labels"),
+    [
+        ("p JOIN labels l ON p.label = l.label WHERE p.id = 1 AND l.n = 1", True, True),
+        ("p LEFT JOIN labels l ON p.label = l.label WHERE p.id = 1 AND l.n = 1", True, True),
+        ("p LEFT JOIN labels l ON p.label = l.label WHERE l.n IS NULL", False, False),
+        ("p LEFT JOIN labels l ON p.label = l.label WHERE l.n IS NOT NULL", False, True),
+        ("p LEFT JOIN labels l ON p.label = l.label WHERE l.n = 1 OR l.n IS NULL", False, False),
+        ("p LEFT JOIN labels l ON p.label = l.label WHERE NOT (l.n = 1)", False, True),
+        ("p LEFT JOIN labels l ON p.label = l.label WHERE p.id IS NULL", True, False),
+        ("p LEFT JOIN labels l ON l.n = 1 AND p.id = 1", False, True),
+        ("p LEFT JOIN labels l ON l.n IS NULL", False, True),
+        ("p RIGHT JOIN labels l ON l.n = 1 AND p.id = 1", True, False),
+        ("p RIGHT JOIN labels l ON TRUE WHERE p.id IS NULL AND l.n IS NULL", False, True),
+        ("p FULL JOIN labels l ON l.n = 1 AND p.id = 1", False, False),
+        ("p FULL JOIN labels l ON TRUE WHERE l.n = 1 AND p.id IS NULL", False, True),
+        ("p LEFT SEMI JOIN labels l ON l.n = 1 AND p.id = 1", True, True),
+        ("p LEFT ANTI JOIN labels l ON l.n = 1 AND p.id = 1", False, True),
+        ("p CROSS JOIN labels l WHERE l.n = 1", False, True),
+        ("p, labels l WHERE l.n = 1 OR p.id = 1", False, False),
+        ("p JOIN labels l ON TRUE RIGHT JOIN view v ON TRUE WHERE p.id IS NULL", False, False),
+        ("p JOIN labels l ON TRUE RIGHT JOIN view v ON l.n IS NULL", False, True),
+        ("p LEFT JOIN labels l ON TRUE RIGHT JOIN view v ON l.n IS NULL", False, False),
+        ("p JOIN (labels l JOIN view v ON TRUE) ON l.n = 1 WHERE p.id = 1", True, False),
+        ("p JOIN labels l ON TRUE WHERE n = 1 AND id = 1 AND label = 'x'", True, True),
+        ("p JOIN labels l ON TRUE JOIN view v ON TRUE WHERE n = 1 AND id = 1", False, False),
+        ("p JOIN labels l USING (label) WHERE label = 'x'", False, False),
+        ("p NOT_A_JOIN WHERE id = 1", None, None),
+    ],
+)
+def test_conditions_are_asked_of_the_side_that_loses_nothing_by_it(
+    tables: dict[str, Source], query: str, photos: bool | None, labels: bool | None
+) -> None:
+    text = f"SELECT 1 FROM photos {query}"
+    if photos is None:
+        with pytest.raises(InvalidInputError):
+            planned(text, tables)
+        return
+    found = {e.name: read.where is not None for e, read in planned(text, tables).reads.items()}
+    assert (found["photos"], found["labels"]) == (photos, labels)
+
+
+@pytest.mark.parametrize(
+    ("query", "limit"),
+    [
+        ("SELECT id, score * 2 FROM photos LIMIT 3", 3),
+        ("SELECT * FROM photos WHERE id > 1 LIMIT 3 OFFSET 2", 5),
+        ("SELECT max(i) FROM (SELECT id AS i FROM photos LIMIT 3) s", 3),
+        ("SELECT id FROM photos WHERE upper(label) = 'X' LIMIT 3", None),
+        ("SELECT id FROM photos ORDER BY id LIMIT 3", None),
+        ("SELECT DISTINCT id FROM photos LIMIT 3", None),
+        ("SELECT count(*) FROM photos LIMIT 3", None),
+        ("SELECT label FROM photos GROUP BY label LIMIT 3", None),
+        ("SELECT explode(array(id)) FROM photos LIMIT 3", None),
+        ("SELECT row_number() OVER (ORDER BY id) FROM photos LIMIT 3", None),
+        ("SELECT id FROM photos, labels LIMIT 3", None),
+        ("SELECT id FROM photos LATERAL VIEW explode(array()) e AS x LIMIT 3", None),
+        ("SELECT id FROM photos UNION ALL SELECT id FROM photos LIMIT 3", None),
+        ("SELECT id FROM photos LIMIT ALL", None),
+    ],
+)
+def test_limit_is_asked_where_rows_come_as_they_are(
+    tables: dict[str, Source], query: str, limit: int | None
+) -> None:
+    assert {each.limit for each in reads(query, tables)} == {limit}
+
+
+def test_rows_are_counted_by_the_manifest_where_nothing_else_matters(
+    tables: dict[str, Source],
+) -> None:
+    query = "SELECT count(*), (SELECT count(*) FROM photos@exp) FROM photos, labels"
+    assert sorted(each.known_rows or 0 for each in reads(query, tables)) == [1, 3, 8]
+    assert reads("SELECT count(id) FROM photos", tables)[0].known_rows is None
+    assert reads("SELECT count(*) FROM photos WHERE id = 1", tables)[0].known_rows is None
+
+
+def test_the_same_revision_is_one_version_although_a_branch_moves(
+    tables: dict[str, Source], tmp_path: Path
+) -> None:
+    sources = Sources(tables, None, None, None, Settings())
+    before = sources.version("photos", "exp")
+    lw.open(str(tables["photos"]), branch="exp").append(ROWS)
+    assert sources.version("photos", "exp") is before
+    assert Sources(tables, None, None, None, Settings()).version("photos", "exp") is not before
+
+
+def test_a_handle_stays_the_version_that_it_is(tables: dict[str, Source]) -> None:
+    old = lw.open(str(tables["photos"]), version=1)
+    given: dict[str, Source] = {"photos": old, "now": str(tables["photos"])}
+    sources = Sources(given, None, "v1.0", None, Settings())
+    assert sources.version("photos", None).manifest.version == 1
+    assert sources.version("photos", "main:").manifest.version == 2
+    assert sources.version("now", None).manifest.version == 1
+
+
+def test_a_plan_is_told_in_words(tables: dict[str, Source]) -> None:
+    query = "SELECT p.id FROM photos@exp p WHERE p.label = 'cat' LIMIT 2"
+    told = planned(query, tables).explain().splitlines()
+    assert told[0] == "photos@exp as p"
+    assert told[1].startswith("  version  2 of branch 'exp', ")
+    assert told[2:] == [
+        "  columns  id, label (2 of 10)",
+        "  where    p.label = 'cat'",
+        "  limit    2",
+    ]
+    why = planned("SELECT id FROM photos WHERE uuid() > 'x'", tables).explain()
+    assert "uuid() depends on all rows" in why
+
+
+class TestInARepository:
+    @pytest.fixture
+    def repo(self, tmp_path: Path) -> lw.Repository:
+        made = lw.Repository.init(tmp_path / "repo", fsync=False)
+        with made.transaction("main", message="one") as changes:
+            changes.create_table("photos", ROWS)
+        made.tags.create("v1")
+        with made.transaction("main", message="two") as changes:
+            changes.table("photos").append(ROWS)
+        with made.transaction("main", message="three") as changes:
+            changes.create_table("labels", pa.table({"n": [1]}))
+        return made
+
+    def rows(self, repo: Any, name: str, revision: str | None, default: str | None = None) -> Any:
+        found = Sources(None, repo, default, None, Settings()).version(name, revision)
+        return found.manifest.row_count
+
+    def test_names_are_those_of_the_commit(self, repo: lw.Repository) -> None:
+        assert self.rows(repo, "photos", None) == 8
+        assert self.rows(str(repo.path), "photos", None) == 8
+        assert self.rows(repo, "photos", None, "v1") == 4
+        assert self.rows(repo, "photos", "v1") == 4
+        assert self.rows(repo, "photos", "main~2") == 4
+        assert self.rows(repo, "photos", repo.at("v1").hash) == 4
+        assert self.rows(repo, "photos", "main:1") == 4
+        early = Sources(None, repo, "v1", None, Settings())
+        assert early.known_as("labels") is None
+        assert early.known_as("Photos") == "photos"
+
+    def test_tags_of_the_table_itself_come_last(self, repo: lw.Repository) -> None:
+        repo.at("v1").table("photos").tags.create("mine", at=":1")
+        assert self.rows(repo, "photos", "mine") == 4
+        with pytest.raises(NotFoundError, match="tried refs/"):
+            self.rows(repo, "photos", "nothing")
+
+    def test_a_given_table_wins_over_the_repository_s(
+        self, repo: lw.Repository, tables: dict[str, Source]
+    ) -> None:
+        sources = Sources(tables, repo, "v1", None, Settings())
+        assert sources.version("photos", None).manifest.row_count == 3
+
+    def test_an_empty_repository_has_no_tables(self, tmp_path: Path) -> None:
+        empty = lw.Repository.init(tmp_path / "empty", fsync=False)
+        settings = Settings()
+        sources = Sources(None, empty, None, None, settings)
+        with pytest.raises(NotFoundError, match="there are no tables here"):
+            plan_query("SELECT * FROM photos", sources, settings, Session())
