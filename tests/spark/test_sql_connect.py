@@ -1,0 +1,40 @@
+"""SQL with revisions over Spark Connect: the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.errors import InvalidInputError
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from lancewood.spark import sql
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark-connect"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def connected(sessions: Any) -> Any:
+    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
+    return sessions.use("connect")
+
+
+def test_queries_with_revisions_are_answered_over_connect(connected: Any, tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2], "s": ["a", "b"]}))
+    table.branches.create("exp").append(pa.table({"id": [3], "s": ["c"]}))
+    tables: dict[str, Any] = {"t": table.uri}
+    query = "SELECT x.s, (SELECT count(*) FROM t) AS n FROM t@exp x WHERE x.id > :least"
+    found = sql(connected, query, tables=tables, args={"least": 2})
+    lw.open(table.uri, branch="exp").append(pa.table({"id": [4], "s": ["d"]}))
+    assert [tuple(each) for each in found.collect()] == [("c", 2)]
+    with pytest.raises(InvalidInputError, match="`idd`"):
+        sql(connected, "SELECT idd FROM t", tables=tables)
