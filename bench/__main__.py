@@ -31,6 +31,7 @@ from bench import (
     small_append,
     spark,
     spark_plans,
+    sql,
     versions,
 )
 from bench.machine import is_busy, machine_facts
@@ -61,6 +62,7 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
     "items": items.run,
     "spark": spark.run,
     "spark-plans": spark_plans.run,
+    "sql": sql.run,
 }
 
 

@@ -38,12 +38,12 @@ TRAPS = [
     "SELECT id FROM photos WHERE k NOT IN (SELECT n FROM labels WHERE n > 1)",
     "SELECT id FROM photos WHERE label IN ('50%', 'x') OR label LIKE 'c%' OR label > 'é'",
     "SELECT id FROM photos WHERE moment >= '2024-02-29' AND clock < '2024-02-29 00:00:01'",
-    "SELECT t, count(*) AS n FROM photos@exp LATERAL VIEW explode(tags) e AS t WHERE k > 0 GROUP BY 1",
+    "SELECT t, count(*) FROM photos@exp LATERAL VIEW explode(tags) AS t WHERE k > 0 GROUP BY t",
     "SELECT box.x, box.y, price FROM photos@v1.0 WHERE price < 1 AND box IS NOT NULL",
     "SELECT x.id FROM photos x, LATERAL (SELECT max(n) AS m FROM labels WHERE k = x.k) WHERE m > 1",
     "SELECT k, collect_set(raw) IS NULL AS r FROM photos WHERE ok IS NOT TRUE GROUP BY k",
     "SELECT * FROM labels NATURAL JOIN (SELECT k, id FROM photos@exp WHERE id < 10)",
-    "WITH photos AS (SELECT 1 AS id) SELECT b.extra FROM photos a JOIN photos@main b ON a.id < b.id",
+    "WITH photos AS (SELECT 1 AS x) SELECT extra FROM photos a JOIN photos@main b ON a.x < b.id",
     "SELECT extra FROM photos WHERE extra IS NULL OR extra > 2 UNION SELECT n FROM labels@old",
 ]
 

@@ -1,0 +1,81 @@
+"""``lw sql``: what is found before Spark starts, and how a plan is told. No Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.cli.exit_codes import ExitCode
+
+Lw = Callable[..., Any]
+ROWS = pa.table({"id": [1, 2, 3], "label": ["cat", "dog", None]})
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+
+    def started(*args: Any, **settings: Any) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("lancewood.cli.commands.sql.session", started)
+    table = lw.create("photos.lance", ROWS, fsync=False)
+    table.branches.create("exp").append(ROWS)
+    return tmp_path
+
+
+def test_a_plan_is_told_without_spark(lw_ok: Lw, place: Path) -> None:
+    query = "SELECT id FROM photos@exp WHERE label = 'cat'"
+    told = lw_ok("sql", query, "--table", "photos=photos.lance", "--explain").out
+    assert told.splitlines() == [
+        "photos@exp",
+        f"  version  2 of branch 'exp', {place / 'photos.lance' / 'tree' / 'exp'}",
+        "  columns  id, label (2 of 2)",
+        "  where    label = 'cat'",
+    ]
+    document = lw_ok("sql", query, "-t", "photos=photos.lance", "--explain", "--json").out
+    assert json.loads(document) == {"plan": told.rstrip("\n")}
+
+
+def test_tables_of_the_repository_are_those_of_head_or_of_a_revision(lw_ok: Lw) -> None:
+    repo = lw.Repository.init("repo", fsync=False)
+    with repo.transaction("main", message="one") as changes:
+        changes.create_table("labels", ROWS)
+    repo.tags.create("v1")
+    with repo.transaction("main", message="two") as changes:
+        changes.table("labels").append(ROWS)
+    query = "SELECT count(*) FROM labels"
+    assert "rows     6," in lw_ok("-C", "repo", "sql", query, "--explain").out
+    assert "rows     3," in lw_ok("-C", "repo", "sql", query, "--explain", "--at", "v1").out
+    assert "rows     3," in lw_ok("-C", "repo", "sql", f"{query}@main~1", "--explain").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["SELECT * FROM photo"], ExitCode.NOT_FOUND, "did you mean 'photos'"),
+        (["SELECT * FROM photos@no"], ExitCode.NOT_FOUND, "no tag or branch called 'no'"),
+        (["DROP TABLE photos"], ExitCode.INVALID_INPUT, "found DROP"),
+        (["SELECT 1", "--csv", "--json"], ExitCode.USAGE, "two forms"),
+        (["SELECT 1", "-t", "photos"], ExitCode.USAGE, "NAME=URI"),
+        (["SELECT 1", "-t", "photos=x"], ExitCode.INVALID_INPUT, "twice"),
+    ],
+)
+def test_what_is_wrong_is_told_before_spark_starts(
+    lw_run: Lw, arguments: list[str], code: ExitCode, told: str
+) -> None:
+    failed = lw_run("sql", *arguments, "-t", "photos=photos.lance")
+    assert failed.code == code
+    assert told in failed.err
+
+
+def test_without_a_repository_tables_have_to_be_named(lw_run: Lw) -> None:
+    failed = lw_run("sql", "SELECT 1")
+    assert failed.code == ExitCode.NOT_FOUND
+    assert "--table NAME=URI" in failed.err
