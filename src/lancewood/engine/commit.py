@@ -19,6 +19,7 @@ from lancewood.engine.composer import Composer
 from lancewood.engine.drafting import Draft, Drafting
 from lancewood.engine.hints import leave_hint
 from lancewood.engine.judging import Step, steps_of
+from lancewood.engine.manifest_stores import check_manifest_store
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.sighting import take_sighting
@@ -31,6 +32,7 @@ from lancewood.format.layout import (
 )
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
+from lancewood.model.manifest_store import leaves_manifest_store
 from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import needed_version
 from lancewood.rules.features import check_writable
@@ -69,6 +71,8 @@ def commit(
     """
     policy = policy or CommitPolicy()
     check_writable(base, place.repository)
+    if not leaves_manifest_store(transaction.operations):
+        check_manifest_store(place, base)
     steps = steps_of(transaction, policy, composer)
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(

@@ -13,6 +13,7 @@ from lancewood.engine.chosen_homes import Bases, homes_to_write
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.homes import own_home
 from lancewood.engine.limits import FileLimits, check_file_version
+from lancewood.engine.manifest_stores import manifest_store_mark
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
@@ -74,6 +75,7 @@ def write_first(place: Place, data: Any, new: NewTable) -> FirstWrite:
     declared = new_base_paths(place, (), new.bases)
     flags = FLAG_STABLE_ROW_IDS if new.stable_row_ids else 0
     nothing = empty_manifest(new.file_version, flags=flags)
+    nothing.message.config.update(manifest_store_mark(place.store))
     with_bases = empty_manifest(new.file_version)
     with_bases.message.base_paths.extend(declared)
     homes = [own_home(place)]

@@ -11,6 +11,7 @@ from lancewood.engine.refs import read_refs
 from lancewood.engine.roots import branch_roots
 from lancewood.engine.versions import list_versions, load_version, newest_version
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.external.store import ExternalStore
 from lancewood.format.layout import (
     DATA_DIR,
     OWNED_DIRS,
@@ -39,7 +40,10 @@ def drop_table(
     its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
     link.
     """
+    was_lost = _forget_lost(store)
     if newest_version(store) is None:
+        if was_lost:
+            return ()
         raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
     place, head = Place(store, storage_options), _newest(store)
     if head is not None:
@@ -52,6 +56,8 @@ def drop_table(
     found = list_versions(store)
     oldest_first = [manifest_key(each, found.scheme) for each in reversed(found.versions)]
     others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)
+    if isinstance(store, ExternalStore):
+        store.forget_all(("", *branch_roots(store)))
     store.delete([*others, *oldest_first[:-1]])
     store.delete(oldest_first[-1:])
     for directory in OWNED_DIRS:
@@ -60,6 +66,15 @@ def drop_table(
     store.prune("")
     pins = None if head is None else read_record(head.config)
     return () if pins is None else remove_pins(place, pins, store.uri)
+
+
+def _forget_lost(store: Store) -> bool:
+    """Whether only a manifest store knew the newest version, which was removed without it; it knows
+    none any more."""
+    is_lost = isinstance(store, ExternalStore) and store.lost_version() is not None
+    if isinstance(store, ExternalStore) and is_lost:
+        store.forget_all()
+    return is_lost
 
 
 def _newest(store: Store) -> Manifest | None:

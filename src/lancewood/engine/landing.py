@@ -19,6 +19,7 @@ from lancewood.engine.drafting import Drafting
 from lancewood.engine.hints import leave_hint
 from lancewood.engine.judging import Step
 from lancewood.engine.landed_steps import Landed, Sight, exact_versions, look_for
+from lancewood.engine.manifest_stores import check_manifest_store
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.staged_files import lost_file
@@ -256,6 +257,7 @@ class _Landing:
         if found is None:
             found = self._loaded[number] = load_manifest(store, version, scheme)
             check_writable(found, self.place.repository)
+            check_manifest_store(self.place, found)
         expected = transaction_name(Version(landing.base + number), landing.uuids[number])
         if found.transaction_file != expected:
             raise IntegrityError(

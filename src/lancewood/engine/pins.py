@@ -30,6 +30,7 @@ from lancewood.format.layout import TREE_DIR
 from lancewood.format.refs import encode_tag, tag_key
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId, Version
+from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.proto import table_pb2
@@ -94,8 +95,9 @@ def read_record(config: Mapping[str, str]) -> PinRecord | None:
 
 def without_record(config: Mapping[str, str]) -> dict[str, str]:
     """A configuration for a table that is not the clone that the record is about, nor that of the
-    repository which keeps its source for itself."""
-    return {key: value for key, value in config.items() if key not in (PINS_CONFIG, EXCLUSIVE_KEY)}
+    repository which keeps its source for itself, nor committed through its manifest store."""
+    own = (PINS_CONFIG, EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
+    return {key: value for key, value in config.items() if key not in own}
 
 
 def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned, ...]]:

@@ -26,6 +26,7 @@ from lancewood.errors import (
     LancewoodError,
     found_in,
 )
+from lancewood.external.opening import opened_like
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.layout import (
     DATA_DIR,
@@ -98,7 +99,7 @@ class Place:
         above = "/".join(segments[: -len(below)]) or "/"
         if self._above is not None and self._above.uri == above:
             return self._above
-        return open_store(above, storage_options=self.storage_options)
+        return opened_like(self.store, open_store(above, storage_options=self.storage_options))
 
     def data_file(self, head: ManifestHead, file: DataFile) -> tuple[Store, str]:
         """The store and key of a data file."""

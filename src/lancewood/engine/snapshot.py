@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from lancewood.data.home import DataHome
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.homes import NewFile, data_home, discard
+from lancewood.engine.manifest_stores import check_manifest_store
 from lancewood.engine.place import Place
 from lancewood.engine.transactions import load_transaction_of
 from lancewood.engine.vectors import load_deletions
@@ -105,6 +106,7 @@ class Snapshot:
         """Raise UnsupportedError, before any work is done, for a table that we cannot write, or
         may not."""
         check_writable(self.manifest, self.place.repository)
+        check_manifest_store(self.place, self.manifest)
 
     def check_open(self) -> None:
         """Raise IncompatibleConflictError, before any work is done, where nothing may follow this

@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.model.exclusive import EXCLUSIVE_KEY, keeper_of
+from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import version_name
 from lancewood.model.ids import Version
 from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
+from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
     Append,
     CreateIndex,
@@ -147,14 +148,15 @@ def _restored_config(
 ) -> Mapping[str, str] | None:
     """The configuration of the version that comes back; None: that which it had. Who may write to
     the table is not a thing of the past, and stays as it is."""
-    keeper = keeper_of(manifest)
     config = restored.config if operation.config is None else operation.config
-    if config.get(EXCLUSIVE_KEY) == keeper:
+    if all(config.get(key) == manifest.config.get(key) for key in _OF_NOW):
         return operation.config
-    kept = {key: value for key, value in config.items() if key != EXCLUSIVE_KEY}
-    return kept if keeper is None else {**kept, EXCLUSIVE_KEY: keeper}
+    kept = {key: value for key, value in config.items() if key not in _OF_NOW}
+    return kept | {key: manifest.config[key] for key in _OF_NOW if key in manifest.config}
 
 
+_OF_NOW = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
+"""The keys of a configuration that say who may write to the table, and how."""
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]
 
 _RULES: Mapping[type, _Rule] = {

@@ -79,6 +79,18 @@ def copy_object(client: Any, source: str, target: str) -> None:
     obstore.copy(client, source, target)
 
 
+def rename_object(client: Any, source: str, target: str) -> bool:
+    """Whether it was renamed; False where the new name is taken."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    try:
+        obstore.rename(client, source, target, overwrite=False)
+    except AlreadyExistsError:
+        return False
+    return True
+
+
 def delete_objects(client: Any, paths: Sequence[str]) -> None:
     import obstore
 

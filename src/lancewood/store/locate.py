@@ -1,6 +1,7 @@
 """From a URI to the store it names. Opens nothing and makes nothing: a root need not exist.
 
 Knows local paths, ``file:``, ``memory:`` and the schemes of object stores, as pylance spells them.
+Of ``s3+ddb:`` it takes the S3; the manifest store beside it is not the business of this room.
 Does not read the environment (``disk`` does, and the clients of object stores).
 """
 
@@ -20,6 +21,8 @@ from lancewood.store.objects import ObjectStore
 from lancewood.store.options import StorageOptions
 
 _ALSO_CALLED = {"s3a": "s3", "abfs": "abfss"}
+_WITH_MANIFEST_STORE = "s3+ddb"
+_QUERY = re.compile(r"ddbTableName=([A-Za-z0-9_.-]{3,255})")
 _SCHEME = re.compile(r"(file):|([a-zA-Z][a-zA-Z0-9+.-]*)://", re.IGNORECASE)
 
 
@@ -54,6 +57,9 @@ def open_store(
     if name == "memory":
         bucket, _, prefix = rest.partition("/")
         return MemoryStore(bucket, prefix)
+    if name == _WITH_MANIFEST_STORE:
+        name, rest = "s3", rest.partition("?")[0]
+        table_of_ddb(text)
     name = _ALSO_CALLED.get(name, name)
     if name in KINDS:
         return _in_bucket(name, rest, StorageOptions(storage_options), unsafe)
@@ -62,6 +68,21 @@ def open_store(
         f"{', '.join(f'{each}://' for each in KINDS)}",
         scheme=name,
     )
+
+
+def table_of_ddb(uri: str) -> str | None:
+    """The table of DynamoDB that a ``s3+ddb://`` URI names; None for any other URI.
+
+    The bytes are in S3: ``open_store`` looks at the rest of it only. Raises InvalidInputError.
+    """
+    if not uri.lower().startswith(f"{_WITH_MANIFEST_STORE}://"):
+        return None
+    found = _QUERY.fullmatch(uri.partition("?")[2])
+    if found is None:
+        raise InvalidInputError(
+            "a s3+ddb:// URI names one table, as in s3+ddb://bucket/path?ddbTableName=table"
+        )
+    return found[1]
 
 
 def _in_bucket(scheme: str, rest: str, options: StorageOptions, unsafe: bool) -> ObjectStore:

@@ -39,6 +39,7 @@ from lancewood.store.calls import (
     list_objects,
     put_in_parts,
     put_object,
+    rename_object,
 )
 from lancewood.store.clients import clients_for
 from lancewood.store.lockfile import queued
@@ -172,6 +173,18 @@ class ObjectStore:
             "create", key, lambda: put_object(self._clients.once, path, data, mode="create")
         )
         return PutOutcome.CREATED if created else PutOutcome.EXISTS
+
+    def rename_new(self, source: str, target: str) -> PutOutcome:
+        """Give an object another name, unless that is taken: then both stay as they are.
+
+        Raises UnsupportedError where the store has no such request; S3 has it where the option
+        ``copy_if_not_exists`` says how.
+        """
+        origin, path = self._path(source), self._path(target)
+        renamed = self._put_if(
+            "create", target, lambda: rename_object(self._clients.once, origin, path)
+        )
+        return PutOutcome.CREATED if renamed else PutOutcome.EXISTS
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
         path = self._path(key)

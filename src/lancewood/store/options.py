@@ -19,7 +19,7 @@ RETRY_TIMEOUT_KEY = "client_retry_timeout"
 _HEADER = "headers."
 _ONLY_PYLANCE = re.compile(
     r"download_retry_count|use_opendal|expires_at_millis|refresh_offset_millis|lance_aimd_\w+"
-    r"|base_\d+\..+"
+    r"|base_\d+\..+|dynamodb_endpoint"
 )
 _SCOPED = re.compile(r"base_\d+\.")
 _OF_THE_CONNECTION = frozenset(

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Self
 
+from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
 from lancewood.jobs.cloning.deep import clone_deep
 from lancewood.jobs.cloning.detach import detach
 from lancewood.jobs.cloning.shallow import clone_shallow
@@ -27,6 +29,8 @@ class CloneVerbs(Handle):
         tag: str | None = None,
         storage_options: Mapping[str, str] | None = None,
         base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+        manifest_store: str | ManifestStore | None = None,
+        commit_lock: CommitLock | None = None,
         unsafe: bool = False,
         fsync: bool | None = None,
         message: str | None = None,
@@ -43,8 +47,9 @@ class CloneVerbs(Handle):
 
         ``tag`` is a tag of this version: the clone's base path is called like it; without one like
         the tag that this handle was opened by, or its branch. ``storage_options`` are for the
-        target, by default those of this table; ``base_storage_options`` as for ``open``. The other
-        options are as for ``create``.
+        target, by default those of this table; ``base_storage_options`` as for ``open``.
+        ``manifest_store`` and ``commit_lock`` are the target's, and so are the other options, as
+        for ``create``.
 
         Raises AlreadyExistsError if there is a table at the target.
         """
@@ -57,6 +62,8 @@ class CloneVerbs(Handle):
             base_storage_options,
             fsync=fsync,
             unsafe=unsafe,
+            manifest_store=manifest_store,
+            commit_lock=commit_lock,
         )
         name = base_name(self._snapshot, tag)
         if deep:

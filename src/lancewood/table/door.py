@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,6 +27,9 @@ from lancewood.engine.place import Place
 from lancewood.engine.revisions import At, check_contradictions, has_revision, open_revision
 from lancewood.engine.uris import check_whole, find_address, is_table
 from lancewood.errors import InvalidInputError
+from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
+from lancewood.external.opening import open_table_store
 from lancewood.jobs.relocation.relocate import RelocationReport
 from lancewood.jobs.relocation.relocate import relocate as relocate_table
 from lancewood.jobs.runner import LocalRunner, Runner
@@ -34,10 +37,17 @@ from lancewood.jobs.upkeep.proposals import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
-from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
+
+
+class Door(NamedTuple):
+    """How the manifests of a table are committed."""
+
+    manifest_store: str | ManifestStore | None = None
+    commit_lock: CommitLock | None = None
+    unsafe: bool = False
 
 
 def create(
@@ -53,6 +63,8 @@ def create(
     into: Bases = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
     message: str | None = None,
@@ -74,11 +86,24 @@ def create(
     the table's own root. ``base_storage_options`` are storage options for some of them alone, by
     name or path, in place of ``storage_options``; they are never written down.
 
+    ``manifest_store`` is for an object store that cannot put if absent: the versions are committed
+    through ``"sqlite:///path/file.db"``, ``"postgresql://…"`` or ``"dynamodb://table"``, which is
+    pylance's ``s3+ddb://``; ``"rename-if-absent"`` is for one that can rename so. ``commit_lock``
+    is called with a version and gives a context manager, in which nobody else commits it. All who
+    write to a table must say the same; ``docs/manifest-stores.md`` says which to choose.
+
     An ``@`` may be part of the table's name, unless what stands before it is a table.
     Raises AlreadyExistsError if there is a table.
     """
     snapshot = create_table(
-        _place("create", uri, storage_options, fsync, base_storage_options, unsafe=unsafe),
+        _place(
+            "create",
+            uri,
+            storage_options,
+            fsync,
+            base_storage_options,
+            door=Door(manifest_store, commit_lock, unsafe),
+        ),
         data,
         NewTable(
             schema=schema,
@@ -104,6 +129,8 @@ def open(
     at: At = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
     allowed_bases: Sequence[str] | None = None,
@@ -117,14 +144,19 @@ def open(
     carry such a text after an ``@``: ``photos.lance@exp:12``. A uri that is itself a table wins,
     and a ``PathLike`` is never parted.
 
-    ``unsafe`` is as for ``create``, and so are the options: the handle keeps them, also when it is
-    pickled. ``allowed_bases`` restricts the other places that its manifests
-    may send a reader to.
+    ``unsafe`` is as for ``create``, and so are the options, ``manifest_store`` and ``commit_lock``:
+    the handle keeps them, also when it is pickled. ``allowed_bases`` restricts the other places
+    that its manifests may send a reader to.
     Raises NotFoundError, or FormatError naming the newest readable version.
     """
     check_contradictions(branch, version, tag, as_of, at)
     place, revision = _address(
-        uri, storage_options, fsync, base_storage_options, allowed_bases, unsafe=unsafe
+        uri,
+        storage_options,
+        fsync,
+        base_storage_options,
+        allowed_bases,
+        door=Door(manifest_store, commit_lock, unsafe),
     )
     return Table(
         open_revision(
@@ -134,13 +166,18 @@ def open(
 
 
 def exists(
-    uri: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+    uri: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
 ) -> bool:
     """Whether there is a table, or the revision of one that a uri carries.
 
     Without a revision no manifest is opened.
     """
-    place, revision = _address(uri, storage_options)
+    door = Door(manifest_store, commit_lock)
+    place, revision = _address(uri, storage_options, door=door)
     if revision is not None:
         return has_revision(place, revision)
     return is_table(place.store)
@@ -151,14 +188,16 @@ def drop(
     *,
     force: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
 ) -> None:
     """Delete a table: only what the format owns, other files below the root stay.
 
     Refuses a table that has branches or tags unless forced: a clone elsewhere is seen by the tag
     that it left. A clone's own tags at its sources go with it; a warning names one that stays.
-    Raises NotFoundError.
+    A manifest store forgets the table, also one that was removed without it. Raises NotFoundError.
     """
-    place = _place("drop", uri, storage_options)
+    place = _place("drop", uri, storage_options, door=Door(manifest_store, commit_lock))
     stay = drop_table(place.store, force=force, storage_options=place.storage_options)
     for each in stay:
         warnings.warn(f"{each.root} keeps a pin: {each.why}", stacklevel=2)
@@ -168,6 +207,8 @@ def migrate_names(
     uri: str | os.PathLike[str],
     *,
     storage_options: Mapping[str, str] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     unsafe: bool = False,
 ) -> MigratedNames:
     """Rename the manifests of a table and its branches from scheme V1 to V2, or finish doing so.
@@ -175,7 +216,8 @@ def migrate_names(
     Nobody may write meanwhile, and until it is done the table does not open; run it again if it
     was interrupted. Changes nothing where all names are V2.
     """
-    return migrate_table_names(_place("migrate_names", uri, storage_options, unsafe=unsafe).store)
+    door = Door(manifest_store, commit_lock, unsafe)
+    return migrate_table_names(_place("migrate_names", uri, storage_options, door=door).store)
 
 
 def repair(
@@ -184,6 +226,8 @@ def repair(
     dry_run: bool = True,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     unsafe: bool = False,
 ) -> RepairReport:
     """What would make a damaged table whole, also one that does not open.
@@ -192,7 +236,8 @@ def repair(
     hold rows is removed.
     Raises NotFoundError where there is no table.
     """
-    place = _place("repair", uri, storage_options, None, base_storage_options, unsafe=unsafe)
+    door = Door(manifest_store, commit_lock, unsafe)
+    place = _place("repair", uri, storage_options, None, base_storage_options, door=door)
     return repair_table(place, LocalRunner(), dry_run=dry_run)
 
 
@@ -203,6 +248,8 @@ def relocate(
     in_flight: timedelta = COMMITTING,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
     runner: Runner | None = None,
 ) -> RelocationReport:
     """Write the present place of a table that was copied or moved into its manifests.
@@ -217,7 +264,8 @@ def relocate(
     ``in_flight`` (zero says that nobody writes), before anything changes, and for one that appears.
     Raises InvalidInputError for the root of a branch, NotFoundError where there is no table.
     """
-    place = _place("relocate", uri, storage_options, None, base_storage_options)
+    door = Door(manifest_store, commit_lock)
+    place = _place("relocate", uri, storage_options, None, base_storage_options, door=door)
     return relocate_table(place, runner_or_threads(runner), dry_run=dry_run, in_flight=in_flight)
 
 
@@ -228,10 +276,10 @@ def _place(
     fsync: bool | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     *,
-    unsafe: bool = False,
+    door: Door,
 ) -> Place:
     """A whole table's; raises InvalidInputError for a uri that carries a revision."""
-    place, revision = _address(uri, storage_options, fsync, base_storage_options, unsafe=unsafe)
+    place, revision = _address(uri, storage_options, fsync, base_storage_options, door=door)
     check_whole(verb, uri, revision)
     return place
 
@@ -243,13 +291,20 @@ def _address(
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     allowed_bases: Sequence[str] | None = None,
     *,
-    unsafe: bool = False,
+    door: Door,
 ) -> tuple[Place, str | None]:
     """Where the table is, and the revision that the uri carries."""
     allowed = None if allowed_bases is None else tuple(as_list("allowed_bases", allowed_bases))
     if not all(isinstance(each, str) for each in allowed or ()):
         raise InvalidInputError(f"allowed_bases takes a list of places, got {allowed_bases!r}")
     options = None if storage_options is None else StorageOptions(storage_options)
-    opened = partial(open_store, storage_options=options, fsync=fsync, unsafe=unsafe)
+    opened = partial(
+        open_table_store,
+        storage_options=options,
+        fsync=fsync,
+        unsafe=door.unsafe,
+        manifest_store=door.manifest_store,
+        commit_lock=door.commit_lock,
+    )
     store, revision = find_address(uri, opened)
     return Place(store, options, allowed, base_options(base_storage_options)), revision

@@ -14,6 +14,7 @@ from functools import partial
 from lancewood.data.names import new_data_file_name
 from lancewood.engine.cloning import check_clonable, write_deep_clone
 from lancewood.engine.fanout import in_order
+from lancewood.engine.manifest_stores import manifest_store_mark
 from lancewood.engine.pins import without_record
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -73,7 +74,7 @@ def clone_deep(
         source,
         target,
         renamed=renamed,
-        config=without_record(source.manifest.config),
+        config=without_record(source.manifest.config) | manifest_store_mark(target.store),
         properties=properties,
     )
     return made, DeepClone(files, size)

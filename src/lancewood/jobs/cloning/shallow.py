@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lancewood.engine.cloning import check_clonable, write_clone
+from lancewood.engine.manifest_stores import manifest_store_mark
 from lancewood.engine.pins import (
     PINS_CONFIG,
     Pin,
@@ -50,7 +51,7 @@ def clone_shallow(
     record, unpinned = place_pins(source, target.uri)
     try:
         _check_there(source)
-        config = without_record(source.manifest.config)
+        config = without_record(source.manifest.config) | manifest_store_mark(target.store)
         if record.pins:
             config[PINS_CONFIG] = record.encode()
         made = write_clone(

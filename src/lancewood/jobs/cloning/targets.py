@@ -14,9 +14,11 @@ from lancewood.engine.refs import load_tag
 from lancewood.engine.revisions import TAG
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
+from lancewood.external.opening import open_table_store
 from lancewood.format.layout import OWNED_DIRS
 from lancewood.model.refs import TagName
-from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 
 
@@ -28,6 +30,8 @@ def target_place(
     *,
     fsync: bool | None = None,
     unsafe: bool = False,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
 ) -> Place:
     """The place of a clone; files of the source are reached from there as from the source.
 
@@ -37,7 +41,14 @@ def target_place(
     place, options = source.place, source.place.storage_options
     if storage_options is not None:
         options = StorageOptions(storage_options)
-    store = open_store(target, storage_options=options, fsync=fsync, unsafe=unsafe)
+    store = open_table_store(
+        target,
+        storage_options=options,
+        fsync=fsync,
+        unsafe=unsafe,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+    )
     main = place.main(source.manifest) or place.store
     if store.uri.startswith(f"{main.uri}/"):
         raise InvalidInputError(

@@ -24,6 +24,7 @@ from lancewood.jobs.publishing.holding import Held, held_in
 from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import Version, is_detached
+from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
     Clone,
     MissingTransaction,
@@ -34,7 +35,7 @@ from lancewood.model.operations import (
 )
 from lancewood.model.refs import MAIN, BranchName, called
 
-MARKS = frozenset({PUBLISHED_KEY, EXCLUSIVE_KEY})
+MARKS = frozenset({PUBLISHED_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
 """Keys of the configuration that say who may write to a branch; they are the branch's own."""
 
 

@@ -17,6 +17,7 @@ from lancewood.engine.limits import check_number
 from lancewood.engine.projection import project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import BatchAppliedError, UnsupportedError
+from lancewood.external.base import ManifestStore
 from lancewood.jobs.columns.add import WHAT, AddColumns
 from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter, WrittenColumns, read_fields
 from lancewood.jobs.gathering import gather
@@ -64,6 +65,7 @@ def add_columns(
     batch: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Add columns whose values are Spark expressions over the other columns of a row.
@@ -90,6 +92,7 @@ def add_columns(
         branch=branch,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
     )
     snapshot = table._snapshot
     if is_applied(snapshot.manifest.config, wishes.policy.applied):

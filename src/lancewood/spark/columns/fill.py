@@ -16,6 +16,7 @@ import pyarrow as pa
 from lancewood.engine.new_columns import NewColumns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.external.base import ManifestStore
 from lancewood.jobs.columns.files import ColumnWriter
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.execute import Change, Terms
@@ -46,6 +47,7 @@ def fill_columns(
     overwrite: bool = False,
     message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     progress: Progress | None = None,
 ) -> Written:
     """Have Spark expressions give columns a value in every row that has none.
@@ -62,7 +64,9 @@ def fill_columns(
     ``check_fill`` refuses, and RetryableConflictError if another writer came in between.
     """
     asked = Expressions(columns)
-    table = open_table(uri, branch=branch, storage_options=storage_options)
+    table = open_table(
+        uri, branch=branch, storage_options=storage_options, manifest_store=manifest_store
+    )
     before = table.version
     checked = check_fill(spark, columns, table.schema, types)
     added = [each for each in checked.schema if each.name not in table.schema.names]

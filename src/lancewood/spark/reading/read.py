@@ -18,6 +18,7 @@ from lancewood.engine.revisions import At
 from lancewood.engine.scan import plan_scan
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.external.base import ManifestStore
 from lancewood.spark.reading.plan import ReadPlan, plan_read
 from lancewood.spark.reading.task import COUNT_SCHEMA, count_rows, read_tasks
 from lancewood.spark.tasks import slots, spread
@@ -48,6 +49,7 @@ def read(
     bases: Bases = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     allowed_bases: Sequence[str] | None = None,
 ) -> DataFrame:
     """The rows of one version as a DataFrame, whose partitions are in the order of the table.
@@ -73,6 +75,7 @@ def read(
         at=at,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
         allowed_bases=allowed_bases,
     )
     scan = plan_scan(
@@ -126,6 +129,7 @@ def count(
     parameters: Parameters = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     allowed_bases: Sequence[str] | None = None,
 ) -> int:
     """How many rows a version has, or how many of them meet a condition.
@@ -143,6 +147,7 @@ def count(
         at=at,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
         allowed_bases=allowed_bases,
     )
     scan = plan_scan(table._snapshot, columns=(), where=where, parameters=parameters)

@@ -132,6 +132,7 @@ class Source:
             serializable=asked.serializable,
             storage_options=asked.storage_options,
             base_storage_options=asked.base_storage_options,
+            manifest_store=asked.manifest_store,
         )
 
     def _found(self) -> Snapshot:
@@ -147,6 +148,7 @@ class Source:
             as_of=asked.as_of,
             storage_options=asked.storage_options,
             base_storage_options=asked.base_storage_options,
+            manifest_store=asked.manifest_store,
         )
         self._pin = Pin.of(table._snapshot)
         return table._snapshot

@@ -21,6 +21,7 @@ from lancewood.engine.revisions import At
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import list_versions
 from lancewood.errors import FormatError
+from lancewood.external.base import ManifestStore
 from lancewood.jobs.packing import chunks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
@@ -118,6 +119,7 @@ def metadata(
     at: At = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
 ) -> DataFrame:
     """A table about a table: "versions", "transactions", "fragments", "files", "refs", "indices".
 
@@ -133,6 +135,7 @@ def metadata(
         at=at,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
     )
     plan = plan_metadata(opened._snapshot, table)
     frame = spread(spark, plan.messages)

@@ -79,6 +79,7 @@ class SourceOptions:
     """What is said to streams that read, not yet looked at: see ``spark.streaming.options``."""
     storage_options: StorageOptions | None = field(default=None, repr=False)
     base_storage_options: dict[str, dict[str, str]] | None = field(default=None, repr=False)
+    manifest_store: str | None = field(default=None, repr=False)
 
     @property
     def given(self) -> list[str]:
@@ -142,6 +143,7 @@ _OPTIONS: dict[str, _Option] = {
     "properties": _Option("properties", values.texts, _WRITES),
     "serializable": _Option("serializable", values.flag, _WRITES),
     "baseStorageOptions": _Option("base_storage_options", values.nested_texts, _ALL),
+    "manifestStore": _Option("manifest_store", values.text, _ALL),
 }
 USES: dict[str, frozenset[Use]] = {
     **{name: option.uses for name, option in _OPTIONS.items()},
@@ -193,7 +195,12 @@ _STORAGE_NAMES = frozenset(
     {
         *("region", "endpoint", "endpoint_url", "allow_http", "account_name", "account_key"),
         *("access_key_id", "secret_access_key", "session_token", "sas_token"),
-        *("client_max_retries", "client_retry_timeout", "virtual_hosted_style_request"),
+        *(
+            "dynamodb_endpoint",
+            "client_max_retries",
+            "client_retry_timeout",
+            "virtual_hosted_style_request",
+        ),
     }
 )
 _STORAGE_FAMILIES = ("aws_", "azure_", "google_")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.uris import find_address
 from lancewood.errors import InvalidInputError
+from lancewood.external.opening import open_table_store
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.spark.streaming import reader as readers
 from lancewood.spark.streaming import writer as writers
@@ -25,7 +26,6 @@ from lancewood.spark.streaming.options import (
 )
 from lancewood.spark.streaming.plan import TaskSize
 from lancewood.spark.writing.job import WriteJob
-from lancewood.store.locate import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -71,7 +71,11 @@ def _check_path(opened: Snapshot, asked: SourceOptions) -> None:
     """Raises InvalidInputError for a path that carries a tag or a single version."""
     if "@" not in asked.path:
         return
-    opening = partial(open_store, storage_options=asked.storage_options)
+    opening = partial(
+        open_table_store,
+        storage_options=asked.storage_options,
+        manifest_store=asked.manifest_store,
+    )
     revision = find_address(asked.path, opening).revision
     if revision is None:
         return

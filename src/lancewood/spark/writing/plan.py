@@ -23,10 +23,12 @@ from lancewood.engine.base_paths import BasePath, NewBase, new_base_paths, uri_o
 from lancewood.engine.chosen_homes import Bases, homes_to_write
 from lancewood.engine.homes import own_home
 from lancewood.engine.limits import FileLimits, as_list, check_choice, check_file_version
+from lancewood.engine.manifest_stores import manifest_store_mark
 from lancewood.engine.place import Place
 from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.external.base import ManifestStore
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.applied import AppliedBatch
@@ -84,6 +86,7 @@ def plan_write(
     serializable: bool = False,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> WriteJob:
@@ -110,6 +113,7 @@ def plan_write(
         branch,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
         unsafe=unsafe,
         fsync=fsync,
     )
@@ -138,8 +142,10 @@ def _new_table(
         with_bases.message.base_paths.extend(declared)
         homes = homes_to_write(place, with_bases, wishes.into)
     flags = 0 if wishes.stable_row_ids is False else FLAG_STABLE_ROW_IDS
-    nothing = Snapshot(place, empty_manifest(version, flags=flags), NamingScheme.V2)
-    return _work(place, columns, homes, version, wishes), nothing, declared
+    nothing = empty_manifest(version, flags=flags)
+    nothing.message.config.update(manifest_store_mark(place.store))
+    before = Snapshot(place, nothing, NamingScheme.V2)
+    return _work(place, columns, homes, version, wishes), before, declared
 
 
 def _added(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:

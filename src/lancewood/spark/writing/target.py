@@ -17,9 +17,10 @@ from lancewood.engine.revisions import TAG, open_revision
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.uris import find_address, is_table
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.external.base import ManifestStore
+from lancewood.external.opening import open_table_store
 from lancewood.model.refs import MAIN
 from lancewood.model.revision import AtTag, OnBranch, parse_revision
-from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 
 
@@ -38,6 +39,7 @@ def find_target(
     *,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> Target:
@@ -48,7 +50,13 @@ def find_target(
     IncompatibleConflictError for a branch that was published and closed.
     """
     options = None if storage_options is None else StorageOptions(storage_options)
-    opened = partial(open_store, storage_options=options, fsync=fsync, unsafe=unsafe)
+    opened = partial(
+        open_table_store,
+        storage_options=options,
+        fsync=fsync,
+        unsafe=unsafe,
+        manifest_store=manifest_store,
+    )
     store, revision = find_address(uri, opened)
     place = Place(store, options, None, base_options(base_storage_options))
     if revision is None and not is_table(store):

@@ -18,6 +18,7 @@ from lancewood.engine.chosen_homes import Bases
 from lancewood.engine.limits import check_choice, check_number
 from lancewood.engine.projection import Parameters
 from lancewood.errors import InvalidInputError
+from lancewood.external.base import ManifestStore
 from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.spark.writing.answers import is_nothing
@@ -68,6 +69,7 @@ def write(
     serializable: bool = False,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> Written:
@@ -148,6 +150,7 @@ def write(
         "branch": branch,
         "storage_options": storage_options,
         "base_storage_options": base_storage_options,
+        "manifest_store": manifest_store,
         "unsafe": unsafe,
         "fsync": fsync,
     }

@@ -1,0 +1,111 @@
+"""A store around another: every verb is passed on as it is. Those that differ say so themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Self
+
+from lancewood.store.base import (
+    ObjectInfo,
+    PutOutcome,
+    ReplaceOutcome,
+    Stamp,
+    Store,
+    check_directory,
+)
+
+
+class StoreAround:
+    """``inner``, as it is."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    @property
+    def lists_in_order(self) -> bool:
+        return self.inner.lists_in_order
+
+    @property
+    def probed_as(self) -> str | None:
+        return self.inner.probed_as
+
+    def get(self, key: str) -> bytes:
+        return self.inner.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.inner.get_range(key, start, length)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.inner.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self.inner.list(prefix)
+
+    def names(self, directory: str) -> Iterator[str]:
+        return self.inner.names(directory)
+
+    def stamp(self, directory: str) -> Stamp | None:
+        return self.inner.stamp(directory)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.inner.put(key, data)
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        self.inner.put_together(objects)
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        return self.inner.put_new(key, data)
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        return self.inner.replace(key, data, expected_etag)
+
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        self.inner.put_parts(key, parts)
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(source, target)
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        return self.inner.copy_from(bare(source), found, target, may_link=may_link)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self.inner.delete(keys)
+
+    def prune(self, directory: str) -> None:
+        self.inner.prune(directory)
+
+    def sync(self, keys: Sequence[str]) -> None:
+        self.inner.sync(keys)
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        return self.inner.turn(directory)
+
+    def at(self, prefix: str) -> Self:
+        return self.around(self.inner.at(check_directory(prefix)), check_directory(prefix))
+
+    def around(self, inner: Store, prefix: str) -> Self:
+        """The same around another root, which is so much deeper."""
+        deeper = type(self).__new__(type(self))
+        deeper.__dict__.update(self.__dict__)
+        deeper.inner = inner
+        return deeper
+
+    def location(self, key: str) -> str | None:
+        return self.inner.location(key)
+
+
+def bare(store: Store) -> Store:
+    """The store that is inside; it may be the store itself."""
+    while isinstance(store, StoreAround):
+        store = store.inner
+    return store

@@ -1,0 +1,207 @@
+"""Manifest stores in PostgreSQL, for writers on many machines.
+
+One table, made on first use. Each process has one connection for each uri, used by one thread at a
+time; a broken one is made anew. What may be asked twice is asked again then; a put never is: it may
+have been carried out. Never repeats the uri, which may hold a password.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
+from lancewood.external.base import Entry
+from lancewood.model.ids import Version
+
+T = TypeVar("T")
+_MAKE = """
+CREATE TABLE IF NOT EXISTS lancewood_manifests (
+    base_uri text NOT NULL, version numeric(20) NOT NULL, path text NOT NULL, size bigint,
+    PRIMARY KEY (base_uri, version)
+)
+"""
+_ASK = "SELECT version, path, size FROM lancewood_manifests WHERE base_uri = %s"
+_CONNECTING = 15
+
+
+class PostgreSQLManifests:
+    """The table ``lancewood_manifests`` of a database, in the first schema of the search path."""
+
+    kind = "postgresql"
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        _check_uri(uri)
+
+    def __repr__(self) -> str:
+        return "PostgreSQLManifests(<uri>)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PostgreSQLManifests) and self._uri == other._uri
+
+    def __hash__(self) -> int:
+        return hash(self._uri)
+
+    def get(self, base: str, version: Version) -> Entry | None:
+        return self._one(f"{_ASK} AND version = %s", (base, version))
+
+    def latest(self, base: str) -> Entry | None:
+        return self._one(f"{_ASK} ORDER BY version DESC LIMIT 1", (base,))
+
+    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+        return self._put(
+            "INSERT INTO lancewood_manifests (path, size, base_uri, version) "
+            "VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            base,
+            entry,
+        )
+
+    def put_if_exists(self, base: str, entry: Entry) -> bool:
+        return self._put(
+            "UPDATE lancewood_manifests SET path = %s, size = %s "
+            "WHERE base_uri = %s AND version = %s",
+            base,
+            entry,
+        )
+
+    def forget(self, base: str, gone: Mapping[Version, str] | None = None) -> None:
+        every = "DELETE FROM lancewood_manifests WHERE base_uri = %s"
+        rows = [(base, version, path) for version, path in (gone or {}).items()]
+
+        def forget(cursor: Any) -> None:
+            if gone is None:
+                cursor.execute(every, (base,))
+            elif rows:
+                cursor.executemany(f"{every} AND version = %s AND path = %s", rows)
+
+        self._ask("forget versions in", forget)
+
+    def _one(self, question: str, values: tuple[object, ...]) -> Entry | None:
+        def ask(cursor: Any) -> Any:
+            return cursor.execute(question, values).fetchone()
+
+        row = self._ask("ask", ask)
+        return None if row is None else Entry(Version(int(row[0])), str(row[1]), row[2])
+
+    def _put(self, statement: str, base: str, entry: Entry) -> bool:
+        values = (entry.path, entry.size, base, entry.version)
+
+        def put(cursor: Any) -> bool:
+            return bool(cursor.execute(statement, values).rowcount > 0)
+
+        try:
+            self._ask("reach", _nothing)  # one that broke while it was idle is made anew here
+        except StorageError as error:
+            raise StorageError(error.message, **{**error.facts, "landed": False}) from None
+        return self._session().do("write to", put)
+
+    def _ask(self, verb: str, action: Callable[[Any], T]) -> T:
+        """What may be done twice: after a failure it is tried once more, on a new connection."""
+        try:
+            return self._session().do(verb, action)
+        except StorageError as error:
+            if error.facts.get("final"):
+                raise
+            return self._session().do(verb, action)
+
+    def _session(self) -> _Session:
+        key = (os.getpid(), self._uri)
+        found = _sessions.get(key)
+        return _sessions.setdefault(key, _Session(self._uri)) if found is None else found
+
+
+class _Session:
+    """One connection of one process."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._connection: Any = None
+        self._lock = threading.Lock()
+
+    def do(self, verb: str, action: Callable[[Any], T]) -> T:
+        """One transaction. Raises StorageError."""
+        psycopg = _client()
+        failure: str
+        final = False
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                with self._connection.transaction(), self._connection.cursor() as cursor:
+                    return action(cursor)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                self.close()
+                failure = _said(error)
+            except psycopg.Error as error:
+                failure, final = _said(error), True
+        # Raised here, so that the client's own exception, which may know the uri, is not carried.
+        facts = {"final": True, "landed": False} if final else {}
+        raise StorageError(f"cannot {verb} the manifest store in PostgreSQL: {failure}", **facts)
+
+    def _connect(self) -> Any:
+        connection = _client().connect(
+            self._uri, autocommit=True, connect_timeout=_CONNECTING, application_name="lancewood"
+        )
+        try:
+            with connection.transaction(), connection.cursor() as cursor:
+                there = cursor.execute("SELECT to_regclass('lancewood_manifests')").fetchone()
+                if there is None or there[0] is None:
+                    # Two that make it at once would meet in the catalog; they queue here.
+                    cursor.execute("SELECT pg_advisory_xact_lock(7813466528361)")
+                    cursor.execute(_MAKE)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def close(self) -> None:
+        """Give the connection up; the next call makes a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+_sessions: dict[tuple[int, str], _Session] = {}
+
+
+@atexit.register
+def _close_all() -> None:
+    for (process, _), session in [*_sessions.items()]:
+        if process == os.getpid():
+            session.close()
+
+
+def _client() -> Any:
+    try:
+        import psycopg
+    except ImportError as missing:
+        raise UnsupportedError(
+            "a manifest store in PostgreSQL needs psycopg: pip install 'lancewood[postgresql]'"
+        ) from missing
+    return psycopg
+
+
+def _check_uri(uri: str) -> None:
+    """Raises InvalidInputError, which does not repeat what libpq says: that may be a password."""
+    psycopg = _client()
+    try:
+        psycopg.conninfo.conninfo_to_dict(uri)
+        return
+    except psycopg.ProgrammingError:
+        pass
+    raise InvalidInputError(
+        "the uri of the manifest store cannot be read; it is written as "
+        "postgresql://user:password@host:5432/database, with %40 for an @ in a password"
+    )
+
+
+def _nothing(cursor: Any) -> None:
+    cursor.execute("SELECT 1")
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

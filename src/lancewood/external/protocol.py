@@ -1,0 +1,211 @@
+"""The four steps of a commit through a manifest store, and their completion by whoever comes next.
+
+1. the manifest is put under a staged name, which nobody else has;
+2. its path goes into the manifest store, if the version has no entry: that is the commit;
+3. the staged manifest is copied to its final name, where a reader without the store finds it;
+4. the entry gets the final path, and the staged one is deleted.
+
+A writer may die between any two of them. A reader that meets an entry with a staged path does
+steps 3 and 4 before it reads, or refuses to read. Nothing is deleted on doubt. Knows one root.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lancewood.errors import (
+    IntegrityError,
+    LancewoodError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from lancewood.external.base import Entry, Forgetting, ManifestStore
+from lancewood.external.names import Place, path_of, place_of, staged_name
+from lancewood.format.layout import VERSIONS_DIR
+from lancewood.model.ids import Version
+from lancewood.store.base import PutOutcome, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One root of a table: its objects, and what the manifest store calls it."""
+
+    store: Store
+    manifests: ManifestStore
+    base: str
+
+    def commit(self, version: Version, name: str, data: bytes) -> PutOutcome:
+        """CREATED or EXISTS, as ``Store.put_new`` answers.
+
+        Raises StorageError where it is not known, or where the version is committed but cannot be
+        brought to its final name: whoever reads it tries that again.
+        """
+        if self._is_there(name):
+            self.register(version, name)
+            return PutOutcome.EXISTS
+        staged = staged_name(name)
+        try:
+            self.store.put(_key(staged), data)
+        except StorageError as error:
+            facts = {**error.facts, "landed": False}  # what is staged is no version yet
+            raise StorageError(error.message, **facts) from error
+        entry = Entry(version, path_of(self.base, staged), len(data))
+        if not self._put_first(entry):
+            self._delete(staged)
+            return self._lost(version, name, data)
+        try:
+            self._copy(entry, Place(staged, name))
+        except (StorageError, UnsupportedError) as error:
+            raise _unclear(error) from error
+        with suppress(StorageError, UnsupportedError):  # it is where everybody finds it
+            self._point_to(entry, Place(staged, name))
+        return PutOutcome.CREATED
+
+    def complete(self, entry: Entry) -> Place:
+        """Where the manifest of an entry is, once it has its final name.
+
+        Raises StorageError where that cannot be done now, IntegrityError where it never can.
+        """
+        place = place_of(self.base, entry)
+        if place.is_final:
+            return place
+        try:
+            if self._copy(entry, place):
+                self._point_to(entry, place)
+        except (StorageError, UnsupportedError) as error:
+            raise StorageError(
+                f"version {entry.version} of {self.store.uri} is committed, but was not brought to "
+                f"its final name, and that cannot be done now: {error.message}. An older version "
+                "is not read in its place; try again, with the right to write",
+                **{**error.facts, "version": entry.version},
+            ) from error
+        return Place(place.final, place.final)
+
+    def register(self, version: Version, name: str) -> None:
+        """Tell the manifest store of a version that was committed without it, best effort."""
+        with suppress(LancewoodError):
+            size = self.store.head(_key(name)).size
+            self.manifests.put_if_not_exists(
+                self.base, Entry(version, path_of(self.base, name), size)
+            )
+
+    def written(self, version: Version, name: str) -> None:
+        """Tell the manifest store of a manifest that was written over, or under another name."""
+        entry = Entry(version, path_of(self.base, name), self.store.head(_key(name)).size)
+        if not self.manifests.put_if_exists(self.base, entry):
+            self.manifests.put_if_not_exists(self.base, entry)
+
+    def forget(self, gone: dict[Version, str] | None = None) -> None:
+        """Have the manifest store forget versions that go, by the names of their manifests; with
+        None all of them."""
+        if not isinstance(self.manifests, Forgetting):
+            return
+        if gone is None:
+            self.manifests.forget(self.base)
+        elif gone:
+            paths = {version: path_of(self.base, name) for version, name in gone.items()}
+            self.manifests.forget(self.base, paths)
+
+    def _copy(self, entry: Entry, place: Place) -> bool:
+        """Step 3, which may be done twice, and by several at once. False where the entry is gone,
+        or another one, since: then there is nothing left to do."""
+        try:
+            self.store.copy(_key(place.name), _key(place.final))
+        except (NotFoundError, StorageError) as error:
+            if isinstance(error, StorageError) and self._is_there(place.name):
+                raise
+            # Another has finished it, and deleted what was staged.
+            if not self._is_there(place.final):
+                self._check_gone(entry, place)
+                return False
+        return True
+
+    def _point_to(self, entry: Entry, place: Place) -> None:
+        """Step 4, likewise."""
+        size = self.store.head(_key(place.final)).size if entry.size is None else entry.size
+        path = path_of(self.base, place.final)
+        self.manifests.put_if_exists(self.base, Entry(entry.version, path, size))
+        self._delete(place.name)
+
+    def _put_first(self, entry: Entry) -> bool:
+        """Step 2. An unclear answer is settled by asking what is there: the path is ours alone."""
+        try:
+            return self.manifests.put_if_not_exists(self.base, entry)
+        except StorageError as error:
+            if error.facts.get("landed") is False:
+                self._delete(place_of(self.base, entry).name)
+                raise
+            unclear = _unclear(error)
+        try:
+            found = self.manifests.get(self.base, entry.version)
+        except StorageError as error:
+            raise unclear from error
+        if found is not None and found.path == entry.path:
+            return True
+        raise unclear
+
+    def _lost(self, version: Version, name: str, data: bytes) -> PutOutcome:
+        """What it means that the version has an entry already."""
+        found = self.manifests.get(self.base, version)
+        if found is None:
+            return PutOutcome.EXISTS  # forgotten since: whoever lists finds what there is
+        place = place_of(self.base, found)
+        if not place.is_final:
+            return PutOutcome.EXISTS
+        if not self._is_there(place.final):
+            raise self.gone(version)
+        if place.final == name:
+            return PutOutcome.EXISTS
+        # The version has a name of the other scheme. The same bytes are the same version, which
+        # is being renamed; others are another's.
+        if self.store.get(_key(place.final)) != data:
+            return PutOutcome.EXISTS
+        self.store.put(_key(name), data)
+        self.manifests.put_if_exists(self.base, Entry(version, path_of(self.base, name), len(data)))
+        return PutOutcome.CREATED
+
+    def _check_gone(self, entry: Entry, place: Place) -> None:
+        """Raise IntegrityError unless the entry has changed since, or is gone."""
+        now = self.manifests.get(self.base, entry.version)
+        if now == entry:
+            raise IntegrityError(
+                f"version {entry.version} of {self.store.uri} is committed in the manifest store, "
+                f"but its manifest is gone: neither {place.name} nor {place.final} is in "
+                f"{VERSIONS_DIR}. Bring one of them back; if that cannot be, repair() with the "
+                "manifest store forgets the version",
+                version=entry.version,
+            )
+
+    def gone(self, version: Version) -> IntegrityError:
+        """What is said of a version that the manifest store knows and the object store has not."""
+        return IntegrityError(
+            f"the manifest store knows version {version} of {self.store.uri}, but its manifest is "
+            "not there: the table was dropped, or the file removed, by somebody who does not know "
+            "the manifest store. Bring it back; if that is not wanted, drop() (where no table is "
+            "left) or repair() with the manifest store forgets it",
+            version=version,
+        )
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.store.head(_key(name))
+        except NotFoundError:
+            return False
+        return True
+
+    def _delete(self, name: str) -> None:
+        """Best effort: what stays is found by age."""
+        with suppress(StorageError):
+            self.store.delete([_key(name)])
+
+
+def _unclear(error: LancewoodError) -> StorageError:
+    """The same failure, with nothing said of whether the commit landed."""
+    facts = {key: value for key, value in error.facts.items() if key not in ("landed", "final")}
+    return StorageError(error.message, **facts)
+
+
+def _key(name: str) -> str:
+    return f"{VERSIONS_DIR}/{name}"

@@ -1,0 +1,138 @@
+"""Manifest stores in one file: SQLite, for the processes of one machine, or of a careful network
+file system.
+
+The file keeps a rollback journal: the write-ahead log of SQLite needs memory that machines do not
+share. A connection lives for one call, so nothing is kept open over a fork, and nobody holds a
+lock while he does something else. Writes are durable when they return.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lancewood.errors import StorageError
+from lancewood.external.base import Entry
+from lancewood.model.ids import Version
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_PATIENCE = 60.0
+"""Seconds to wait for others who write; each of them takes milliseconds."""
+_MAKE = """
+CREATE TABLE IF NOT EXISTS lancewood_manifests (
+    base_uri TEXT NOT NULL, version TEXT NOT NULL, path TEXT NOT NULL, size INTEGER,
+    PRIMARY KEY (base_uri, version)
+) WITHOUT ROWID
+"""
+
+
+class SQLiteManifests:
+    """A file, which the first write makes. Several processes may use it at once."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __repr__(self) -> str:
+        return f"SQLiteManifests({self._path!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SQLiteManifests) and self._path == other._path
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
+    def get(self, base: str, version: Version) -> Entry | None:
+        return self._one("AND version = ?", base, _text(version))
+
+    def latest(self, base: str) -> Entry | None:
+        return self._one("ORDER BY version DESC LIMIT 1", base)
+
+    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+        return self._put(
+            "INSERT INTO lancewood_manifests (path, size, base_uri, version) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING",
+            base,
+            entry,
+        )
+
+    def put_if_exists(self, base: str, entry: Entry) -> bool:
+        return self._put(
+            "UPDATE lancewood_manifests SET path = ?, size = ? WHERE base_uri = ? AND version = ?",
+            base,
+            entry,
+        )
+
+    def forget(self, base: str, gone: Mapping[Version, str] | None = None) -> None:
+        if not os.path.exists(self._path):
+            return
+        rows = [(base, _text(each), path) for each, path in (gone or {}).items()]
+        with self._writing("forget versions") as connection:
+            if gone is None:
+                connection.execute("DELETE FROM lancewood_manifests WHERE base_uri = ?", (base,))
+            else:
+                connection.executemany(
+                    "DELETE FROM lancewood_manifests "
+                    "WHERE base_uri = ? AND version = ? AND path = ?",
+                    rows,
+                )
+
+    def _one(self, condition: str, *values: str) -> Entry | None:
+        if not os.path.exists(self._path):
+            return None
+        question = (
+            f"SELECT version, path, size FROM lancewood_manifests WHERE base_uri = ? {condition}"
+        )
+        with self._connected("ask", missing_is_empty=True) as connection:
+            row = connection.execute(question, values).fetchone()
+            return None if row is None else Entry(Version(int(row[0])), str(row[1]), row[2])
+        return None
+
+    def _put(self, statement: str, base: str, entry: Entry) -> bool:
+        values = (entry.path, entry.size, base, _text(entry.version))
+        with self._writing("write to") as connection:
+            return connection.execute(statement, values).rowcount > 0
+
+    @contextmanager
+    def _writing(self, verb: str) -> Iterator[sqlite3.Connection]:
+        """A transaction that nobody else can be in; what it did is durable afterwards."""
+        with self._connected(verb) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute(_MAKE)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _connected(
+        self, verb: str, *, missing_is_empty: bool = False
+    ) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
+        settings: dict[str, Any] = {"timeout": _PATIENCE, "isolation_level": None}
+        try:
+            with closing(sqlite3.connect(self._path, **settings)) as connection:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                yield connection
+        except sqlite3.Error as error:
+            if missing_is_empty and str(error).startswith("no such table"):
+                return
+            raise StorageError(
+                f"cannot {verb} the manifest store in {self._path}: {error}; check that its "
+                "directory is there and may be written to",
+                file=self._path,
+            ) from error
+
+
+def _text(version: Version) -> str:
+    """A version as a text that sorts like the number: SQLite's own integers have 63 bits."""
+    return f"{version:020d}"

@@ -1,0 +1,281 @@
+"""A store whose manifests are committed through a manifest store.
+
+Everything else is as in the store inside. A manifest is put by the four steps of ``protocol``; who
+lists or reads manifests completes first what a writer left half done. Knows which keys are
+manifests, not what is in them; manifests beside the history are ordinary objects.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Self, TypeVar
+
+from lancewood.errors import NotFoundError
+from lancewood.external.around import StoreAround
+from lancewood.external.base import Entry, ManifestStore
+from lancewood.external.names import (
+    ManifestKey,
+    final_name,
+    manifest_key_parts,
+    path_of,
+    place_of,
+    versions_root,
+)
+from lancewood.external.protocol import Root
+from lancewood.format.layout import (
+    VERSIONS_DIR,
+    NamingScheme,
+    manifest_name,
+    parse_manifest_name,
+)
+from lancewood.model.ids import Version
+from lancewood.store.base import (
+    ObjectInfo,
+    PutOutcome,
+    ReplaceOutcome,
+    Stamp,
+    Store,
+    check_directory,
+)
+
+T = TypeVar("T")
+_ROUNDS = 5
+_V2_LENGTH = len(manifest_name(Version(1), NamingScheme.V2))
+
+
+class ExternalStore(StoreAround):
+    """``inner``, with a manifest store that calls this root ``base``."""
+
+    probed_as = None
+
+    def __init__(self, inner: Store, manifests: ManifestStore, base: str) -> None:
+        super().__init__(inner)
+        self.manifests, self.base = manifests, base
+        self._seen: dict[str, Version] = {}
+        """The highest version seen in the manifest store, by base: all before it have their final
+        names, or had them."""
+
+    def __repr__(self) -> str:
+        return f"ExternalStore({self.inner!r}, {self.manifests!r})"
+
+    @property
+    def kind(self) -> str:
+        """What kind of manifest store it is, in a word."""
+        return str(getattr(self.manifests, "kind", "external"))
+
+    def around(self, inner: Store, prefix: str) -> Self:
+        deeper = super().around(inner, prefix)
+        deeper.base = _joined(self.base, prefix)
+        return deeper
+
+    def get(self, key: str) -> bytes:
+        return self._reading(key, lambda: self.inner.get(key))
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self._reading(key, lambda: self.inner.get_range(key, start, length))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._reading(key, lambda: self.inner.head(key))
+
+    def names(self, directory: str) -> Iterator[str]:
+        root = versions_root(check_directory(directory))
+        return self.inner.names(directory) if root is None else self._names(root, directory)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        root = versions_root(check_directory(prefix))
+        if root is not None:
+            self._settled(self._root(root))
+        return self.inner.list(prefix)
+
+    def stamp(self, directory: str) -> Stamp | None:
+        """None for manifests: a commit shows in the manifest store before it does here."""
+        is_plain = versions_root(check_directory(directory)) is None
+        return self.inner.stamp(directory) if is_plain else None
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        found = manifest_key_parts(key)
+        if found is None:
+            return self.inner.put_new(key, data)
+        return self._root(found.root).commit(found.version, found.name, data)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.inner.put(key, data)
+        self._written(key)
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        self.inner.put_together(objects)
+        for key in objects:
+            self._written(key)
+
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        self.inner.put_parts(key, parts)
+        self._written(key)
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        outcome = self.inner.replace(key, data, expected_etag)
+        if outcome is ReplaceOutcome.REPLACED:
+            self._written(key)
+        return outcome
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(source, target)
+        self._written(target)
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        done = super().copy_from(source, found, target, may_link=may_link)
+        if done:
+            self._written(target)
+        return done
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Entries go before their objects: what is forgotten and still there is a version like any
+        other that was committed without the manifest store."""
+        doomed = [*keys]
+        gone: dict[str, dict[Version, str]] = defaultdict(dict)
+        for key in doomed:
+            found = manifest_key_parts(key)
+            if found is not None:
+                gone[found.root][found.version] = found.name
+        for root, names in gone.items():
+            self._root(root).forget(names)
+        self.inner.delete(doomed)
+
+    def forget_all(self, roots: Iterable[str] = ("",)) -> None:
+        """Forget every version of these roots, ``""`` or for example ``tree/exp``."""
+        for each in roots:
+            self._root(each).forget()
+
+    def lost_version(self) -> Version | None:
+        """The newest version, if only the manifest store knows it and its manifest is nowhere."""
+        latest = self.manifests.latest(self.base)
+        if latest is None:
+            return None
+        place = place_of(self.base, latest)
+        for name in {place.name, place.final}:
+            try:
+                self.inner.head(f"{VERSIONS_DIR}/{name}")
+            except NotFoundError:
+                continue
+            return None
+        return latest.version
+
+    def forget_lost(self, version: Version) -> None:
+        """Forget a version that is lost."""
+        found = self.manifests.get(self.base, version)
+        if found is not None and self.lost_version() == version:
+            self._root("").forget({version: place_of(self.base, found).name})
+
+    def is_abandoned(self, name: str) -> bool:
+        """Whether a name in ``_versions`` is that of a staged manifest that no entry leads to."""
+        final = final_name(name)
+        parsed = None if final is None else parse_manifest_name(final)
+        if parsed is None:
+            return False
+        found = self.manifests.get(self.base, parsed.version)
+        return found is None or found.path != path_of(self.base, name)
+
+    def _root(self, root: str) -> Root:
+        if not root:
+            return Root(self.inner, self.manifests, self.base)
+        return Root(self.inner.at(root), self.manifests, _joined(self.base, root))
+
+    def _reading(self, key: str, read: Callable[[], T]) -> T:
+        """Read an object; a manifest that is not known to have its final name is brought there
+        first."""
+        found = manifest_key_parts(key)
+        if found is None:
+            return read()
+        root = self._root(found.root)
+        if found.version < self._seen.get(root.base, 0):
+            try:
+                return read()
+            except NotFoundError:
+                self._complete(root, found)
+                return read()
+        entry = self._complete(root, found)
+        answer = read()
+        if entry is None:
+            root.register(found.version, found.name)
+        return answer
+
+    def _complete(self, root: Root, found: ManifestKey) -> Entry | None:
+        entry = self.manifests.get(root.base, found.version)
+        if entry is not None:
+            root.complete(entry)
+        return entry
+
+    def _settled(self, root: Root) -> Entry | None:
+        """The newest version that the manifest store has, with its final name."""
+        latest = self.manifests.latest(root.base)
+        if latest is None:
+            return None
+        place = root.complete(latest)
+        self._seen[root.base] = latest.version
+        return Entry(latest.version, place.final, latest.size)
+
+    def _names(self, root_key: str, directory: str) -> Iterator[str]:
+        """The names in a directory of manifests. Raises IntegrityError where the newest version is
+        missing among them: an older one is never taken for it."""
+        root = self._root(root_key)
+        latest = self._settled(root)
+        if self.inner.lists_in_order:
+            return self._in_order(root, directory, latest)
+        for _ in range(_ROUNDS):
+            names = [*self.inner.names(directory)]
+            if latest is None or latest.path in names:
+                self._register_newer(root, latest, names)
+                return iter(names)
+            again = self._settled(root)
+            if again == latest:
+                break
+            latest = again  # dropped, or committed to, meanwhile
+        assert latest is not None
+        raise root.gone(latest.version)
+
+    def _in_order(self, root: Root, directory: str, latest: Entry | None) -> Iterator[str]:
+        """The same for a listing that is left where the older versions begin: what comes first is
+        looked at before it is told, and everything where names are of the first scheme."""
+        names = self.inner.names(directory)
+        seen = []
+        for name in names:
+            seen.append(name)
+            parsed = parse_manifest_name(name) if len(name) == _V2_LENGTH else None
+            if parsed is not None and not parsed.detached:
+                break
+        else:
+            names = iter(())
+        if latest is not None and latest.path not in seen:
+            newest = [each for name in seen if (each := parse_manifest_name(name))]
+            is_behind = all(each.version < latest.version for each in newest if not each.detached)
+            if is_behind and self._settled(root) == latest:
+                raise root.gone(latest.version)
+        self._register_newer(root, latest, seen)
+        yield from seen
+        yield from names
+
+    def _register_newer(self, root: Root, latest: Entry | None, names: Sequence[str]) -> None:
+        """Tell the manifest store of a newer version that was committed without it."""
+        if latest is not None and not _is_followed(latest, names):
+            return
+        parsed = [(name, parse_manifest_name(name)) for name in names]
+        found = [(each.version, name) for name, each in parsed if each and not each.detached]
+        if found:
+            root.register(*max(found))
+
+    def _written(self, key: str) -> None:
+        found = manifest_key_parts(key)
+        if found is not None:
+            self._root(found.root).written(found.version, found.name)
+
+
+def _is_followed(latest: Entry, names: Sequence[str]) -> bool:
+    """Whether the version after the newest one that is known is among the names."""
+    after = Version(latest.version + 1)
+    return any(manifest_name(after, scheme) in names for scheme in NamingScheme)
+
+
+def _joined(base: str, prefix: str) -> str:
+    return f"{base}/{prefix}" if base and prefix else base or prefix

@@ -1,0 +1,28 @@
+"""A table whose versions are committed through a manifest store: its configuration says so.
+
+The key names the kind of store, never its address. It is there for writers who do not know of the
+store: they would commit beside it, and versions would be lost. A clone elsewhere has a door of its
+own, and a copy of the directory can be freed. Plain values; ``engine.manifest_stores`` refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lancewood.model.manifest import ManifestHead
+from lancewood.model.operations import MapUpdate, Operation, UpdateConfig
+
+MANIFEST_STORE_KEY = "lancewood.manifest_store"
+"""The key in a table's configuration under which the kind of the manifest store stands."""
+
+
+def manifest_store_of(head: ManifestHead) -> str | None:
+    """The kind of manifest store that writers must go through; None where the table says none."""
+    found = head.message.config.get(MANIFEST_STORE_KEY)
+    return None if found is None else str(found)
+
+
+def leaves_manifest_store(operations: Sequence[Operation]) -> bool:
+    """Whether they do nothing but say that the table needs no manifest store: anybody may do that,
+    for it may be a copy that nobody else writes to."""
+    return list(operations) == [UpdateConfig(config=MapUpdate({MANIFEST_STORE_KEY: None}))]
