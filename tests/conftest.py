@@ -20,11 +20,13 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 from tests.breadth import SLICED, is_of_the_day
+from tests.postgresql import postgresql
 
 from lancewood.jobs.upkeep import retention
 from lancewood.jobs.upkeep.deep_check import PageChecker, decode_columns
 from lancewood.model.fragment import Fragment
 
+__all__ = ["postgresql"]
 SERVER = Path(__file__).resolve().parents[1] / "scripts" / "s3_server.py"
 
 settings.register_profile("patient", deadline=None)
@@ -99,6 +101,29 @@ def s3_options(s3_endpoint: str) -> dict[str, str]:
         "aws_endpoint": s3_endpoint,
         "allow_http": "true",
     }
+
+
+@pytest.fixture(scope="session")
+def dynamodb_table(s3_endpoint: str) -> str:
+    """A table as pylance wants it, in the DynamoDB of the same server; its name."""
+    boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")
+    client = boto3.client(
+        "dynamodb",
+        endpoint_url=s3_endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="AKIAEXAMPLE",
+        aws_secret_access_key="planted-secret-of-the-tests",
+    )
+    keys = [("base_uri", "HASH", "S"), ("version", "RANGE", "N")]
+    client.create_table(
+        TableName="manifests",
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind, _ in keys],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": type_} for name, _, type_ in keys
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return "manifests"
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "spark": "proto model format rules store data expr engine git catalog jobs table repo external",
     "pipeline": "model format store expr engine git catalog jobs table repo spark",
     "cli": "model store format engine git catalog jobs table repo spark pipeline external",
-    "testing": "proto model format store engine git catalog jobs table repo",
+    "testing": "proto model format store engine git catalog jobs table repo external",
 }
 EVERYONE = {"errors", "lazy_names", "version"}
 CODEC_ROOM = "data"

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from lancewood.engine.versions import list_versions, load_version
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, UnsupportedError
+from lancewood.external.around import bare
+from lancewood.external.store import ExternalStore
 from lancewood.format.layout import HINT_KEY, NamingScheme
 from lancewood.model.manifest import Manifest
 from lancewood.rules.features import check_writable
@@ -21,11 +23,35 @@ from lancewood.store.checkup import Answer, Check, Status, check_store, run_chec
 def examine(store: Store, *, read_only: bool = False) -> Iterator[Check]:
     """Every check, as it is made; ``read_only`` leaves out those that write."""
     failed = False
-    for check in check_store(store, read_only=read_only):
+    for check in check_store(bare(store), read_only=read_only):
+        check = _excused(store, check)
         failed = failed or (check.name == "reachable" and check.status is Status.FAIL)
         yield check
+    if isinstance(store, ExternalStore):
+        yield run_check(
+            "manifest store", lambda: _manifest_store(store), "check its address and its rights"
+        )
     if not failed:
         yield from check_table(store)
+
+
+def _excused(store: Store, check: Check) -> Check:
+    """A store need not put if absent where manifests are committed in another way."""
+    if check.name != "put-if-absent" or check.status is not Status.FAIL or store is bare(store):
+        return check
+    advice = "two who make a branch or a tag of one name at once may both think they did"
+    return Check(check.name, Status.WARN, f"{check.figure}; commits do not need it here", advice)
+
+
+def _manifest_store(store: ExternalStore) -> Answer:
+    """Whether the manifest store answers, and agrees with the object store."""
+    latest = store.manifests.latest(store.base)
+    if latest is None:
+        return Status.OK, f"{store.kind}, knows no version of this table", None
+    lost = store.lost_version()
+    if lost is not None:
+        return Status.FAIL, f"{store.kind}, version {lost} is lost", "run lw table repair"
+    return Status.OK, f"{store.kind}, the newest is {latest.version}", None
 
 
 def check_table(store: Store) -> Iterator[Check]:

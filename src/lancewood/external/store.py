@@ -162,11 +162,12 @@ class ExternalStore(StoreAround):
             return None
         return latest.version
 
-    def forget_lost(self, version: Version) -> None:
-        """Forget a version that is lost."""
-        found = self.manifests.get(self.base, version)
-        if found is not None and self.lost_version() == version:
-            self._root("").forget({version: place_of(self.base, found).name})
+    def forget_lost(self) -> None:
+        """Forget the newest versions, as long as they are lost."""
+        while (version := self.lost_version()) is not None:
+            found = self.manifests.get(self.base, version)
+            if found is not None:
+                self._root("").forget({version: place_of(self.base, found).name})
 
     def is_abandoned(self, name: str) -> bool:
         """Whether a name in ``_versions`` is that of a staged manifest that no entry leads to."""

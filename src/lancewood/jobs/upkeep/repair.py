@@ -20,6 +20,7 @@ from lancewood.engine.migrate import migrate_names
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
+from lancewood.external.store import ExternalStore
 from lancewood.format.layout import (
     HINT_KEY,
     TRANSACTIONS_DIR,
@@ -62,6 +63,9 @@ def repair(place: Place, runner: Runner, *, dry_run: bool = True) -> RepairRepor
 def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
     """What can be done now, and what cannot; more may show when that is done."""
     store = place.store
+    lost = [*_lost(store)]
+    if lost:
+        return lost, []
     manifests = manifest_names(store)
     if not manifests:
         raise NotFoundError(
@@ -88,6 +92,23 @@ def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
         return steps, []  # the version is looked at when the names are in order
     mending, remaining = mend_version(snapshot, runner)
     return steps + mending, remaining
+
+
+def _lost(store: Store) -> Iterator[Step]:
+    """A newest version that only a manifest store knows; until it is forgotten nobody reads."""
+    version = store.lost_version() if isinstance(store, ExternalStore) else None
+    if version is None or not isinstance(store, ExternalStore):
+        return
+    yield Step(
+        Proposal(
+            "forget what is lost",
+            f"{store.uri}/{VERSIONS_DIR}",
+            f"the manifest store knows version {version}, and its manifest is gone",
+            "the newest version whose manifest is there is the newest again; where there is none, "
+            "no table is",
+        ),
+        store.forget_lost,
+    )
 
 
 def _newest(manifests: dict[str, ManifestName], damaged: object) -> str | None:
@@ -228,6 +249,12 @@ def _hint(store: Store, newest: Version) -> Iterator[Step]:
     )
 
 
+def _is_left_behind(store: Store, name: str) -> bool:
+    if isinstance(store, ExternalStore) and store.is_abandoned(name):
+        return True
+    return _LEFT_BEHIND.fullmatch(name) is not None
+
+
 def _left_behind(store: Store) -> Iterator[Step]:
     """Files in the making that nobody finished; young ones may still be in somebody's hands."""
     stale = datetime.now(UTC) - IN_FLIGHT
@@ -235,7 +262,7 @@ def _left_behind(store: Store) -> Iterator[Step]:
         each.key
         for directory in (VERSIONS_DIR, TRANSACTIONS_DIR)
         for each in store.list(directory)
-        if _LEFT_BEHIND.fullmatch(each.key.removeprefix(f"{directory}/")) and each.modified < stale
+        if each.modified < stale and _is_left_behind(store, each.key.removeprefix(f"{directory}/"))
     ]
     if keys:
         yield Step(

@@ -1,0 +1,165 @@
+"""A failure, a lost answer or a death at every call of a commit through a manifest store, of the
+object store and of the manifest store alike.
+
+Afterwards the table is old or new, never between, and no version is skipped: the next reader
+completes what was left, pylance without the manifest store is at most one version behind. What was
+reported as failed did not land, and what was reported as done did.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.external.choice import open_manifest_store
+from lancewood.external.names import base_by_uri
+from lancewood.external.protocol import Root
+from lancewood.external.store import ExternalStore
+from lancewood.model.ids import Version
+from lancewood.store import readback
+from lancewood.store.disk import DiskStore
+from lancewood.testing.faults import FaultyStore, Killed, Mode
+from lancewood.testing.manifest_faults import FaultyManifests
+
+MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
+MOST_CALLS = 80
+Act = Callable[[lw.Table], object]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readback.time, "sleep", lambda seconds: None)
+
+
+def append(table: lw.Table) -> object:
+    return table.append(pa.table({"a": [3]}))
+
+
+def restore(table: lw.Table) -> object:
+    return table.restore(1)
+
+
+def run(act: Act, table: lw.Table) -> str:
+    try:
+        act(table)
+    except Killed:
+        return "dead"
+    except lw.CommitUnknownError:
+        return "unknown"
+    except lw.StorageError:
+        return "failed"
+    return "done"
+
+
+def hurt(uri: str, manifests: str, at: int, mode: Mode) -> tuple[lw.Table, FaultyStore]:
+    """A handle on the newest version, through stores that are hurt at a call."""
+    old = lw.open(uri, manifest_store=manifests)._snapshot
+    faulty = FaultyStore(DiskStore(uri), at, mode)
+    beside = FaultyManifests(open_manifest_store(manifests), faulty)
+    store = ExternalStore(faulty, beside, base_by_uri(uri))
+    return lw.Table(Snapshot(Place(store), old.manifest, old.scheme)), faulty
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("act", [append, restore])
+def test_066_a_commit_that_is_hurt_at_any_call_is_whole_or_not_there(
+    act: Act, mode: Mode, tmp_path: Path
+) -> None:
+    uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
+    lw.create(uri, pa.table({"a": [1]}), manifest_store=manifests).append(pa.table({"a": [2]}))
+    newest, seen = 2, set()
+    for at in range(1, MOST_CALLS):
+        table, faulty = hurt(uri, manifests, at, mode)
+        outcome = run(act, table)
+        before = lance.dataset(uri).version
+        after = lw.open(uri, manifest_store=manifests)
+        assert after.version in (newest, newest + 1), (at, faulty.calls)
+        if outcome in ("done", "failed"):
+            assert after.version - newest == (outcome == "done"), (at, faulty.calls)
+        assert before in (after.version - 1, after.version)
+        judge = lance.dataset(uri)
+        judge.validate()
+        assert (judge.version, judge.count_rows()) == (after.version, after.count_rows())
+        assert [each.version for each in after.versions()] == [*range(after.version, 0, -1)]
+        newest = after.version
+        seen.add(outcome)
+        if len(faulty.calls) < at:
+            break
+    else:
+        raise AssertionError("there was no end")
+    assert newest > 3
+    assert seen <= {"done", "failed", "unknown", "dead"}
+    assert ("dead" in seen) == mode.startswith("kill")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_066_a_reader_that_is_hurt_while_it_completes_reads_no_older_version(
+    mode: Mode, tmp_path: Path
+) -> None:
+    uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
+    lw.create(uri, pa.table({"a": [1]}), manifest_store=manifests)
+    refused = 0
+    for at in range(1, MOST_CALLS):
+        newest = lw.open(uri, manifest_store=manifests).version
+        table, faulty = hurt(uri, manifests, at, mode)
+        die_after_the_entry(uri, manifests)
+        try:
+            assert table.latest().version == newest + 1
+        except (lw.StorageError, Killed):
+            refused += 1
+        assert lw.open(uri, manifest_store=manifests).version == newest + 1
+        assert lance.dataset(uri).version == newest + 1
+        assert len(list((tmp_path / "t.lance" / "_versions").glob("*.manifest"))) == newest + 1
+        if len(faulty.calls) < at:
+            break
+    assert refused > 2
+
+
+def die_after_the_entry(uri: str, manifests: str) -> None:
+    """A writer that dies between the second step and the third."""
+
+    def die(*_: object) -> bool:
+        raise Killed("after the second step")
+
+    table = lw.open(uri, manifest_store=manifests)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Root, "_copy", die)
+        with pytest.raises(Killed):
+            table.append(pa.table({"a": [3]}))
+
+
+@pytest.mark.parametrize("mode", ["before", "kill-after"])
+def test_a_cleanup_that_is_hurt_at_any_call_leaves_a_table_that_reads(
+    mode: Mode, tmp_path: Path, no_commit_under_way: None
+) -> None:
+    whole = tmp_path / "whole"
+    made = lw.create(whole, pa.table({"a": [1]}), manifest_store=f"sqlite://{tmp_path}/of.db")
+    made.append(pa.table({"a": [2]})).append(pa.table({"a": [3]}))
+    for at in range(1, MOST_CALLS):
+        uri, manifests = str(tmp_path / str(at)), f"sqlite://{tmp_path}/{at}.db"
+        shutil.copytree(whole, uri)
+        for number in (1, 2, 3):
+            lw.open(uri, version=number, manifest_store=manifests)
+        table, faulty = hurt(uri, manifests, at, mode)
+        run(lambda each: each.cleanup(keep_versions=1, older_than=timedelta(0)), table)
+        after = lw.open(uri, manifest_store=manifests)
+        left = [each.version for each in after.versions()]
+        for number in (1, 2, 3):
+            if number in left:
+                assert lw.open(uri, version=number, manifest_store=manifests).count_rows() == number
+            else:
+                with pytest.raises(lw.NotFoundError, match=f"version {number} of"):
+                    lw.open(uri, version=number, manifest_store=manifests)
+        if len(faulty.calls) < at:
+            break
+    assert left == [3]
+    assert open_manifest_store(manifests).get(base_by_uri(uri), Version(1)) is None

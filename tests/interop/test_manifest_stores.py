@@ -1,0 +1,303 @@
+"""Tables behind a manifest store, with real processes and real databases.
+
+DynamoDB is moto's, in one server with S3; there pylance commits and completes through its own
+``s3+ddb://``. Names carry the line of the conformance checklist.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.external.base import Entry, ManifestStore
+from lancewood.external.choice import open_manifest_store
+from lancewood.external.names import base_by_uri, final_name
+from lancewood.model.ids import Version
+from lancewood.testing.wire import Fault, FaultyWire, Request
+
+ROWS = pa.table({"who": ["first"], "n": [0]})
+SCRIPT = [sys.executable, "-m", "tests.interop.manifest_writers"]
+STEPS = ["_put_first", "_copy", "_point_to", "_delete"]
+"""Before which call of a commit a writer dies: after the first step, the second, and so on."""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def manifests(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The uri of a manifest store for tables on a disk."""
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path}/manifests.db"
+    return str(request.getfixturevalue("postgresql"))
+
+
+def test_066_what_a_killed_writer_left_is_completed_by_the_next_reader(
+    manifests: str, tmp_path: Path
+) -> None:
+    uri, options = str(tmp_path / "t.lance"), {"manifest_store": manifests}
+    lw.create(uri, ROWS, manifest_store=manifests)
+    store = open_manifest_store(manifests)
+    with subprocess.Popen(
+        [*SCRIPT, "mortal", uri, json.dumps(options)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        for number, step in enumerate(STEPS):
+            newest = lw.open(uri, **options).version
+            print(step, file=process.stdin, flush=True)
+            assert int(process.stdout.readline()) == signal.SIGKILL
+            landed = number > 0
+            left = final_name(_latest(store, uri).path.rpartition("/")[2])
+            assert (left is not None) == (step in ("_copy", "_point_to"))
+            assert lance.dataset(uri).version == newest + (number > 1)  # at most one behind
+            copied = tmp_path / f"copy-{number}"
+            shutil.copytree(uri, copied)
+            assert lw.open(copied).version == newest + (number > 1)
+            found = lw.open(uri, **options)
+            assert found.version == newest + landed
+            assert found.config.get("writer") == (step if landed else None)
+            assert lance.dataset(uri).version == newest + landed
+            assert final_name(_latest(store, uri).path.rpartition("/")[2]) is None
+            assert found.append(ROWS).version == newest + landed + 1
+        process.stdin.close()
+    assert [each.version for each in lw.open(uri, **options).versions()] == [*range(8, 0, -1)]
+
+
+def _latest(store: ManifestStore, uri: str) -> Entry:
+    found = store.latest(base_by_uri(uri))
+    assert found is not None
+    return found
+
+
+def test_eight_processes_lose_nothing(manifests: str, tmp_path: Path) -> None:
+    uri, options = str(tmp_path / "t.lance"), {"manifest_store": manifests}
+    lw.create(uri, ROWS, manifest_store=manifests)
+    _append_together(["ours"] * 3, uri, uri, {"ours": options, "pylance": {}}, times=6)
+    table = lw.open(uri, manifest_store=manifests)
+    assert table.version == 1 + 3 * 6
+    _check_all_there(table, writers=3, times=6)
+    assert lance.dataset(uri).count_rows() == table.count_rows()
+
+
+class Cloud(NamedTuple):
+    """A table in S3, whose versions are in DynamoDB, for both."""
+
+    uri: str
+    options: dict[str, str]
+    table: str
+
+    @property
+    def ours(self) -> dict[str, Any]:
+        return {"storage_options": self.options, "manifest_store": f"dynamodb://{self.table}"}
+
+    @property
+    def theirs(self) -> str:
+        return f"s3+ddb{self.uri.removeprefix('s3')}?ddbTableName={self.table}"
+
+    def by_pylance(self, **more: Any) -> lance.LanceDataset:
+        return lance.dataset(self.theirs, storage_options=self.options, **more)
+
+
+@pytest.fixture
+def cloud(s3_root: str, s3_options: dict[str, str], s3_endpoint: str, dynamodb_table: str) -> Cloud:
+    # pylance names a table in DynamoDB by its path in the bucket, and every test has the same one.
+    unlike_others = s3_root.partition("://")[2].partition("/")[0]
+    options = {**s3_options, "dynamodb_endpoint": s3_endpoint}
+    return Cloud(f"{s3_root}/{unlike_others}.lance", options, dynamodb_table)
+
+
+def test_066_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud) -> None:
+    table = lw.create(cloud.uri, ROWS, **cloud.ours)
+    by_pylance = {"storage_options": cloud.options}
+    given = {"ours": cloud.ours, "pylance": by_pylance}
+    _append_together(["ours", "pylance"] * 4, cloud.uri, cloud.theirs, given, times=3)
+    table = table.latest()
+    assert table.version == 1 + 8 * 3
+    _check_all_there(table, writers=8, times=3)
+    assert cloud.by_pylance().version == table.version
+    cloud.by_pylance().validate()
+    plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
+    assert plain.count_rows() == table.count_rows()
+
+
+def _append_together(
+    writers: list[str], uri: str, theirs: str, options: dict[str, Any], times: int
+) -> None:
+    running = [
+        subprocess.Popen(
+            [*SCRIPT, "append", who, uri if who == "ours" else theirs, str(times)]
+            + [json.dumps(options[who])],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for who in writers
+    ]
+    versions = []
+    for each in running:
+        printed, errors = each.communicate(timeout=200)
+        assert each.returncode == 0, errors
+        versions += [int(line) for line in printed.split()]
+    assert len(versions) == len(set(versions)) == len(writers) * times
+
+
+def _check_all_there(table: lw.Table, writers: int, times: int) -> None:
+    rows = [(each["who"], each["n"]) for each in table.to_arrow().to_pylist()]
+    counts = Counter(who for who, _ in rows)
+    assert len(rows) == len(set(rows)) == writers * times + 1
+    assert counts.pop("first") == 1
+    assert [*counts.values()] == [times] * writers
+
+
+def _without_endpoint(options: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if key != "dynamodb_endpoint"}
+
+
+class Death:
+    """Kills a process when its commit sends the request after a step."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.pid = 0
+        self._entries = 0
+
+    def __call__(self, request: Request) -> Fault | None:
+        target = request.headers.get("x-amz-target", "")
+        is_copy = "x-amz-copy-source" in request.headers
+        self._entries += target.endswith("PutItem")
+        is_last = request.method in ("DELETE", "POST") and not target
+        reached = {
+            "_put_first": self._entries == 1,
+            "_copy": is_copy,
+            "_point_to": self._entries == 2,
+            "_delete": is_last and self._entries == 2,
+        }
+        if not reached[self.step]:
+            return None
+        os.kill(self.pid, signal.SIGKILL)
+        return "reset"
+
+
+@pytest.fixture
+def wire(s3_endpoint: str) -> Iterator[FaultyWire]:
+    with FaultyWire(s3_endpoint) as found:
+        yield found
+
+
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("reader", ["ours", "pylance"])
+@pytest.mark.parametrize("writer", ["ours", "pylance"])
+@pytest.mark.parametrize("step", STEPS)
+def test_066_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
+    cloud: Cloud, wire: FaultyWire, writer: str, reader: str, step: str
+) -> None:
+    lw.create(cloud.uri, ROWS, **cloud.ours)
+    death = Death(step)
+    hurt = {**cloud.options, "aws_endpoint": wire.endpoint, "dynamodb_endpoint": wire.endpoint}
+    through = cloud._replace(options=hurt)
+    given = through.ours if writer == "ours" else {"storage_options": hurt}
+    where = cloud.uri if writer == "ours" else cloud.theirs
+    with subprocess.Popen([*SCRIPT, "append", writer, where, "1", json.dumps(given)]) as process:
+        death.pid = process.pid
+        wire.play(death)
+        assert process.wait(100) == -signal.SIGKILL
+    landed = step != "_put_first"
+    plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
+    assert plain.version == 1 + (step in ("_point_to", "_delete"))
+    if reader == "ours":
+        assert lw.open(cloud.uri, **cloud.ours).count_rows() == 1 + landed
+    else:
+        assert cloud.by_pylance().count_rows() == 1 + landed
+    plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
+    assert plain.version == 1 + landed
+    found = _entry(cloud, 1 + landed)
+    assert found.path.endswith(".manifest")
+    assert lw.open(cloud.uri, **cloud.ours).append(ROWS).version == 2 + landed
+    lance.write_dataset(ROWS, cloud.theirs, mode="append", storage_options=cloud.options)
+    assert lw.open(cloud.uri, **cloud.ours).count_rows() == 3 + landed
+
+
+def _entry(cloud: Cloud, version: int) -> Entry:
+    manifests = open_manifest_store(f"dynamodb://{cloud.table}", cloud.options)
+    found = manifests.get(cloud.uri.partition("://")[2].partition("/")[2], Version(version))
+    assert found is not None
+    return found
+
+
+def test_what_both_write_to_dynamodb_looks_the_same(cloud: Cloud) -> None:
+    table = lw.create(cloud.uri, ROWS, **cloud.ours)
+    lance.write_dataset(ROWS, cloud.theirs, mode="append", storage_options=cloud.options)
+    ours, theirs = _entry(cloud, 1), _entry(cloud, 2)
+    base = cloud.uri.partition("://")[2].partition("/")[2]
+    assert ours.path == f"{base}/_versions/{2**64 - 2:020d}.manifest"
+    assert theirs.path == f"{base}/_versions/{2**64 - 3:020d}.manifest"
+    store = table._snapshot.place.store
+    for each in (ours, theirs):
+        assert each.size == store.head(f"_versions/{each.path.rpartition('/')[2]}").size
+
+
+def test_branches_of_both_are_committed_through_dynamodb(cloud: Cloud) -> None:
+    table = lw.open(lw.create(cloud.uri, ROWS, **cloud.ours).uri, **cloud.ours)
+    table.branches.create("mine")
+    cloud.by_pylance().create_branch("theirs")
+    for name in ("mine", "theirs"):
+        ours = lw.open(f"{cloud.uri}@{name}", **cloud.ours).append(ROWS)
+        branch = cloud.by_pylance().checkout_version((name, None))
+        done = lance.write_dataset(ROWS, branch, mode="append", storage_options=cloud.options)
+        assert done.version == ours.version + 1
+        assert ours.latest().count_rows() == done.count_rows() == 3
+        directly = lw.open(f"{cloud.uri}/tree/{name}", **cloud.ours)
+        assert directly.branches.list().keys() == {"mine", "theirs"}
+    assert table.latest().count_rows() == 1
+
+
+def test_a_table_is_opened_by_pylances_uri(cloud: Cloud) -> None:
+    lance.write_dataset(ROWS, cloud.theirs, storage_options=cloud.options)
+    assert lw.exists(cloud.theirs, storage_options=cloud.options)
+    table = lw.open(cloud.theirs, storage_options=cloud.options).append(ROWS)
+    assert table.uri == cloud.uri
+    assert cloud.by_pylance().count_rows() == 2
+    cloud.by_pylance().create_branch("exp")
+    assert lw.open(cloud.theirs, branch="exp", storage_options=cloud.options).count_rows() == 2
+    with pytest.raises(lw.InvalidInputError, match="names one table"):
+        lw.open(cloud.theirs.replace("ddbTableName", "name"), storage_options=cloud.options)
+    lw.drop(cloud.theirs, force=True, storage_options=cloud.options)
+    assert not lw.exists(cloud.theirs, storage_options=cloud.options)
+    made = lance.write_dataset(ROWS, cloud.theirs, storage_options=cloud.options)
+    assert made.version == 1
+
+
+def test_a_table_that_pylance_dropped_is_made_again_once_it_is_forgotten(cloud: Cloud) -> None:
+    lw.create(cloud.uri, ROWS, **cloud.ours).append(ROWS)
+    lance.LanceDataset.drop(cloud.theirs, storage_options=cloud.options)
+    with pytest.raises(lw.IntegrityError, match="the manifest store knows version 2"):
+        lw.create(cloud.uri, ROWS, **cloud.ours)
+    with pytest.raises(lw.IntegrityError, match="is not there"):
+        lw.open(cloud.uri, **cloud.ours)
+    lw.drop(cloud.uri, **cloud.ours)
+    assert not lw.exists(cloud.uri, **cloud.ours)
+    assert lw.create(cloud.uri, ROWS, **cloud.ours).version == 1
+
+
+def test_what_pylance_cleaned_up_is_not_found_and_nothing_else_fails(cloud: Cloud) -> None:
+    table = lw.create(cloud.uri, ROWS, **cloud.ours).append(ROWS).append(ROWS)
+    cloud.by_pylance().cleanup_old_versions(retain_versions=1, delete_unverified=True)
+    assert [each.version for each in table.versions()] == [3]
+    with pytest.raises(lw.NotFoundError, match="version 1 of"):
+        lw.open(cloud.uri, version=1, **cloud.ours)
+    assert table.append(ROWS).version == 4
+    assert table.latest().verify().ok
