@@ -41,14 +41,13 @@ def running(programs: Path) -> Iterator[str]:
         user = owner.pw_uid
         os.chown(directory, owner.pw_uid, owner.pw_gid)
     data = directory / "data"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run(
-        [programs / "initdb", "-D", data, "-A", "trust", "-U", "lancewood", "-N", "-E", "UTF8"],
+        [f"{programs}/initdb", "-D", str(data), "-A", "trust", "-U", "lancewood", "-N"],
         user=user,
         cwd=directory,
         check=True,
         env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
-        **quiet,
+        stdout=subprocess.DEVNULL,
     )
     settings = {
         "listen_addresses": "",
@@ -58,7 +57,10 @@ def running(programs: Path) -> Iterator[str]:
     }
     options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
     server = subprocess.Popen(
-        [programs / "postgres", "-D", data, *options], user=user, cwd=directory, **quiet
+        [f"{programs}/postgres", "-D", str(data), *options],
+        user=user,
+        cwd=directory,
+        stderr=subprocess.DEVNULL,
     )
     try:
         _wait(server, directory)

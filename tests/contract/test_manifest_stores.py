@@ -152,13 +152,16 @@ class TestPostgreSQL(ManifestStoreContract):
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
         )
         with psycopg.connect(postgresql, autocommit=True) as connection:
-            for check in (
-                lambda: manifests.put_if_not_exists(base, entry(2)),
-                lambda: manifests.latest(base) == entry(2),
-                lambda: manifests.put_if_exists(base, entry(2, "other")),
-            ):
+
+            def end_all() -> None:
                 assert connection.execute(ending, ("lancewood",)).fetchall()
-                assert check()
+
+            end_all()
+            assert manifests.put_if_not_exists(base, entry(2))
+            end_all()
+            assert manifests.latest(base) == entry(2)
+            end_all()
+            assert manifests.put_if_exists(base, entry(2, "other"))
 
     def test_a_password_is_in_no_text(self, postgresql: str) -> None:
         host = postgresql.partition("host=")[2]

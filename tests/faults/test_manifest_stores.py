@@ -25,7 +25,6 @@ from lancewood.external.names import base_by_uri
 from lancewood.external.protocol import Root
 from lancewood.external.store import ExternalStore
 from lancewood.model.ids import Version
-from lancewood.store import readback
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
 from lancewood.testing.manifest_faults import FaultyManifests
@@ -37,7 +36,7 @@ Act = Callable[[lw.Table], object]
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readback.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
 
 
 def append(table: lw.Table) -> object:

@@ -1,7 +1,8 @@
-"""Writers in processes of their own, for tests of manifest stores: they append, or die on the way.
+"""Writers in processes of their own, for tests of manifest stores: they commit, or die on the way.
 
-``python -m tests.interop.manifest_writers append WHO URI TIMES JSON`` appends rows one by one and
-prints the versions that they became; ``mortal URI JSON`` forks a writer for each line on stdin,
+``python -m tests.interop.manifest_writers COMMAND …``: ``ours`` and ``pylance`` append rows,
+``setting`` sets keys of the configuration, which needs no data files, and ``settings`` forks
+several that do; each prints the versions that it made. ``mortal`` forks one for each line on stdin,
 which kills itself before the method of ``Root`` that the line names.
 """
 
@@ -11,38 +12,65 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import lancewood as lw
 from lancewood.external.protocol import Root
 
+Options = dict[str, Any]
 
-def append(who: str, uri: str, times: int, options: dict[str, Any]) -> None:
-    """Rows are (who, number); a retry that somebody may run is run."""
+
+def ours(uri: str, times: int, options: Options) -> None:
     import pyarrow as pa
 
     for number in range(times):
-        rows = pa.table({"who": [f"{who}-{os.getpid()}"], "n": [number]})
-        if who == "ours":
-            print(lw.open(uri, **options).append(rows).version, flush=True)
-        else:
-            import lance
-
-            done = lance.write_dataset(rows, uri, mode="append", **options)
-            print(done.version, flush=True)
+        rows = pa.table({"who": [f"ours-{os.getpid()}"], "n": [number]})
+        print(lw.open(uri, **options).append(rows).version, flush=True)
 
 
-def mortal(uri: str, options: dict[str, Any]) -> None:
+def pylance(uri: str, times: int, options: Options) -> None:
+    import lance
+    import pyarrow as pa
+
+    for number in range(times):
+        rows = pa.table({"who": [f"pylance-{os.getpid()}"], "n": [number]})
+        done = lance.write_dataset(rows, uri, mode="append", **options)
+        print(done.version, flush=True)
+
+
+def setting(uri: str, times: int, options: Options) -> None:
+    for number in range(times):
+        table = lw.open(uri, **options).set_config({f"{os.getpid()}-{number}": "set"})
+        print(table.version, flush=True)
+
+
+def settings(uri: str, times: int, options: Options, processes: int) -> None:
     """The process that forks has opened nothing, so nothing is inherited that must not be."""
+    children = [forked(partial(setting, uri, times, options)) for _ in range(processes)]
+    ended = [os.waitpid(each, 0)[1] for each in children]
+    sys.exit(any(ended))
+
+
+def mortal(uri: str, options: Options) -> None:
+    def write(method: str) -> None:
+        table = lw.open(uri, **options)
+        setattr(Root, method, die)
+        table.set_config({"writer": method})
+
     for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            method = line.strip()
-            table = lw.open(uri, **options)
-            setattr(Root, method, die)
-            table.set_config({"writer": method})
-            os._exit(0)
+        child = forked(partial(write, line.strip()))
         print(os.waitpid(child, 0)[1], flush=True)
+
+
+def forked(work: Callable[[], None]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    work()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def die(*_: object) -> None:
@@ -50,7 +78,8 @@ def die(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "append":
-        append(sys.argv[2], sys.argv[3], int(sys.argv[4]), json.loads(sys.argv[5]))
-    else:
-        mortal(sys.argv[2], json.loads(sys.argv[3]))
+    command, *values = sys.argv[1:]
+    known: dict[str, Callable[..., None]] = {
+        each.__name__: each for each in (ours, pylance, setting, settings, mortal)
+    }
+    known[command](values[0], *map(json.loads, values[1:]))

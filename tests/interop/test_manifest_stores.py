@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,8 @@ def manifests(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_066_what_a_killed_writer_left_is_completed_by_the_next_reader(
     manifests: str, tmp_path: Path
 ) -> None:
-    uri, options = str(tmp_path / "t.lance"), {"manifest_store": manifests}
+    uri = str(tmp_path / "t.lance")
+    options: dict[str, Any] = {"manifest_store": manifests}
     lw.create(uri, ROWS, manifest_store=manifests)
     store = open_manifest_store(manifests)
     with subprocess.Popen(
@@ -83,14 +85,32 @@ def _latest(store: ManifestStore, uri: str) -> Entry:
     return found
 
 
-def test_eight_processes_lose_nothing(manifests: str, tmp_path: Path) -> None:
-    uri, options = str(tmp_path / "t.lance"), {"manifest_store": manifests}
-    lw.create(uri, ROWS, manifest_store=manifests)
-    _append_together(["ours"] * 3, uri, uri, {"ours": options, "pylance": {}}, times=6)
-    table = lw.open(uri, manifest_store=manifests)
-    assert table.version == 1 + 3 * 6
-    _check_all_there(table, writers=3, times=6)
-    assert lance.dataset(uri).count_rows() == table.count_rows()
+def test_of_what_four_processes_commit_nothing_is_lost(manifests: str, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    options: dict[str, Any] = {"manifest_store": manifests}
+    table = lw.create(uri, ROWS, manifest_store=manifests)
+    made = _finished([_started("settings", uri, 6, options, 4)])
+    assert sorted(made) == [*range(2, 2 + 4 * 6)]
+    table = table.latest()
+    assert [*table.config.values()].count("set") == 4 * 6
+    assert lance.dataset(uri).version == table.version
+
+
+def _started(command: str, *values: object) -> subprocess.Popen[str]:
+    given = [str(values[0]), *map(json.dumps, values[1:])]
+    return subprocess.Popen(
+        [*SCRIPT, command, *given], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def _finished(running: list[subprocess.Popen[str]]) -> list[int]:
+    """The versions that the processes made."""
+    versions = []
+    for each in running:
+        printed, errors = each.communicate(timeout=200)
+        assert each.returncode == 0, errors
+        versions += [int(line) for line in printed.split()]
+    return versions
 
 
 class Cloud(NamedTuple):
@@ -120,47 +140,29 @@ def cloud(s3_root: str, s3_options: dict[str, str], s3_endpoint: str, dynamodb_t
     return Cloud(f"{s3_root}/{unlike_others}.lance", options, dynamodb_table)
 
 
-def test_066_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud) -> None:
-    table = lw.create(cloud.uri, ROWS, **cloud.ours)
-    by_pylance = {"storage_options": cloud.options}
-    given = {"ours": cloud.ours, "pylance": by_pylance}
-    _append_together(["ours", "pylance"] * 4, cloud.uri, cloud.theirs, given, times=3)
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("what", ["settings", "rows"])
+def test_066_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what: str) -> None:
+    table, times = lw.create(cloud.uri, ROWS, **cloud.ours), 4
+    running = [_started("settings", cloud.uri, times, cloud.ours, 4)]
+    if what == "rows":
+        running += [_started("ours", cloud.uri, times, cloud.ours) for _ in range(4)]
+    given = {"storage_options": cloud.options}
+    running += [_started("pylance", cloud.theirs, times, given) for _ in range(4)]
+    made = _finished(running)
+    assert sorted(made) == [*range(2, 2 + len(made))]
     table = table.latest()
-    assert table.version == 1 + 8 * 3
-    _check_all_there(table, writers=8, times=3)
-    assert cloud.by_pylance().version == table.version
-    cloud.by_pylance().validate()
-    plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
-    assert plain.count_rows() == table.count_rows()
-
-
-def _append_together(
-    writers: list[str], uri: str, theirs: str, options: dict[str, Any], times: int
-) -> None:
-    running = [
-        subprocess.Popen(
-            [*SCRIPT, "append", who, uri if who == "ours" else theirs, str(times)]
-            + [json.dumps(options[who])],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for who in writers
-    ]
-    versions = []
-    for each in running:
-        printed, errors = each.communicate(timeout=200)
-        assert each.returncode == 0, errors
-        versions += [int(line) for line in printed.split()]
-    assert len(versions) == len(set(versions)) == len(writers) * times
-
-
-def _check_all_there(table: lw.Table, writers: int, times: int) -> None:
+    assert table.version == 1 + len(made)
+    assert [*table.config.values()].count("set") == 4 * times
     rows = [(each["who"], each["n"]) for each in table.to_arrow().to_pylist()]
     counts = Counter(who for who, _ in rows)
-    assert len(rows) == len(set(rows)) == writers * times + 1
     assert counts.pop("first") == 1
-    assert [*counts.values()] == [times] * writers
+    assert [*counts.values()] == [times] * (8 if what == "rows" else 4)
+    assert len(rows) == len(set(rows))
+    cloud.by_pylance().validate()
+    assert cloud.by_pylance().version == table.version
+    plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
+    assert plain.count_rows() == table.count_rows()
 
 
 def _without_endpoint(options: dict[str, str]) -> dict[str, str]:
@@ -198,10 +200,10 @@ def wire(s3_endpoint: str) -> Iterator[FaultyWire]:
         yield found
 
 
-@pytest.mark.sliced(2)
-@pytest.mark.parametrize("reader", ["ours", "pylance"])
-@pytest.mark.parametrize("writer", ["ours", "pylance"])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sliced(5)
+@pytest.mark.parametrize(
+    ("step", "writer", "reader"), [*product(STEPS, ["setting", "pylance"], ["ours", "pylance"])]
+)
 def test_066_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
     cloud: Cloud, wire: FaultyWire, writer: str, reader: str, step: str
 ) -> None:
@@ -209,26 +211,24 @@ def test_066_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
     death = Death(step)
     hurt = {**cloud.options, "aws_endpoint": wire.endpoint, "dynamodb_endpoint": wire.endpoint}
     through = cloud._replace(options=hurt)
-    given = through.ours if writer == "ours" else {"storage_options": hurt}
-    where = cloud.uri if writer == "ours" else cloud.theirs
-    with subprocess.Popen([*SCRIPT, "append", writer, where, "1", json.dumps(given)]) as process:
+    given = {"storage_options": hurt} if writer == "pylance" else through.ours
+    where = cloud.theirs if writer == "pylance" else cloud.uri
+    with _started(writer, where, 1, given) as process:
         death.pid = process.pid
         wire.play(death)
         assert process.wait(100) == -signal.SIGKILL
     landed = step != "_put_first"
     plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
     assert plain.version == 1 + (step in ("_point_to", "_delete"))
-    if reader == "ours":
-        assert lw.open(cloud.uri, **cloud.ours).count_rows() == 1 + landed
-    else:
-        assert cloud.by_pylance().count_rows() == 1 + landed
+    found = lw.open(cloud.uri, **cloud.ours) if reader == "ours" else cloud.by_pylance()
+    assert found.version == 1 + landed
     plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
     assert plain.version == 1 + landed
-    found = _entry(cloud, 1 + landed)
-    assert found.path.endswith(".manifest")
+    assert _entry(cloud, 1 + landed).path.endswith(".manifest")
     assert lw.open(cloud.uri, **cloud.ours).append(ROWS).version == 2 + landed
     lance.write_dataset(ROWS, cloud.theirs, mode="append", storage_options=cloud.options)
-    assert lw.open(cloud.uri, **cloud.ours).count_rows() == 3 + landed
+    after = lw.open(cloud.uri, **cloud.ours)
+    assert (after.version, after.count_rows()) == (3 + landed, 3 + (landed and writer == "pylance"))
 
 
 def _entry(cloud: Cloud, version: int) -> Entry:

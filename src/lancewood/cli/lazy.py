@@ -15,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from lancewood.cli.manifest_store import with_manifest_store
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -85,7 +87,7 @@ def load_command(name: str, module: str) -> Any:
         made = typer.main.get_command(found.group)
     else:
         app = new_app(add_completion=False)
-        app.command(name, context_settings=CONTEXT)(found.command)
+        app.command(name, context_settings=CONTEXT)(with_manifest_store(found.command, module))
         made = typer.main.get_command(app)
     made.name = name
     return made

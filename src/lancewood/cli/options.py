@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 import lancewood as lw
+from lancewood.cli.manifest_store import manifest_store
 from lancewood.cli.revision_options import NEWEST, Revision
 
 Uri: TypeAlias = Annotated[
@@ -177,5 +178,9 @@ def opened(
 ) -> lw.Table:
     """The table that a command is about."""
     return lw.open(
-        uri, storage_options=storage(storage_options), unsafe=unsafe, **revision.arguments()
+        uri,
+        storage_options=storage(storage_options),
+        manifest_store=manifest_store(),
+        unsafe=unsafe,
+        **revision.arguments(),
     )

@@ -16,6 +16,7 @@ _TELLING = (
 _HIDDEN = "***"
 _OPTION = "--storage-option"
 _OPTIONS = (_OPTION, "--target-storage-option")
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:([^/\s@]+)(?=@)")
 _PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
 _EXTRA = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
 _SURELY_ONE = 8
@@ -27,6 +28,8 @@ def hide_secrets(message: str, args: Sequence[str]) -> str:
     for value in sorted(set(_secrets(args)), key=len, reverse=True):
         message = message.replace(value, _HIDDEN)
     for each in args:
+        for password in _PASSWORD.findall(each):
+            message = message.replace(password, _HIDDEN)
         pair = _PAIR.fullmatch(each)
         if pair is not None and _is_telling(pair[1]):
             message = message.replace(f"{pair[1]}={pair[2]}", f"{pair[1]}={_HIDDEN}")

@@ -11,16 +11,17 @@ from functools import partial
 
 import lancewood as lw
 from lancewood.cli import options
+from lancewood.cli.manifest_store import manifest_store
 from lancewood.cli.revision_options import NEWEST, Revision
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import TAG, history_place, open_revision
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.uris import check_whole, find_address
 from lancewood.errors import InvalidInputError
+from lancewood.external.opening import open_table_store
 from lancewood.model.refs import MAIN, called
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.store.base import Store
-from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 
 
@@ -101,6 +102,8 @@ def _address(
     uri: str, storage_options: Sequence[str] | None, unsafe: bool = False
 ) -> tuple[Place, str | None]:
     given = StorageOptions(options.storage(storage_options))
-    opened = partial(open_store, storage_options=given, unsafe=unsafe)
+    opened = partial(
+        open_table_store, storage_options=given, unsafe=unsafe, manifest_store=manifest_store()
+    )
     store, revision = find_address(uri, opened)
     return Place(store, given), revision

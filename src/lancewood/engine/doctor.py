@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from lancewood.engine.manifest_stores import check_manifest_store
+from lancewood.engine.place import Place
 from lancewood.engine.versions import list_versions, load_version
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, UnsupportedError
 from lancewood.external.around import bare
@@ -86,7 +88,7 @@ def check_table(store: Store) -> Iterator[Check]:
         return
     told = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
     yield Check("newest version", Status.OK, told)
-    yield _writable(manifest)
+    yield _writable(store, manifest)
 
 
 def _hint(store: Store, newest: int) -> Answer:
@@ -110,9 +112,10 @@ def _hint(store: Store, newest: int) -> Answer:
     )
 
 
-def _writable(manifest: Manifest) -> Check:
+def _writable(store: Store, manifest: Manifest) -> Check:
     try:
         check_writable(manifest)
+        check_manifest_store(Place(store), manifest)
     except UnsupportedError as error:
         return Check("writable", Status.WARN, str(error), "read it here, write it with its writer")
     return Check("writable", Status.OK, "no flag forbids it")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -189,8 +190,9 @@ def _check_uri(uri: str) -> None:
     """Raises InvalidInputError, which does not repeat what libpq says: that may be a password."""
     psycopg = _client()
     try:
-        psycopg.conninfo.conninfo_to_dict(uri)
-        return
+        port = psycopg.conninfo.conninfo_to_dict(uri).get("port", "")
+        if re.fullmatch(r"[0-9,]*", str(port)):  # a password with an @ ends up there
+            return
     except psycopg.ProgrammingError:
         pass
     raise InvalidInputError(

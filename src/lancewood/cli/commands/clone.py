@@ -34,6 +34,14 @@ def command(
             "repeated.",
         ),
     ] = None,
+    target_manifest_store: Annotated[
+        str | None,
+        typer.Option(
+            "--target-manifest-store",
+            metavar="URI",
+            help="Where versions of the target are committed, as --manifest-store.",
+        ),
+    ] = None,
     unsafe: options.Unsafe = False,
     json: options.Json = False,
 ) -> None:
@@ -51,7 +59,13 @@ def command(
     with task_runner(wanted=not json) as runner, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is unpinned is told below
         made = table.clone(
-            target, deep=deep, storage_options=theirs, unsafe=unsafe, runner=runner, **facts
+            target,
+            deep=deep,
+            storage_options=theirs,
+            manifest_store=target_manifest_store,
+            unsafe=unsafe,
+            runner=runner,
+            **facts,
         )
     counts = made.counts
     pins, unpinned = ((), ()) if deep else (counts.pins, counts.unpinned)

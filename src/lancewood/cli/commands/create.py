@@ -10,6 +10,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
+from lancewood.cli.manifest_store import manifest_store
 from lancewood.cli.output import Output
 from lancewood.cli.sources import Sources, Wish
 from lancewood.format.type_text import parse_column
@@ -54,6 +55,7 @@ def command(
         stable_row_ids=not no_stable_row_ids,
         file_version=file_version,
         storage_options=options.storage(storage_option),
+        manifest_store=manifest_store(),
         unsafe=unsafe,
         **options.commit_facts(message, properties),
     )

@@ -9,6 +9,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import file_options, options
+from lancewood.cli.manifest_store import manifest_store
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
 from lancewood.cli.revision_options import Branch
@@ -56,7 +57,9 @@ def command(
     _check_mode(mode, branch, file_version, no_stable_row_ids)
     facts = options.commit_facts(message, properties)
     stored = options.storage(storage_option)
-    if mode is Mode.CREATE and lw.exists(uri, storage_options=stored):
+    if mode is Mode.CREATE and lw.exists(
+        uri, storage_options=stored, manifest_store=manifest_store()
+    ):
         raise AlreadyExistsError(
             f"there is a table at {uri} already: use --mode append or --mode overwrite"
         )
@@ -84,6 +87,7 @@ def command(
                 stable_row_ids=not no_stable_row_ids,
                 file_version=file_version,
                 storage_options=stored,
+                manifest_store=manifest_store(),
                 unsafe=unsafe,
                 **more,
             )

@@ -8,6 +8,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
+from lancewood.cli.manifest_store import manifest_store
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import task_runner
 from lancewood.cli.snapshots import opened_store
@@ -46,6 +47,7 @@ def command(
             dry_run=dry_run,
             in_flight=COMMITTING if window is None else window,
             storage_options=options.storage(storage_option),
+            manifest_store=manifest_store(),
             runner=runner,
         )
     place = opened_store(uri, storage_option).uri

@@ -11,11 +11,16 @@ from lancewood.catalog.places import inside_of
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import main_place
 from lancewood.engine.snapshot import load_snapshot
-from lancewood.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lancewood.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lancewood.git.homes import below
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
-from lancewood.store.locate import open_store
+from lancewood.store.locate import open_store, table_of_ddb
 
 
 def add_table(
@@ -44,6 +49,16 @@ def add_table(
     changes.pin(name, pin_of(head, written))
 
 
+def check_no_manifest_store(uri: str) -> None:
+    """Raise UnsupportedError for a uri whose versions are committed elsewhere: the repository would
+    write past that."""
+    if table_of_ddb(uri) is not None:
+        raise UnsupportedError(
+            "a table behind a manifest store (s3+ddb://) cannot be in a repository: commits of the "
+            "repository do not go through it; keep it beside, or copy it with clone()"
+        )
+
+
 def remove_table(changes: Transaction, name: str) -> None:
     """Have a transaction leave a table out."""
     if name not in changes.tables:
@@ -58,6 +73,7 @@ def remove_table(changes: Transaction, name: str) -> None:
 def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
     """How pins write it: relative to the repository where the table is below it."""
     text, home = os.fspath(uri), grounds.home
+    check_no_manifest_store(text)
     if "://" in text:
         if isinstance(home, Path):
             return text

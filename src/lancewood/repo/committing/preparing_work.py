@@ -28,7 +28,7 @@ from lancewood.git.objects import Signature
 from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import BranchName, called
-from lancewood.repo.committing.adding import add_table
+from lancewood.repo.committing.adding import add_table, check_no_manifest_store
 from lancewood.repo.committing.creating import new_place
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
@@ -145,6 +145,7 @@ def _empty_at_home(grounds: Grounds, name: str, schema: pa.Schema) -> Snapshot:
 def _make_at(grounds: Grounds, uri: str | os.PathLike[str], schema: pa.Schema) -> bool:
     """Whether there was no table at a uri; there is one now."""
     options = grounds.storage_options
+    check_no_manifest_store(os.fspath(uri))
     place = Place(open_store(uri, storage_options=options, fsync=grounds.fsync), options)
     if is_table(place.store):
         return False

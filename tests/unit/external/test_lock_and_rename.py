@@ -1,0 +1,110 @@
+"""Committing under a lock, and by a rename: for stores that have neither put-if-absent nor a
+manifest store."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.commit_locks import free
+
+import lancewood as lw
+from lancewood.external.lock import LockedStore
+from lancewood.external.opening import open_table_store
+from lancewood.external.rename import RenamingStore
+from lancewood.store.base import PutOutcome
+from lancewood.store.memory import MemoryStore
+from lancewood.store.probe import check_put_if_absent
+from lancewood.testing.careless import CarelessStore
+
+ROWS = pa.table({"a": [1]})
+KEY = "_versions/7.manifest"
+
+
+class Locks:
+    """A lock for each version, and which were taken."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def __call__(self, version: int) -> Iterator[None]:
+        with self._lock:
+            self.taken.append(version)
+            yield
+
+
+def test_every_commit_is_made_under_the_lock_of_its_version(tmp_path: Path) -> None:
+    locks = Locks()
+    table = lw.create(tmp_path / "t.lance", ROWS, commit_lock=locks).append(ROWS)
+    table.branches.create("exp")
+    lw.open(tmp_path / "t.lance", branch="exp", commit_lock=locks).append(ROWS)
+    assert locks.taken == [1, 2, 2, 3]
+    assert lw.exists(tmp_path / "t.lance", commit_lock=locks)
+
+
+def test_of_many_writers_under_a_lock_one_creates_although_the_store_would_let_all() -> None:
+    store = LockedStore(CarelessStore(MemoryStore()), Locks())
+    check_put_if_absent(store, "_transactions")
+
+    def put(me: int) -> PutOutcome:
+        return store.put_new(KEY, b"%d" % me)
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = [*pool.map(put, range(40))]
+    assert outcomes.count(PutOutcome.CREATED) == 1
+
+
+def test_a_lock_that_refuses_ends_the_commit_and_nothing_is_there(tmp_path: Path) -> None:
+    def refuse(version: int) -> object:
+        raise TimeoutError(f"version {version} is locked")
+
+    with pytest.raises(TimeoutError, match="version 1 is locked"):
+        lw.create(tmp_path / "t.lance", ROWS, commit_lock=refuse)  # type: ignore[arg-type]
+    assert not lw.exists(tmp_path / "t.lance")
+
+
+def test_a_lock_travels_if_it_can_and_without_it_nothing_is_committed() -> None:
+    travels = pickle.loads(pickle.dumps(LockedStore(MemoryStore("locks"), free)))
+    assert travels.put_new(KEY, b"1") is PutOutcome.CREATED
+    stays = pickle.loads(pickle.dumps(LockedStore(MemoryStore("locks"), lambda version: free(1))))
+    assert stays.get(KEY) == b"1"
+    assert stays.put_new("other", b"1") is PutOutcome.CREATED
+    with pytest.raises(lw.UnsupportedError, match="stayed where the table was opened"):
+        stays.put_new("_versions/8.manifest", b"2")
+
+
+def test_commits_by_rename_lose_nothing_on_a_real_server(
+    s3_root: str, s3_options: dict[str, str]
+) -> None:
+    options = {**s3_options, "copy_if_not_exists": "multipart"}
+    given = {"storage_options": options, "manifest_store": "rename-if-absent"}
+    store = open_table_store(s3_root, **given)  # type: ignore[arg-type]
+    assert isinstance(store, RenamingStore)
+    assert store.probed_as != store.inner.probed_as
+
+    def put(me: int) -> PutOutcome:
+        return store.put_new(KEY, b"%d" % me)
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = [*pool.map(put, range(8))]
+    won = outcomes.index(PutOutcome.CREATED)
+    assert outcomes.count(PutOutcome.CREATED) == 1
+    assert store.get(KEY) == b"%d" % won
+    assert [*store.names("_versions")] == [KEY.removeprefix("_versions/")]
+
+
+def test_a_store_without_a_rename_if_absent_is_refused(
+    s3_root: str, s3_options: dict[str, str]
+) -> None:
+    with pytest.raises(lw.UnsupportedError, match="does not honour put-if-absent"):
+        lw.create(
+            f"{s3_root}/t", ROWS, storage_options=s3_options, manifest_store="rename-if-absent"
+        )

@@ -1,0 +1,79 @@
+"""What paths in a manifest store mean; those that mean nothing are refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lancewood.errors import FormatError
+from lancewood.external.base import Entry
+from lancewood.external.names import (
+    Place,
+    base_by_uri,
+    base_in_bucket,
+    final_name,
+    manifest_key_parts,
+    place_of,
+    staged_name,
+)
+from lancewood.format.layout import NamingScheme, detached_version, manifest_name
+from lancewood.model.ids import Version
+
+V2 = manifest_name(Version(7), NamingScheme.V2)
+
+
+@pytest.mark.parametrize("name", ["7.manifest", V2])
+def test_a_staged_name_leads_to_its_final_one(name: str) -> None:
+    staged = staged_name(name)
+    assert staged != staged_name(name)
+    assert final_name(staged) == name
+    assert final_name(name) is None
+    path = f"a/b/_versions/{staged}"
+    assert place_of("a/b", Entry(Version(7), path)) == Place(staged, name)
+    assert place_of("a/b", Entry(Version(7), f"a/b/_versions/{name}")).is_final
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        V2,
+        f"a/_versions/{V2}",
+        f"/a/b/_versions/{V2}",
+        f"a/b/data/{V2}",
+        "a/b/_versions/",
+        f"a/b/_versions/{V2}-",
+        f"a/b/_versions/{V2}-x/../y",
+        "a/b/_versions/8.manifest",
+        f"a/b/_versions/{manifest_name(Version(8), NamingScheme.V2)}",
+        f"a/b/_versions/{manifest_name(detached_version(), NamingScheme.V2)}",
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(FormatError, match="the manifest store says that version 7 of 'a/b'"):
+        place_of("a/b", Entry(Version(7), path))
+
+
+def test_only_manifests_of_the_history_are_for_the_manifest_store() -> None:
+    assert manifest_key_parts(f"_versions/{V2}") == ("", V2, 7)
+    assert manifest_key_parts("tree/a/b/_versions/7.manifest") == ("tree/a/b", "7.manifest", 7)
+    for other in (
+        V2,
+        f"data/{V2}",
+        f"_versions/x/{V2}",
+        f"_versions/{V2}-x",
+        f"_versions/{manifest_name(detached_version(), NamingScheme.V2)}",
+        "_versions/latest_version_hint.json",
+    ):
+        assert manifest_key_parts(other) is None
+
+
+def test_a_table_has_one_name_whatever_link_leads_to_it(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    os.symlink(tmp_path / "real", tmp_path / "link")
+    assert base_by_uri(f"{tmp_path}/link/t") == f"{tmp_path.resolve()}/real/t"
+    assert base_by_uri("s3://b/t") == "s3://b/t"
+    assert base_in_bucket("s3://b/a%25b/t") == "a%b/t"
+    assert base_in_bucket("s3://b") == ""
