@@ -70,7 +70,7 @@ def hurt(uri: str, manifests: str, at: int, mode: Mode) -> tuple[lw.Table, Fault
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("act", [append, restore])
-def test_066_a_commit_that_is_hurt_at_any_call_is_whole_or_not_there(
+def test_line_66_a_commit_that_is_hurt_at_any_call_is_whole_or_not_there(
     act: Act, mode: Mode, tmp_path: Path
 ) -> None:
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
@@ -101,7 +101,7 @@ def test_066_a_commit_that_is_hurt_at_any_call_is_whole_or_not_there(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_066_a_reader_that_is_hurt_while_it_completes_reads_no_older_version(
+def test_line_66_a_reader_that_is_hurt_while_it_completes_reads_no_older_version(
     mode: Mode, tmp_path: Path
 ) -> None:
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"

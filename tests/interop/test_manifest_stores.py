@@ -43,7 +43,7 @@ def manifests(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgresql"))
 
 
-def test_066_what_a_killed_writer_left_is_completed_by_the_next_reader(
+def test_line_66_what_a_killed_writer_left_is_completed_by_the_next_reader(
     manifests: str, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "t.lance")
@@ -69,6 +69,7 @@ def test_066_what_a_killed_writer_left_is_completed_by_the_next_reader(
             copied = tmp_path / f"copy-{number}"
             shutil.copytree(uri, copied)
             assert lw.open(copied).version == newest + (number > 1)
+            assert lance.dataset(str(copied)).version == newest + (number > 1)
             found = lw.open(uri, **options)
             assert found.version == newest + landed
             assert found.config.get("writer") == (step if landed else None)
@@ -142,7 +143,7 @@ def cloud(s3_root: str, s3_options: dict[str, str], s3_endpoint: str, dynamodb_t
 
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("what", ["settings", "rows"])
-def test_066_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what: str) -> None:
+def test_line_66_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what: str) -> None:
     table, times = lw.create(cloud.uri, ROWS, **cloud.ours), 4
     running = [_started("settings", cloud.uri, times, cloud.ours, 4)]
     if what == "rows":
@@ -204,7 +205,7 @@ def wire(s3_endpoint: str) -> Iterator[FaultyWire]:
 @pytest.mark.parametrize(
     ("step", "writer", "reader"), [*product(STEPS, ["setting", "pylance"], ["ours", "pylance"])]
 )
-def test_066_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
+def test_line_66_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
     cloud: Cloud, wire: FaultyWire, writer: str, reader: str, step: str
 ) -> None:
     lw.create(cloud.uri, ROWS, **cloud.ours)

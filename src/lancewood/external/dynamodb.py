@@ -86,7 +86,8 @@ class DynamoDBManifests:
         )
 
     def put_if_exists(self, base: str, entry: Entry) -> bool:
-        return self._put(base, entry, "attribute_exists(base_uri) AND attribute_exists(version)")
+        condition = "attribute_exists(base_uri) AND attribute_exists(version)"
+        return self._put(base, entry, condition, may_repeat=True)
 
     def forget(self, base: str, gone: Mapping[Version, str] | None = None) -> None:
         if gone is None:
@@ -151,7 +152,7 @@ class DynamoDBManifests:
                 "expected version (N) and path (S)"
             ) from error
 
-    def _put(self, base: str, entry: Entry, condition: str) -> bool:
+    def _put(self, base: str, entry: Entry, condition: str, *, may_repeat: bool = False) -> bool:
         item = {**_key(base, entry.version), "path": {"S": entry.path}}
         item["committer"] = {"S": _COMMITTER}
         if entry.size is not None:
@@ -161,7 +162,8 @@ class DynamoDBManifests:
             client.put_item(TableName=self._table, Item=item, ConditionExpression=condition)
             return True
 
-        return self._conditional(put, _clients(self._options).once)
+        clients = _clients(self._options)
+        return self._conditional(put, clients.patient if may_repeat else clients.once)
 
     def _conditional(self, action: Callable[[Any], bool], client: Any) -> bool:
         """Whether the condition held."""

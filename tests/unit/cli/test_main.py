@@ -295,7 +295,7 @@ def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyP
         "clone",
     ]
     found = completions(lw_run, monkeypatch, "lw table import x y --m")
-    assert found == ["--mode", "--max-rows-per-file", "--message"]
+    assert found == ["--mode", "--max-rows-per-file", "--message", "--manifest-store"]
     assert completions(lw_run, monkeypatch, "lw table import x y --mode a") == ["append"]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
+from tests.commit_locks import free
 
 import lancewood as lw
 from lancewood.external.base import Entry
@@ -55,14 +57,15 @@ def test_a_writer_without_the_manifest_store_is_refused_before_it_writes(home: H
     table = lw.open(home.uri)
     before = sorted(os.listdir(f"{home.uri}/data"))
     other = "sqlite:///elsewhere.db"
-    for write in (
+    writes: list[Callable[[], object]] = [
         lambda: table.append(ROWS),
         lambda: table.delete("a = 1"),
         lambda: table.set_config({"a": "b"}),
         lambda: table.restore(1),
         lambda: table.add_columns({"b": "a + 1"}),
-        lambda: lw.open(home.uri, commit_lock=lambda version: None).append(ROWS),  # type: ignore[arg-type,return-value]
-    ):
+        lambda: lw.open(home.uri, commit_lock=free).append(ROWS),
+    ]
+    for write in writes:
         with pytest.raises(lw.UnsupportedError, match="through a manifest store of kind 'sqlite'"):
             write()
     assert lw.open(home.uri, manifest_store=other).count_rows() == 1
@@ -103,7 +106,12 @@ def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(home:
     staged = path_of(base_by_uri(home.uri), staged_name(manifest_name(Version(3), NamingScheme.V2)))
     manifests = open_manifest_store(home.manifests)
     manifests.put_if_not_exists(base_by_uri(home.uri), Entry(Version(3), staged, 10))
-    for ask in (home.open, lambda: home.open(version=3), lambda: home.open(version=1).latest()):
+    asked: list[Callable[[], object]] = [
+        home.open,
+        lambda: home.open(version=3),
+        lambda: home.open(version=1).latest(),
+    ]
+    for ask in asked:
         with pytest.raises(lw.IntegrityError, match=r"version 3 of .* its manifest is gone"):
             ask()
     assert home.open(version=2).count_rows() == 2
