@@ -27,7 +27,7 @@ from lancewood.external.store import ExternalStore
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
-from lancewood.testing.manifest_faults import FaultyManifests
+from lancewood.testing.manifest_watch import WatchedManifests
 
 MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
 MOST_CALLS = 80
@@ -63,7 +63,7 @@ def hurt(uri: str, manifests: str, at: int, mode: Mode) -> tuple[lw.Table, Fault
     """A handle on the newest version, through stores that are hurt at a call."""
     old = lw.open(uri, manifest_store=manifests)._snapshot
     faulty = FaultyStore(DiskStore(uri), at, mode)
-    beside = FaultyManifests(open_manifest_store(manifests), faulty)
+    beside = WatchedManifests(open_manifest_store(manifests), faulty)
     store = ExternalStore(faulty, beside, base_by_uri(uri))
     return lw.Table(Snapshot(Place(store), old.manifest, old.scheme)), faulty
 

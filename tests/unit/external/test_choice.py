@@ -9,36 +9,13 @@ import pytest
 from tests.commit_locks import free
 
 import lancewood as lw
-from lancewood.external.base import Entry
 from lancewood.external.choice import open_manifest_store
 from lancewood.external.dynamodb import DynamoDBManifests
 from lancewood.external.opening import open_table_store
 from lancewood.external.postgresql import PostgreSQLManifests
 from lancewood.external.sqlite import SQLiteManifests
 from lancewood.external.store import ExternalStore
-from lancewood.model.ids import Version
-
-
-class OfYourOwn:
-    """The four verbs, over a dictionary."""
-
-    def __init__(self) -> None:
-        self.entries: dict[tuple[str, int], Entry] = {}
-
-    def get(self, base: str, version: Version) -> Entry | None:
-        return self.entries.get((base, version))
-
-    def latest(self, base: str) -> Entry | None:
-        return max((e for (b, _), e in self.entries.items() if b == base), default=None)
-
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
-        return self.entries.setdefault((base, entry.version), entry) is entry
-
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
-        is_there = (base, entry.version) in self.entries
-        if is_there:
-            self.entries[base, entry.version] = entry
-        return is_there
+from lancewood.testing.manifest_memory import MemoryManifests
 
 
 def test_a_text_names_a_kind_of_store() -> None:
@@ -84,11 +61,11 @@ def test_what_is_no_store_is_refused(wrong: object) -> None:
 def test_four_verbs_are_all_that_a_store_of_your_own_needs(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    own = OfYourOwn()
+    own = MemoryManifests()
     table = lw.create(tmp_path / "t.lance", pa.table({"a": [1]}), manifest_store=own)
     assert table.append(pa.table({"a": [2]})).version == 2
     assert [each.path.endswith(".manifest") for each in own.entries.values()] == [True, True]
-    assert table.config == {"lancewood.manifest_store": "external"}
+    assert table.config == {"lancewood.manifest_store": "memory"}
     lw.drop(tmp_path / "t.lance", manifest_store=own)
 
 

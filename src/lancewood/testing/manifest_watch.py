@@ -1,7 +1,7 @@
-"""A manifest store that fails, loses an answer or dies, together with the store beside it.
+"""A manifest store whose calls are steps of the store beside it: hurt, counted or ordered with its.
 
-Knows the verbs of both and nothing of what is written: one count goes through the calls of the two,
-so that a test can hurt each of them in turn.
+Knows the verbs of both and nothing of what is written: one script goes through the calls of the
+two, so that a test can reach each of them in turn.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from collections.abc import Mapping
 
 from lancewood.external.base import Entry, Forgetting, ManifestStore
 from lancewood.model.ids import Version
-from lancewood.testing.faults import FaultyStore
+from lancewood.testing.faults import WatchedStore
 
 
-class FaultyManifests:
-    """``inner``, whose calls are counted and hurt by the script of a faulty store."""
+class WatchedManifests:
+    """``inner``, whose calls go through a watched store."""
 
-    kind = "faulty"
-
-    def __init__(self, inner: ManifestStore, beside: FaultyStore) -> None:
+    def __init__(self, inner: ManifestStore, beside: WatchedStore) -> None:
         self._inner, self._beside = inner, beside
-        self.kind = str(getattr(inner, "kind", self.kind))
+        self.kind = str(getattr(inner, "kind", "external"))
 
     def get(self, base: str, version: Version) -> Entry | None:
         return self._beside._call("entry", str(version), lambda: self._inner.get(base, version))
