@@ -6,6 +6,8 @@ The server behind DynamoDB is moto's, PostgreSQL is a real one.
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -162,6 +164,24 @@ class TestPostgreSQL(ManifestStoreContract):
             assert manifests.latest(base) == entry(2)
             end_all()
             assert manifests.put_if_exists(base, entry(2, "other"))
+
+    def test_a_forked_process_has_a_connection_of_its_own(self, postgresql: str, base: str) -> None:
+        code = f"""
+import os
+from lancewood.external.base import Entry
+from lancewood.external.choice import open_manifest_store
+
+manifests = open_manifest_store({postgresql!r})
+put = lambda number: manifests.put_if_not_exists({base!r}, Entry(number, str(os.getpid()), 1))
+assert put(1)
+children = [os.fork() for _ in range(2)]
+assert sum(put(number) for number in range(2, 40)) >= 0
+if all(children):
+    assert [os.waitpid(each, 0)[1] for each in children if each] == [0, 0]
+    assert manifests.latest({base!r}).version == 39
+"""
+        done = subprocess.run([sys.executable, "-c", code], timeout=100, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
 
     def test_a_password_is_in_no_text(self, postgresql: str) -> None:
         host = postgresql.partition("host=")[2]

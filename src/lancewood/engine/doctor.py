@@ -13,12 +13,11 @@ from lancewood.engine.manifest_stores import check_manifest_store
 from lancewood.engine.place import Place
 from lancewood.engine.versions import list_versions, load_version
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, UnsupportedError
-from lancewood.external.around import bare
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import HINT_KEY, NamingScheme
 from lancewood.model.manifest import Manifest
 from lancewood.rules.features import check_writable
-from lancewood.store.base import Store
+from lancewood.store.base import Store, bare
 from lancewood.store.checkup import Answer, Check, Status, check_store, run_check
 
 

@@ -12,6 +12,7 @@ from lancewood.store.base import (
     ReplaceOutcome,
     Stamp,
     Store,
+    bare,
     check_directory,
 )
 
@@ -102,10 +103,3 @@ class StoreAround:
 
     def location(self, key: str) -> str | None:
         return self.inner.location(key)
-
-
-def bare(store: Store) -> Store:
-    """The store that is inside; it may be the store itself."""
-    while isinstance(store, StoreAround):
-        store = store.inner
-    return store

@@ -145,7 +145,11 @@ class _Session:
 
     def _connect(self) -> Any:
         connection = _client().connect(
-            self._uri, autocommit=True, connect_timeout=_CONNECTING, application_name="lancewood"
+            self._uri,
+            autocommit=True,
+            connect_timeout=_CONNECTING,
+            application_name="lancewood",
+            client_encoding="utf8",  # a database that has no encoding would answer with bytes
         )
         try:
             with connection.transaction(), connection.cursor() as cursor:

@@ -169,6 +169,14 @@ class Store(Protocol):
         """A path or URI that another library can open, or ``None`` where only this process can."""
 
 
+def bare(store: Store) -> Store:
+    """The store that holds the objects: the innermost one of those that are around another, which
+    is called ``inner``; most are around none."""
+    while (inner := getattr(store, "inner", None)) is not None:
+        store = inner
+    return store
+
+
 _IN_THE_MAKING = r"\.tmp[0-9a-f]{16}"
 _REFUSED = re.compile(
     rf"""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lancewood.errors import FormatError, StorageError
-from lancewood.store.base import ObjectInfo, Store
+from lancewood.store.base import ObjectInfo, Store, bare
 
 _PART = 16 << 20
 
@@ -48,7 +48,7 @@ def _bring(
             f"{source.uri}/{source_key} has {found.size} bytes, expected {size}; it was not copied",
             file=f"{source.uri}/{source_key}",
         )
-    if not target.copy_from(source, found, target_key, may_link=may_link):
+    if not target.copy_from(bare(source), found, target_key, may_link=may_link):
         target.put_parts(target_key, _parts(source, found))
     written = target.head(target_key).size
     if written != found.size:
