@@ -53,6 +53,9 @@ class StoreAround:
     def names(self, directory: str) -> Iterator[str]:
         return self.inner.names(directory)
 
+    def directories(self, directory: str) -> Iterator[str]:
+        return self.inner.directories(directory)
+
     def stamp(self, directory: str) -> Stamp | None:
         return self.inner.stamp(directory)
 
