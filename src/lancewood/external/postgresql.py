@@ -26,7 +26,13 @@ CREATE TABLE IF NOT EXISTS lancewood_manifests (
 )
 """
 _ASK = "SELECT version, path, size FROM lancewood_manifests WHERE base_uri = %s"
-_CONNECTING = 15
+_UNLESS_SAID = {
+    "application_name": "lancewood",
+    "client_encoding": "utf8",  # a database that has no encoding would answer with bytes
+    "connect_timeout": 15,
+    "keepalives_idle": 30,
+    "tcp_user_timeout": 60_000,  # a server that is gone is noticed after a minute, not two hours
+}
 
 
 class PostgreSQLManifests:
@@ -144,13 +150,10 @@ class _Session:
         raise StorageError(f"cannot {verb} the manifest store in PostgreSQL: {failure}", **facts)
 
     def _connect(self) -> Any:
-        connection = _client().connect(
-            self._uri,
-            autocommit=True,
-            connect_timeout=_CONNECTING,
-            application_name="lancewood",
-            client_encoding="utf8",  # a database that has no encoding would answer with bytes
-        )
+        psycopg = _client()
+        said = psycopg.conninfo.conninfo_to_dict(self._uri)
+        others = {key: value for key, value in _UNLESS_SAID.items() if key not in said}
+        connection = psycopg.connect(self._uri, autocommit=True, **others)
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 there = cursor.execute("SELECT to_regclass('lancewood_manifests')").fetchone()
