@@ -68,7 +68,8 @@ def test_importing_loads_no_heavy_library() -> None:
     code = (
         "import sys, lancewood; lancewood.open;"
         "print([m for m in ('lance', 'pyspark', 'sqlglot', 'pandas', 'polars', 'duckdb',"
-        " 'typer', 'rich', 'obstore', 'dulwich', 'sqlite3', 'psycopg', 'boto3') if m in sys.modules])"
+        " 'typer', 'rich', 'obstore', 'dulwich', 'sqlite3', 'psycopg', 'boto3')"
+        " if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
