@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
-from tests.breadth import EVERY_CASE
 from tests.repo.places import Where
 
 from lancewood.errors import CommitUnknownError, LancewoodError
@@ -179,13 +178,6 @@ class _Files:
             if torn is not None and steps.mode == "torn":
                 torn()
             raise Killed(f"died at {steps.calls[-1]}")
-
-
-def in_steps(where: Where, stride: int, *, always: bool = False) -> range:
-    """The steps at which work is hurt: in a bucket every ``stride``-th of an ordinary day, or
-    always."""
-    is_all = where.is_on_disk or (EVERY_CASE and not always)
-    return range(1, 2 * MOST_STEPS, 1 if is_all else stride)
 
 
 def hurting(stride: int) -> range:

@@ -19,10 +19,9 @@ from tests.repo.faults import (
     Steps,
     at_file_step,
     at_store_call,
-    in_steps,
     outcome,
 )
-from tests.repo.places import Where, every_day, everywhere
+from tests.repo.places import Where, every_day, everywhere, in_a_bucket
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import AlreadyExistsError, NotFoundError
@@ -122,12 +121,12 @@ def test_a_transaction_hurt_at_any_store_call_is_whole_or_absent(scene: Scene, m
 
 
 @every_day
-@everywhere
+@in_a_bucket
 def test_a_transaction_whose_answer_is_lost_at_some_store_call_is_whole_or_absent(
     scene: Scene,
 ) -> None:
     twins, where = Twins(scene), scene.where
-    steps = in_steps(where, 8)
+    steps = range(1, MOST_STEPS, 10)
     each_step(lambda at: at_store_call(at, "after", where), twins.act, twins.check, steps)
     twins.check_rows()
 

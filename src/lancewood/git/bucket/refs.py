@@ -34,6 +34,7 @@ from lancewood.store.base import Store
 from lancewood.store.probe import check_compare_and_swap
 
 _ATTEMPTS = 40
+_LONGER = 4
 _PROBES = "lancewood"
 _FOLDED_EVERY = 64
 """One move in so many folds the log of its ref; which, its hash says."""
@@ -160,11 +161,15 @@ class BucketRefs:
     def _make(self, name: str, seen: Seen, new: Hash, line: bytes) -> bool:
         """A marker first, then a look around, then the value: of two names that exclude each other
         whoever looks second sees the other's marker or value."""
-        value: Hash | None = None
+        met = value = None
         for attempt in range(1, _ATTEMPTS):
             if value is not None:
                 return False
-            if not seen.is_deleted or seen.is_abandoned:
+            if seen.is_marker and seen.data != met and not seen.is_abandoned:
+                # Somebody is about to be done: who overwrites each other at once gets nowhere.
+                met = seen.data
+                self._objects.pause(attempt + _LONGER)
+            elif not seen.is_deleted or seen.is_abandoned:
                 if seen.is_deleted:
                     self._reader.packed.remove(name)
                 mark = making()
