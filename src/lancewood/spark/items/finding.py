@@ -79,6 +79,8 @@ def _batches(found: Iterable[tuple[str, bool]]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(rows: list[tuple[str, bool]]) -> pa.RecordBatch:
-    names = pa.array([as_text(name) for name, _ in rows], pa.string())
-    flags = pa.array([is_item for _, is_item in rows], pa.bool_())
-    return pa.RecordBatch.from_arrays([names, flags], schema=_FOUND)
+    """What is not UTF-8 is taken for an item: nobody can open it, and so it is told."""
+    texts = [as_text(name) for name, _ in rows]
+    names = pa.array(texts, pa.string())
+    are_items = [is_item or text != name for text, (name, is_item) in zip(texts, rows, strict=True)]
+    return pa.RecordBatch.from_arrays([names, pa.array(are_items, pa.bool_())], schema=_FOUND)

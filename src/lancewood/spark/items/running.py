@@ -61,9 +61,14 @@ def run_items(
         counting = kept.mapInArrow(_count_rows, _TALLY_DDL)
     else:
         counting = frame.mapInArrow(partial(_count, working), _TALLY_DDL)
-    tally = Tally.joined(bytes(each[0]) for each in collected(counting, what))
-    if on_error == "fail":
-        tally.check(f"{what} refused")
+    try:
+        tally = Tally.joined(bytes(each[0]) for each in collected(counting, what))
+        if on_error == "fail":
+            tally.check(f"{what} refused")
+    except LancewoodError:
+        if kept is not None:
+            kept.unpersist()
+        raise
     return ItemsDone.of(tally, run, kept)
 
 

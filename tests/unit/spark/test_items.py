@@ -1,0 +1,124 @@
+"""What executors do for items, on batches of this process: no Spark is needed to see it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.git.signature import Signature
+from lancewood.repo.items.file_rows import FileRow, item_files
+from lancewood.repo.items.outcome import Done, Tally
+from lancewood.repo.items.writing import ItemWriter, Snapshots
+from lancewood.spark.items import checking, finding, reading, writing
+from lancewood.spark.items.folders import checked_folder
+from lancewood.spark.items.frame_rows import items_in
+from lancewood.spark.items.texts import as_text, text_of
+
+ADA = Signature("Ada", "ada@example.org", 1_800_000_000, 0)
+ONE = pa.record_batch({"task": [0]})
+
+
+def batch(*rows: tuple[Any, ...]) -> pa.RecordBatch:
+    item, path, content = zip(*rows, strict=True)
+    types = pa.string(), pa.string(), pa.binary()
+    arrays = [pa.array(each, kind) for each, kind in zip((item, path, content), types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=["item", "path", "content"])
+
+
+def made(folder: Path, *names: str) -> None:
+    writer = ItemWriter(str(folder), Snapshots("r", ADA))
+    for each in names:
+        writer.write(item_files(each, [FileRow("x", each.encode())], "replace", "edit"))
+    writer.settle()
+
+
+def found(folder: Path) -> list[str]:
+    where = str(folder)
+    top = [*finding._list_top(where, [ONE])]
+    rows = [*finding._to_the_bottom(where, finding._expand(where, top))]
+    assert all(each for batch in rows for each in batch["is_item"].to_pylist())
+    return sorted(name for batch in rows for name in batch["item"].to_pylist())
+
+
+def test_items_are_found_at_every_depth(tmp_path: Path) -> None:
+    names = ["a", "b/c", "d/e/f/g/h", "d/e/i"]
+    made(tmp_path, *names)
+    assert found(tmp_path) == names
+    made(tmp_path / "deep", "x/y/one", "x/y/two")
+    assert found(tmp_path / "deep") == ["x/y/one", "x/y/two"]
+    (tmp_path / "none").mkdir()
+    assert found(tmp_path / "none") == []
+    assert [*finding._list_top(str(tmp_path), [])] == []
+
+
+def test_a_folder_whose_name_is_not_utf8_is_told_and_not_left_out(tmp_path: Path) -> None:
+    made(tmp_path, "a")
+    os.mkdir(os.fsencode(tmp_path) + b"/caf\xe9")
+    assert found(tmp_path) == ["a", "caf\\xe9"]
+    work = reading._Work(
+        str(tmp_path), "refs", {"item": pa.string(), "error": pa.string()}, {}, True
+    )
+    (rows,) = reading._read(work, [pa.record_batch({"item": ["caf\\xe9"]})])
+    assert "is not allowed" in rows.to_pylist()[0]["error"]
+
+
+def test_rows_of_an_item_come_together_across_batches() -> None:
+    batches = [batch((None, "x", b""), ("a", "x", b"1")), batch(("a", "y", b"2"), ("b", "x", b""))]
+    assert [(item, [row.path for row in rows]) for item, rows in items_in(batches)] == [
+        (None, ["x"]),
+        ("a", ["x", "y"]),
+        ("b", ["x"]),
+    ]
+
+
+def test_a_task_that_is_run_twice_writes_once(tmp_path: Path) -> None:
+    work = writing._Work(str(tmp_path), Snapshots("r", ADA), "edit", "fail", None)
+    rows = [batch(("a", "x", b"1"), ("a/../b", "x", b""), ("c", "x", None), ("d", "y", b"2"))]
+    for outcome in (Done.WRITTEN, Done.ALREADY):
+        done = {each.item: each.done for each in writing._write(work, rows)}
+        refused = dict.fromkeys(["a/../b", "c"], Done.REFUSED)
+        assert done == {"a": outcome, "d": outcome, **refused}
+    assert found(tmp_path) == ["a", "d"]
+
+
+def test_names_are_counted_and_folders_noticed() -> None:
+    rows = [batch(("a", "x", b""), ("b/c", "x", b""), ("..", "x", b""))]
+    (told,) = checking._check("replace", "edit", rows)
+    tally = Tally.joined([told["tally"][0].as_py()])
+    assert (tally.items, tally[Done.REFUSED], told["has_folders"][0].as_py()) == (3, 1, True)
+    with pytest.raises(InvalidInputError, match="leads elsewhere"):
+        tally.check("names")
+
+
+def test_large_contents_travel_in_batches_of_their_own(tmp_path: Path) -> None:
+    writer = ItemWriter(str(tmp_path), Snapshots("r", ADA))
+    rows = [FileRow(f"{number}", bytes(3 << 20)) for number in range(3)]
+    writer.write(item_files("a", rows, "replace", "edit"))
+    columns = {"path": pa.string(), "content": pa.binary()}
+    choices = {"revision": "HEAD", "paths": None}
+    work = reading._Work(str(tmp_path), "contents", columns, choices, False)
+    batches = [*reading._read(work, [pa.record_batch({"item": ["a"]})])]
+    assert [each.num_rows for each in batches] == [1, 1, 1]
+
+
+def test_texts_that_are_no_utf8_are_seen_as_such() -> None:
+    raw = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")]
+    )
+    assert text_of(raw[0]) == "\udcff"
+    assert as_text("\udcff") == "\\xff"
+    assert text_of(pa.scalar(None, pa.string())) is None
+
+
+def test_a_folder_is_a_path_on_a_disk() -> None:
+    assert checked_folder("file:///a/b/../c") == "/a/c"
+    with pytest.raises(UnsupportedError, match="s3://"):
+        checked_folder("s3://bucket/x?secret")
+    for bad in ("", None, b"x", "a\0b"):
+        with pytest.raises(InvalidInputError, match="folder"):
+            checked_folder(bad)
