@@ -285,7 +285,7 @@ def completions(lw_run: Lw, monkeypatch: pytest.MonkeyPatch, words: str) -> list
 
 
 def test_names_and_options_are_completed(lw_run: Lw, monkeypatch: pytest.MonkeyPatch) -> None:
-    others = ["run", "runs", "table", "items", "repo", "spark", "doctor"]
+    others = ["run", "runs", "sql", "table", "items", "repo", "spark", "doctor"]
     assert completions(lw_run, monkeypatch, "lw ") == [*VERBS, *others]
     found = completions(lw_run, monkeypatch, "lw re")
     assert found == ["remove", "revert", "reset", "reflog", "repo"]

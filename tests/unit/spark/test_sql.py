@@ -229,6 +229,8 @@ def test_names_follow_the_case_of_the_session(tables: dict[str, Source]) -> None
         ("SELECT * FROM (SELECT id FROM photos) s", ("id",)),
         ("FROM photos |> WHERE id = 1 |> SELECT id", None),
         ("SELECT id FROM photos WHERE rand(1) < 0.5", None),
+        ("SELECT IDENTIFIER('id') FROM photos", None),
+        ("SELECT id FROM photos -- no \\\nWHERE id = 1", None),
     ],
 )
 def test_only_columns_that_may_be_used_are_read(
@@ -267,6 +269,7 @@ def test_only_columns_that_may_be_used_are_read(
         "ok",
         "NOT ok",
         "ok IS NOT TRUE",
+        "! ok",
         "ok = false",
     ],
 )

@@ -25,9 +25,9 @@ from lancewood.cli.repository.finding import find_repository, warnings_told
 from lancewood.cli.rows import print_rows
 from lancewood.cli.sinks import STDOUT, writing
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.spark.querying.plan import plan_query
+from lancewood.spark.querying.plan import QueryPlan, plan_query
 from lancewood.spark.querying.query import OfSession, answer
-from lancewood.spark.querying.settings import Settings
+from lancewood.spark.querying.settings import Settings, session_settings
 from lancewood.spark.querying.sources import Sources
 from lancewood.spark.running.failures import told
 from lancewood.spark.session import session
@@ -84,16 +84,22 @@ def command(
     text = sys.stdin.read() if query == STDOUT else query
     given = _tables(table)
     with warnings_told():
-        settings, spark = Settings(), _Spark(master)
-        sources = Sources(
-            given, _repository(needed=not given), at, options.storage(storage_option), settings
-        )
-        planned = plan_query(text, sources, settings, spark)
+        repository, storage = _repository(needed=not given), options.storage(storage_option)
+        spark = _Spark(master)
+
+        def planned(settings: Settings) -> QueryPlan:
+            sources = Sources(given, repository, at, storage, settings)
+            return plan_query(text, sources, settings, spark)
+
+        plan = planned(Settings())
         if explain:
-            plan = planned.explain()
-            Output(as_json=json).document({"plan": plan}, plan or "no table of ours is read")
+            told_plan = plan.explain()
+            document = {"plan": told_plan}
+            Output(as_json=json).document(document, told_plan or "no table of ours is read")
             return
-        found = _answered(spark.running, planned, limit, pushdown)
+        settings = session_settings(spark.running)
+        plan = plan if settings == plan.settings else planned(settings)
+        found = _answered(spark.running, plan, limit, pushdown)
     if csv:
         with writing(STDOUT, FileFormat.CSV, found.schema, force=False) as sink:
             for batch in found.to_batches():
@@ -136,13 +142,11 @@ class _Rows:
         return iter(self._found.to_batches())
 
 
-def _answered(spark: Any, planned: Any, limit: int | None, pushdown: bool) -> pa.Table:
+def _answered(spark: Any, planned: QueryPlan, limit: int | None, pushdown: bool) -> pa.Table:
     frame = answer(spark, planned, pushdown=pushdown)
     frame = frame if limit is None else frame.limit(limit)
     try:
         return frame.toArrow()
-    except KeyboardInterrupt:
-        raise
     except Exception as error:  # of PySpark, of Java and of the tasks, which told sorts out
         raise told(error, "the query") from error
 

@@ -85,6 +85,10 @@ def why_whole(query: Query, settings: Settings) -> str | None:
         return f"{by_chance[0]}() depends on all rows"
     if query.is_piped:
         return "the query uses |>"
+    if query.has_long_comment:
+        return "a comment of the query goes on in the next line, by a backslash"
+    if "identifier" in query.calls():
+        return "IDENTIFIER() names what only Spark knows"
     if settings.names_are_patterns:
         return "names of columns are patterns in this session"
     return None

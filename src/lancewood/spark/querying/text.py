@@ -51,6 +51,12 @@ class Query:
         """Whether it uses ``|>``, of which the tree tells less than the text."""
         return any(each.token_type.name == "PIPE_GT" for each in self.tokens)
 
+    @property
+    def has_long_comment(self) -> bool:
+        """Whether a line that may be a comment ends in a backslash: to Spark the next one is a
+        comment then, too."""
+        return "--" in self.sql and re.search(r"\\\r?\n", self.sql) is not None
+
     @functools.cached_property
     def words(self) -> frozenset[str]:
         """Words that the tree may not show as names, although Spark may take them for columns:
