@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -84,6 +85,25 @@ def test_a_first_run_publishes_one_commit_with_one_parent_and_leaves_nothing(sce
     ]
     scene.check_tidy()
     assert scene.repo.fsck().is_ok
+
+
+def test_a_search_for_new_files_is_a_stage_and_every_stage_says_when_it_began(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(frames: FakeFrames) -> bool | None:
+        time.sleep(0.05)
+        return False
+
+    monkeypatch.setattr(FakeFrames, "is_empty", slow)
+    facts = scene.incremental().run()
+    first = facts.stages[:3]
+    assert [each.name for each in first] == ["look back", "look for what is new", "analyse"]
+    assert first[1].seconds >= 0.05
+    ends = 0.0
+    for each in facts.stages:
+        assert each.begun is not None
+        assert each.begun >= ends
+        ends = each.begun + each.seconds
 
 
 def test_the_same_id_again_does_nothing(scene: Scene) -> None:

@@ -1,6 +1,7 @@
 """The story of a run: from a pipeline to a published commit, or to nothing at all.
 
     look back  was it published before? then what a crash left undone is done, and no more
+    look       for what is new since the last published run; nothing new: that was all
     analyse    everything that can be wrong is found before anything is written
     load       each target onto the run's own branch, and a commit there; bad rows to quarantine
     check      the tables as the run leaves them
@@ -106,7 +107,7 @@ class Story:
         else:
             with closing(self._frames(ground)) as frames:
                 loads = self._loads(ground, frames)
-                if left is None and loads.end_without_news():
+                if left is None and self._ends_without_news(loads):
                     return
                 self._analyse(ground, frames)
                 entry = loads.run(left)
@@ -119,6 +120,12 @@ class Story:
             assert done.hash is not None
             published = Published(entry, done.hash)
         self._finish(ground, published, Ending.PUBLISHED)
+
+    def _ends_without_news(self, loads: Loads) -> bool:
+        if not any(each.incremental for each in self.pipeline.sources):
+            return False
+        with self.stages("look for what is new"):
+            return loads.end_without_news()
 
     def _analyse(self, ground: RunGround, frames: RunFrames) -> None:
         with self.stages("analyse"):
