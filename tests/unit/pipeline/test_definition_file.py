@@ -109,6 +109,29 @@ def test_what_is_no_toml_is_refused_with_the_line(
     assert len(caught.value.message) < 500
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "way_out"),
+    [
+        ('name = "zoo\n', 2, "is a quote missing?"),
+        ("[[checks]]\n[checks]\n", 3, "each begins with [[targets]] or [[checks]]"),
+        ("[checks]\nsql = ''\n[[checks]]\n", 4, "this key is there already"),
+        ("name = 'a'\nname = 'b'\n", 3, "this key is there already"),
+        ("name = zoo\n", 2, "texts stand in quotes"),
+        ('name = "C:\\data"\n', 2, "between single quotes a '\\' is itself"),
+        ("tag = [1, 2\nname = 'a'\n", 3, "is a comma or a ']' missing?"),
+        ("storage_options = { a = 1\n}\n", 2, "stands on one line"),
+    ],
+)
+def test_a_slip_in_toml_is_told_with_the_way_out(
+    tmp_path: Path, text: str, line: int, way_out: str
+) -> None:
+    (tmp_path / "zoo.toml").write_text(f"[pipeline]\n{text}")
+    with pytest.raises(InvalidInputError) as caught:
+        load(tmp_path / "zoo.toml")
+    assert caught.value.message.startswith(f"zoo.toml line {line}: this is not TOML")
+    assert way_out in caught.value.message
+
+
 def test_a_byte_order_mark_and_windows_line_ends_are_read(tmp_path: Path) -> None:
     (tmp_path / "zoo.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     found = load(tmp_path / "zoo.toml")

@@ -24,6 +24,18 @@ _endless_key = re.compile(
 """tomllib needs minutes for a key of many thousand parts."""
 _place = re.compile(r" \(at line (\d+), column (\d+)\)$").search
 
+_HINTS = (
+    ("Illegal character '\\n'", "a text ends on its line: is a quote missing?"),
+    ("Illegal character '\\r'", "a text ends on its line: is a quote missing?"),
+    ("Cannot declare", "targets and checks are lists: each begins with [[targets]] or [[checks]]"),
+    ("Cannot overwrite", "this key is there already"),
+    ("Invalid value", "texts stand in quotes, and it is true or false in small letters"),
+    ("Unescaped '\\'", "between single quotes a '\\' is itself"),
+    ("Unclosed inline table", "what stands between '{' and '}' stands on one line"),
+    ("Unclosed array", "is a comma or a ']' missing?"),
+)
+"""What tomllib says of common slips, and the way out."""
+
 
 def read_toml(path: Path) -> tuple[dict[str, Any], Spot]:
     """What the file says, and the spot above all its keys.
@@ -117,7 +129,8 @@ def _not_toml(path: Path, said: str) -> InvalidInputError:
     line = int(found[1]) if found else None
     where = f" line {found[1]}" if found else ""
     column = f", at column {found[2]}" if found else ""
-    reason = said[: found.start()] if found else said
+    reason = (said[: found.start()] if found else said)[:300]
+    hint = next((f" ({way_out})" for slip, way_out in _HINTS if reason.startswith(slip)), "")
     return InvalidInputError(
-        f"{path.name}{where}: this is not TOML{column}: {reason[:300]}", file=path.name, line=line
+        f"{path.name}{where}: this is not TOML{column}: {reason}{hint}", file=path.name, line=line
     )
