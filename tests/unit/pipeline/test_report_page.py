@@ -158,6 +158,9 @@ def test_reasons_of_bad_rows_are_told_with_the_limit() -> None:
         for origin, reason, number in published().quarantine.by_reason  # type: ignore[union-attr]
     ]
     assert "17 rows; allowed: at most 50 rows" in found.text
+    assert "They are kept in quarantine." in found.text
+    failed = replace(published(), ending=Ending.CHECKS_FAILED, run_branch="run/r1")
+    assert "They are kept in quarantine on the branch run/r1." in Parsed(page(failed)).text
 
 
 def test_an_error_keeps_its_lines() -> None:

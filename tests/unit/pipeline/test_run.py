@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import lance
 import pytest
@@ -18,6 +19,7 @@ from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidInputError,
+    LancewoodError,
     RetryableConflictError,
     RunFailedError,
     StorageError,
@@ -106,6 +108,21 @@ def test_a_search_for_new_files_is_a_stage_and_every_stage_says_when_it_began(
         ends = each.begun + each.seconds
 
 
+@pytest.mark.parametrize("kind", [InvalidInputError, RunFailedError])
+def test_what_fails_in_a_load_names_the_target(
+    scene: Scene, kind: type[LancewoodError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_target(*_: object) -> NoReturn:
+        raise kind("two rows have the same key", key=5)
+
+    monkeypatch.setattr(Scene, "parts", replace(scene.parts, load_target=load_target))
+    with pytest.raises(kind) as caught:
+        scene.run()
+    spot = scene.pipeline.targets[0].spot
+    assert caught.value.message == f"{spot}: two rows have the same key"
+    assert caught.value.facts["key"] == 5
+
+
 def test_the_same_id_again_does_nothing(scene: Scene) -> None:
     first = scene.run()
     report = (Path(first.folder) / "report.json").read_text()
@@ -187,6 +204,7 @@ def test_bad_rows_go_to_the_quarantine_and_too_many_end_the_run(scene: Scene) ->
     strict = scene.changed(quarantine=Quarantine(most_rows=0))
     beyond = strict.run("r2")
     assert beyond.ending is Ending.TOO_MANY_BAD_ROWS
+    assert f"lw table cat tables/quarantine.lance@{beyond.run_branch}" in beyond.what_next
     assert scene.seen("photos") == [1, 3]
     assert scene.repo.at("run/r2").table("quarantine").count_rows() == 2
 

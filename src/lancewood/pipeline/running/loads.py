@@ -7,9 +7,11 @@ publishes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from lancewood.errors import InvalidInputError, RunFailedError
 from lancewood.pipeline.definition.model import Pipeline, Target
 from lancewood.pipeline.loading.load import stage_of
 from lancewood.pipeline.loading.places import prepare_places
@@ -73,7 +75,7 @@ class Loads:
     def _load(self, target: Target, progress: Progress) -> None:
         listener, name = self.stages.listener, stage_of(target)
         with self.stages(name) as stage:
-            with self.parts.following(self.spark, listener, name):
+            with _named(target), self.parts.following(self.spark, listener, name):
                 done = self.parts.load_target(
                     self.spark, self.ground, target, self.frames, listener
                 )
@@ -154,6 +156,17 @@ class Loads:
             base=self.ground.base,
             started=self.facts.started,
         )
+
+
+@contextmanager
+def _named(target: Target) -> Iterator[None]:
+    """What rows or functions are found guilty of says which target it happened to."""
+    try:
+        yield
+    except (InvalidInputError, RunFailedError) as error:
+        if error.message.startswith((f"{target.spot.file}: ", f"{target.spot.file} line ")):
+            raise
+        raise type(error)(f"{target.spot}: {error.message}", **error.facts) from error
 
 
 def joined(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[SourceFacts]:

@@ -52,13 +52,20 @@ def what_next(facts: RunFacts, *, is_batch: bool = False) -> list[str]:
             look = f"tables {facts.run_branch}"
             if facts.base_commit is not None:
                 look = f"diff {facts.branch} {facts.run_branch}"
-            return [f"cd {at}", f"lw {look}", again]
+            return [f"cd {at}", f"lw {look}", *_bad_rows(facts), again]
         case Ending.FAILED:
             return [again]
         case Ending.DRY_RUN:
             return [anew]
         case Ending.NOTHING_NEW:
             return []
+
+
+def _bad_rows(facts: RunFacts) -> list[str]:
+    """The command that shows the rows of which there are too many: they are not on main."""
+    if facts.ending is not Ending.TOO_MANY_BAD_ROWS or facts.quarantine is None:
+        return []
+    return [f"lw table cat tables/{facts.quarantine.table}.lance@{facts.run_branch}"]
 
 
 def _one_line(commit: Commit) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from lancewood.pipeline.report.facts import QuarantineFacts, RunFacts
+from lancewood.pipeline.report.facts import Ending, QuarantineFacts, RunFacts
 from lancewood.pipeline.report.figures import count, counted
 from lancewood.pipeline.report.markup import Child, Html, element
 from lancewood.pipeline.report.plots import amount_bar
 from lancewood.pipeline.report.sections.layout import Column, section, table
 
 _MOST = 20
+_ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
 _COLUMNS = (
     Column("source or step"),
     Column("reason", "wide"),
@@ -29,7 +30,10 @@ def quarantine_section(facts: RunFacts) -> Html | None:
         [origin, reason, count(number), amount_bar("warn", number, most)]
         for origin, reason, number in found.by_reason[:_MOST]
     ]
-    kept = element("p", "They are kept in ", element("code", found.table), ".", class_="quiet")
+    place: list[Child] = [element("code", found.table)]
+    if facts.ending in _ON_THE_BRANCH and not facts.batches:
+        place += [" on the branch ", element("code", facts.run_branch)]
+    kept = element("p", "They are kept in ", *place, ".", class_="quiet")
     told = table("Reasons", _COLUMNS, rows) if rows else None
     return section("Bad rows", _note(found), kept, told)
 
