@@ -129,9 +129,17 @@ def test_files_of_columns_are_read_again_and_only_what_is_asked_for(
 @pytest.mark.parametrize(
     ("text", "key", "why"),
     [
-        (CSV.replace("in", "nowhere", 1), "sources.animals", "Path does not exist: file:.*nowhere"),
-        (CSV.replace("csv", "cvs"), "sources.animals", "Failed to find the data source: cvs"),
-        (CSV.replace("LONG", "LOONG"), "sources.animals", 'data type "LOONG"'),
+        (
+            CSV.replace("in", "nowhere", 1),
+            "sources.animals.path",
+            "Path does not exist: file:.*nowhere",
+        ),
+        (
+            CSV.replace("csv", "cvs"),
+            "sources.animals.format",
+            "Failed to find .*: cvs.*has parquet",
+        ),
+        (CSV.replace("LONG", "LOONG"), "sources.animals.schema", 'data type "LOONG"'),
         (CSV + 'columns = ["nmae"]\n', r"sources.animals.columns\[0\]", "did you mean 'name'"),
         (
             CSV + '[steps.s]\nsql = """SELECT id,\n  nmae FROM animals"""\n',

@@ -43,6 +43,17 @@ from lancewood.pipeline.frames.refusals import first_line
             "requirement failed: Option 'url' is required.",
             "requirement failed: Option 'url' is required",
         ),
+        (
+            "An error occurred while calling o5.load.\n: "
+            "org.apache.spark.SparkClassNotFoundException: "
+            "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: jsno. SQLSTATE: 42K02",
+            "Failed to find the data source: jsno",
+        ),
+        (
+            "[UNRESOLVED_COLUMN.WITH_SUGGESTION] Did you mean [`id`, `_lancewood_corrupt`]",
+            "Did you mean [`id`]",
+        ),
+        ("Did you mean [`_lancewood_corrupt`, `id`]", "Did you mean [`id`]"),
         ("", ""),
     ],
 )

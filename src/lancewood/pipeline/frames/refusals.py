@@ -32,8 +32,19 @@ _HINTS = {
     "No suitable driver": ". Name its class in options (driver), and the JAR that has it in [spark]"
     " (spark.jars, or spark.jars.packages)",
     "Unable to infer schema": '. Say which columns it has: schema = "id LONG, name STRING"',
+    "Failed to find the data source": ". Spark itself has parquet, csv, json, orc, text, xml, "
+    "binaryFile and jdbc; for another one, name its JAR in [spark] (spark.jars.packages)",
     "No FileSystem for scheme": ". Name the JAR that knows it in [spark] (spark.jars.packages)",
 }
+_KEYS = {
+    "[PATH_NOT_FOUND]": ("path", "paths"),
+    "[DATA_SOURCE_NOT_FOUND]": ("format",),
+    "[UNSUPPORTED_DATATYPE]": ("schema",),
+    "[PARSE_SYNTAX_ERROR]": ("schema",),
+}
+"""The keys of a source that Spark's conditions are about."""
+_OUR_COLUMN = re.compile(r"`_lancewood_\w+`, |(?:, )?`_lancewood_\w+`")
+"""Among the columns that Spark proposes."""
 _MOST_CHARACTERS = 500
 
 
@@ -61,7 +72,7 @@ def refused_at(
         text += next((hint for part, hint in _HINTS.items() if part in text), "")
         for name, view in (views or {}).items():
             text = text.replace(view, name)
-        raise wrong(spot, hide(pipeline, text)) from None
+        raise wrong(_key_of(spot, str(error)), hide(pipeline, text)) from None
 
 
 @contextmanager
@@ -99,6 +110,13 @@ def failed(pipeline: Pipeline, error: BaseException, what: str) -> LancewoodErro
     return made
 
 
+def _key_of(spot: Spot, text: str) -> Spot:
+    """The key below the spot that Spark means, if the file has it; else the spot."""
+    keys = next((keys for condition, keys in _KEYS.items() if condition in text), ())
+    below = (spot.at(each) for each in keys)
+    return next((each for each in below if each.line is not None), spot)
+
+
 def first_line(text: str, lines_before: int = 0) -> str:
     """What Spark says in the first line that says something, without codes, classes and stacks."""
     lines = (each.strip().removeprefix(": ") for each in text.splitlines())
@@ -106,8 +124,10 @@ def first_line(text: str, lines_before: int = 0) -> str:
     kind = _JAVA_CLASS.match(line)
     if kind is not None:
         rest = line[kind.end() :]
-        line = rest if rest and kind[1].endswith(_SAYS_ALL) else f"{kind[1]}: {rest}".rstrip(": ")
+        says_all = kind[1].endswith(_SAYS_ALL) or _CONDITION.match(rest) is not None
+        line = rest if rest and says_all else f"{kind[1]}: {rest}".rstrip(": ")
     line = _STATE.sub("", _CONDITION.sub("", line))
+    line = _OUR_COLUMN.sub("", line)
     line = _PLACE.sub(lambda found: _moved(found, lines_before), line)
     line = line.rstrip(" ;.\n")
     return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
