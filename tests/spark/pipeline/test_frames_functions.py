@@ -113,7 +113,7 @@ def test_python_step_gets_frames_and_arguments(scene: Scene) -> None:
         ("shout", "steps.s.python", "raised "),
         ("raises", "steps.s.python", "raised KeyError: 'no such thing'"),
         ("misses", "steps.s.python", "raised AnalysisException: .*`nope` cannot be resolved"),
-        ("kept", "steps.s", "is called with 1 frames .* missing a required argument: 'others'"),
+        ("kept", "steps.s", "is called with 1 frame and .* missing a required argument: 'others'"),
         ("knothing", "steps.s.python", "did you mean 'nothing'"),
     ],
 )

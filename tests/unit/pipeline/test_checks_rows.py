@@ -60,6 +60,20 @@ def test_figure_is_told(now: int, before: int | None, found: str) -> None:
     assert judge_counts(rows(least_change=-1.0), now, before).found == found
 
 
+@pytest.mark.parametrize(
+    ("check", "now", "before", "found"),
+    [
+        (rows(least=10), 3, None, "3 rows, fewer than 10"),
+        (rows(least=10, most_change=0.5), 3, None, "3 rows, fewer than 10"),
+        (rows(most=2000), 3000, 1500, "3,000 rows, more than 2,000, 100 % more than before"),
+    ],
+)
+def test_a_bound_that_does_not_hold_is_told(
+    check: RowsCheck, now: int, before: int | None, found: str
+) -> None:
+    assert judge_counts(check, now, before).found == found
+
+
 def test_what_is_asked_is_told_in_words() -> None:
     asked = kind_of(rows()).asked
     assert asked(rows(least=1, most=2000)) == ("photos has at least 1 row and at most 2,000 rows")
@@ -67,6 +81,7 @@ def test_what_is_asked_is_told_in_words() -> None:
     assert asked(rows(least_change=-0.1, most_change=0.5)) == (
         "photos has at most 10 % fewer rows than before and at most 50 % more rows than before"
     )
+    assert asked(rows(least_change=0.0)) == "photos has at least as many rows as before"
     assert asked(rows(most_change=-0.1)) == "photos has at least 10 % fewer rows than before"
 
 

@@ -31,7 +31,9 @@ def _asked(check: RowsCheck) -> str:
 
 def _change_asked(change: float, bound: str) -> str:
     """Of a bound below zero, the words turn around: at least -0.1 is at most 10 % fewer."""
-    if change >= 0:
+    if change == 0:
+        return f"at {bound} as many rows as before"
+    if change > 0:
         return f"at {bound} {percent(change)} more rows than before"
     turned = "most" if bound == "least" else "least"
     return f"at {turned} {percent(-change)} fewer rows than before"
@@ -58,9 +60,11 @@ def judge_counts(check: RowsCheck, now: int, before: int | None) -> Finding:
         check.most is None or now <= check.most
     )
     told = counted(now, "row")
+    if not is_within:
+        told += _beyond(check, now)
     is_asked = check.least_change is not None or check.most_change is not None
     if not before:
-        if is_asked:
+        if is_asked and is_within:
             why = "the table is new" if before is None else "there were no rows before"
             told = f"{told}; {why}: the change is not judged"
         return Finding(is_within, told)
@@ -68,6 +72,12 @@ def judge_counts(check: RowsCheck, now: int, before: int | None) -> Finding:
     if is_asked:
         is_within = is_within and _is_between(change, check)
     return Finding(is_within, f"{told}, {_change_told(change)} before")
+
+
+def _beyond(check: RowsCheck, now: int) -> str:
+    if check.least is not None and now < check.least:
+        return f", fewer than {check.least:,}"
+    return f", more than {check.most:,}"
 
 
 def _is_between(change: Fraction, check: RowsCheck) -> bool:

@@ -78,6 +78,8 @@ def read_stream(
     if trigger == "once":
         raise section.wrong("trigger", f"not 'once': {AVAILABLE_NOW!r} reads all there is")
     if trigger != AVAILABLE_NOW:
+        if trigger.replace("_", "").casefold() == AVAILABLE_NOW.replace("-", ""):
+            raise section.wrong("trigger", f"{trigger!r} is written {AVAILABLE_NOW!r} here")
         with told_at(section.spot.at("trigger")):
             parsed_duration(trigger)
     checkpoint = section.text("checkpoint") or f"{head.repository}/lancewood/streams/{head.name}"

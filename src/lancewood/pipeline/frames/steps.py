@@ -15,6 +15,7 @@ from lancewood.pipeline.definition.model import Pipeline, Step
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.refusals import first_line
+from lancewood.pipeline.report.figures import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,9 +31,10 @@ def check_step(step: Step, modules: Modules) -> None:
     except ValueError:  # something of C, which does not say
         return
     except TypeError as misfit:
+        frames = counted(len(step.inputs), "frame")
         raise wrong(
             step.spot,
-            f"{step.python!r} is called with {len(step.inputs)} frames and the arguments "
+            f"{step.python!r} is called with {frames} and the arguments "
             f"{', '.join(step.arguments) or 'none'}, and does not take them: {misfit}",
         ) from misfit
 

@@ -16,6 +16,7 @@ from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.loading.needs import Ground, Loadable
 from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
 from lancewood.pipeline.report.facts import QuarantineFacts
+from lancewood.pipeline.report.figures import counted
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.writing.write import write
 from lancewood.table.table import Table
@@ -78,7 +79,8 @@ def limit_text(limit: Quarantine) -> str:
     """What the file allows, in words."""
     parts = []
     if limit.most_rows is not None:
-        parts.append("no row" if limit.most_rows == 0 else f"at most {limit.most_rows:,} rows")
+        most = counted(limit.most_rows, "row")
+        parts.append("no row" if limit.most_rows == 0 else f"at most {most}")
     if limit.most_share is not None:
         parts.append(f"at most {limit.most_share:.4g} of the rows of a source or step")
     return " and ".join(parts) or "no limit"
