@@ -32,8 +32,9 @@ STORY = {
     "published. The branch of the run stays for us to look at, and so do the failing rows:",
     "fix": "We write down when that photo was really taken; the pipeline joins this file. Then the "
     "same run once more:",
-    "published": "All checks pass now, and both tables are on main, in one commit with the tag v1. "
-    "Whoever runs it again, after a lost connection perhaps, loads nothing twice:",
+    "published": "No check fails any more (one warns: two photos have no label), and both tables "
+    "are on main, in one commit with the tag v1. Whoever runs it again, after a lost connection "
+    "perhaps, loads nothing twice:",
     "more": "On the second day there are twelve new photos, one of them broken. The same pipeline "
     "takes only what is new, and computes thumbnails and features for new photos only:",
     "look": "What there is now. The repository is one of git's, so git shows it as well:",
