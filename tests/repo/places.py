@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 DISK, S3 = "disk", "s3"
 in_a_bucket = pytest.mark.parametrize("kind", [S3], indirect=True)
 everywhere = pytest.mark.parametrize("kind", [DISK, S3], indirect=True)
-PATIENCE = 1800
+PATIENCE = 3600
 """Seconds for a test in a bucket: all steps of a verb, one after the other, take minutes."""
 _EVERY_DAY = "runs_in_a_bucket_every_day"
 
