@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.repo.places import Where, everywhere
 from tests.repo.scene import Scene
 from tests.repo.test_processes import SEED
 
@@ -18,9 +19,9 @@ PATHS = ("a", "b", "d/a", "d/b", "d/e/f", "d/e/g", "h/i")
 
 
 @pytest.fixture
-def repo(path: Path) -> Repository:
+def repo(where: Where) -> Repository:
     """Two files, and a branch exp at the same commit."""
-    made = Repository.init(path)
+    made = Repository.init(where.home, storage_options=where.options)
     made.snapshot({"one": b"1", "in/two": b"2"}, "begin")
     made.branches.create("exp")
     return made
@@ -31,6 +32,7 @@ def files(repo: Repository, revision: str = "main") -> dict[str, bytes]:
     return {each: view.read(each) for each in view.files}
 
 
+@everywhere
 def test_what_only_the_other_side_changed_is_taken(repo: Repository) -> None:
     repo.snapshot({"one": b"1", "in/three": b"3"}, "theirs", branch="exp")
     assert repo.merge("exp", dry_run=True).is_dry_run
@@ -39,6 +41,7 @@ def test_what_only_the_other_side_changed_is_taken(repo: Repository) -> None:
     assert files(repo) == {"one": b"1", "in/three": b"3"}
 
 
+@everywhere
 def test_a_file_that_both_sides_changed_is_named_and_nothing_has_changed(
     repo: Repository,
 ) -> None:
@@ -71,6 +74,7 @@ def test_files_that_another_commit_changed_meanwhile_are_judged_anew(
     assert files(repo) == {"one": b"theirs", "in/two": b"meanwhile"}
 
 
+@everywhere
 def test_files_come_along_with_tables(scene: Scene) -> None:
     repo = scene.repo
     repo.branches.create("exp")
@@ -85,6 +89,7 @@ def test_files_come_along_with_tables(scene: Scene) -> None:
     assert (scene.counts(), repo.at().files) == ((5, 5), ("note",))
 
 
+@everywhere
 def test_a_commit_of_files_is_taken_back_and_done_again(repo: Repository) -> None:
     repo.snapshot({"one": b"new", "in/two": b"2"}, "change", branch="exp")
     repo.snapshot({"one": b"1", "in/two": b"2", "more": b""}, "more")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.interop.git_judge import git
+from tests.repo.places import Where, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
 from lancewood.errors import (
@@ -22,8 +23,8 @@ FILES = {"edit.xmp": b"<x/>", "a/b/c.bin": bytes(range(256)), "a/b.txt": b"", "Ã
 
 
 @pytest.fixture
-def repo(path: Path) -> Repository:
-    return Repository.init(path)
+def repo(where: Where) -> Repository:
+    return Repository.init(where.home, storage_options=where.options)
 
 
 def test_files_are_read_back_by_us_and_by_git(repo: Repository) -> None:
@@ -59,6 +60,7 @@ def test_the_same_files_author_and_time_are_the_same_commit(
     assert repo.at("HEAD~1").hash == other.at("HEAD~1").hash
 
 
+@everywhere
 def test_a_snapshot_is_the_whole_set_of_files(repo: Repository) -> None:
     repo.snapshot(FILES, "first")
     repo.snapshot({"one": b"1"}, "second")
@@ -69,6 +71,7 @@ def test_a_snapshot_is_the_whole_set_of_files(repo: Repository) -> None:
     assert len([*repo.log()]) == 3
 
 
+@everywhere
 def test_the_same_files_as_before_are_no_commit(repo: Repository) -> None:
     first = repo.snapshot(FILES, "first")
     again = repo.snapshot(FILES, "again")
@@ -76,6 +79,7 @@ def test_the_same_files_as_before_are_no_commit(repo: Repository) -> None:
     assert len([*repo.log()]) == 1
 
 
+@everywhere
 def test_branches_have_their_own_files(repo: Repository) -> None:
     repo.snapshot({"a": b"1"}, "first")
     repo.branches.create("exp")
@@ -85,6 +89,7 @@ def test_branches_have_their_own_files(repo: Repository) -> None:
         repo.snapshot({"a": b"3"}, "third", branch="nope")
 
 
+@everywhere
 def test_tables_stay_beside_files_and_files_beside_tables(scene: Scene) -> None:
     scene.repo.snapshot({"model.json": b"{}"}, "files")
     assert scene.counts() == (3, 3)
@@ -128,6 +133,7 @@ REFUSED = {
 }
 
 
+@everywhere
 @pytest.mark.parametrize("path_of_file", REFUSED)
 def test_paths_that_lead_out_or_into_git_are_refused(repo: Repository, path_of_file: str) -> None:
     with pytest.raises(InvalidInputError, match=REFUSED[path_of_file]):
@@ -135,6 +141,7 @@ def test_paths_that_lead_out_or_into_git_are_refused(repo: Repository, path_of_f
     assert [*repo.branches] == []
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("files", "why"),
     [
@@ -153,6 +160,7 @@ def test_what_is_no_set_of_files_is_refused(repo: Repository, files: Any, why: s
     assert [*repo.branches] == []
 
 
+@everywhere
 @pytest.mark.parametrize(
     "path_of_file", [".gitignore", "a.git", "x/.github/y", "git", "tables.txt"]
 )
@@ -161,6 +169,7 @@ def test_names_that_only_look_like_those_are_allowed(repo: Repository, path_of_f
     assert repo.at().read(path_of_file) == b"1"
 
 
+@everywhere
 def test_what_is_not_there_is_told(repo: Repository) -> None:
     repo.snapshot(FILES, "first")
     view = repo.at()

@@ -10,6 +10,7 @@ from pathlib import Path
 import lance
 import pytest
 from tests.repo.judge import judge, rows_of
+from tests.repo.places import everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 import lancewood as lw
@@ -126,6 +127,7 @@ def test_a_table_that_was_made_again_is_not_what_was_pinned(scene: Scene) -> Non
     assert scene.seen() == [3, 4]
 
 
+@everywhere
 def test_a_branch_that_has_the_name_of_a_deleted_one_begins_anew(scene: Scene) -> None:
     repo = scene.repo
     repo.switch("exp", create=True)
@@ -171,6 +173,7 @@ def test_a_branch_of_a_table_that_somebody_else_made_is_refused_or_adopted(scene
     assert scene.seen("exp") == [1, 2, 3, 80, 81]
 
 
+@everywhere
 def test_a_cleanup_that_does_not_know_the_repository_blocks_nobody_for_good(scene: Scene) -> None:
     scene.both(4)
     scene.outside(50)
@@ -189,6 +192,7 @@ def test_a_cleanup_that_does_not_know_the_repository_blocks_nobody_for_good(scen
     assert scene.seen() == scene.values() == [1, 2, 3, 4, 5, 50, 51]
 
 
+@everywhere
 def test_a_tagged_commit_survives_the_cleanup_of_pylance(scene: Scene) -> None:
     scene.both(4)
     scene.repo.tags.create("v1")
@@ -204,6 +208,7 @@ def test_a_tagged_commit_survives_the_cleanup_of_pylance(scene: Scene) -> None:
     assert scene.seen() == scene.values() == [1, 2, 3, 4, 50, 51, 52]
 
 
+@everywhere
 @pytest.mark.parametrize("above", [0, 20])
 def test_what_a_commit_pins_whose_clock_was_wrong_stays(scene: Scene, above: int) -> None:
     scene.repo.branches.create("work")
