@@ -31,11 +31,11 @@ test: setup ## all tests, those of Spark beside the others
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-spark test-others
 
 test-spark: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/spark
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=25 tests/spark
 
 # Nicer than Spark, which gives up on a Python that does not answer within ten seconds.
 test-others: setup
-	nice -n 4 $(BIN)/python -m pytest -n 3 --dist worksteal --ignore tests/spark
+	nice -n 4 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25 --ignore tests/spark
 
 campaigns: setup ## every case and every step of the tests that take a slice every day
 	LANCEWOOD_EVERY_CASE=1 LANCEWOOD_EVERY_STEP=1 LANCEWOOD_LAW_EXAMPLES=300 \

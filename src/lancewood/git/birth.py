@@ -24,7 +24,7 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EXDE
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def bear(
+def make_whole(
     path: str,
     *,
     staging: str,

@@ -16,7 +16,7 @@ from uuid import uuid4
 from lancewood.catalog.files import put_beside, put_files
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import AlreadyExistsError, CommitUnknownError, LancewoodError, StorageError
-from lancewood.git.birth import bear
+from lancewood.git.birth import make_whole
 from lancewood.git.hashes import Hash
 from lancewood.git.newpack import PackedObjects
 from lancewood.git.repository import GitRepository
@@ -93,7 +93,7 @@ class ItemWriter:
         text = with_run(files.message, snapshots.run)
         tip = packed.put_commit(tree, (), snapshots.author, text)
         ref = branch_ref(snapshots.branch or MAIN)
-        is_born = bear(
+        is_born = make_whole(
             path,
             staging=self._places.staging(),
             head=ref,

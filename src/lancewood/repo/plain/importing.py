@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lancewood.catalog.file_names import checked_path
 from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
-from lancewood.git.birth import bear
+from lancewood.git.birth import make_whole
 from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.history import is_ancestor
 from lancewood.git.names import HEAD, HEADS, TAGS
@@ -127,7 +127,7 @@ def _born(
     else:
         os.makedirs(os.path.dirname(store.uri), exist_ok=True)
         staging = f"{os.path.dirname(store.uri)}/.tmp{os.urandom(8).hex()}"
-    is_born = bear(
+    is_born = make_whole(
         store.uri,
         staging=staging,
         head=head,
