@@ -430,7 +430,11 @@ references = { table = "u", columns = ["x", "y"] }
         ('[stream] #!\nsource = "animals"', "stream", "the key 'trigger' is missing"),
         ('[stream]\nsource = "animals"\ntrigger = "now" #!', "stream.trigger", "no length of"),
         ('[stream]\nsource = "animals"\ntrigger = "once" #!', "stream.trigger", "'available-now'"),
-        ('[stream]\nsource = "animals"\ntrigger = "availableNow" #!', "stream.trigger", "'avail"),
+        (
+            '[stream]\nsource = "animals"\ntrigger = "availableNow" #!',
+            "stream.trigger",
+            "is written",
+        ),
         ('[sources.x]\nsql = "SELECT 1"\n[stream]\nsource = "x" #!', "stream.source", "still"),
         ("[spark]\nmaster = 1 #!", "spark.master", "takes a text"),
         ('[spark] #!\nsql.x = "1"', "spark", "'sql.x' is no setting"),
