@@ -42,19 +42,22 @@ class Root:
         Raises StorageError where it is not known, or where the version is committed but cannot be
         brought to its final name: whoever reads it tries that again.
         """
-        if self._is_there(name):
-            self.register(version, name)
-            return PutOutcome.EXISTS
         staged = staged_name(name)
         try:
+            if self._is_there(name):
+                self.register(version, name)
+                return PutOutcome.EXISTS
             self.store.put(_key(staged), data)
         except StorageError as error:
             facts = {**error.facts, "landed": False}  # what is staged is no version yet
             raise StorageError(error.message, **facts) from error
         entry = Entry(version, path_of(self.base, staged), len(data))
         if not self._put_first(entry):
-            self._delete(staged)
-            return self._lost(version, name, data)
+            found = self.manifests.get(self.base, version)
+            if found is None or found.path != entry.path:
+                self._delete(staged)
+                return self._lost(found, name, data)
+            # A store that asks twice has met itself: the entry is ours.
         try:
             self._copy(entry, Place(staged, name))
         except (StorageError, UnsupportedError) as error:
@@ -146,12 +149,11 @@ class Root:
             return True
         raise unclear
 
-    def _lost(self, version: Version, name: str, data: bytes) -> PutOutcome:
+    def _lost(self, found: Entry | None, name: str, data: bytes) -> PutOutcome:
         """What it means that the version has an entry already."""
-        found = self.manifests.get(self.base, version)
         if found is None:
             return PutOutcome.EXISTS  # forgotten since: whoever lists finds what there is
-        place = place_of(self.base, found)
+        version, place = found.version, place_of(self.base, found)
         if not place.is_final:
             return PutOutcome.EXISTS
         if not self._is_there(place.final):
