@@ -92,8 +92,7 @@ def reader(store: Store) -> object:
     return versions
 
 
-@pytest.mark.sliced(8)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_two_writers_and_a_reader_lose_and_skip_nothing(seed: int) -> None:
     completed_by_another = 0
     for outcome in explore(fresh, [writer("a"), writer("b"), reader], 250, seed=seed, verbs=STEPS):

@@ -118,7 +118,7 @@ def _refused(store: Store, seen: str) -> UnsupportedError:
     return UnsupportedError(
         f"{store.uri} does not honour put-if-absent: {seen}. Of two commits at the same time one "
         "would be lost without a word, so nothing was committed. Pass unsafe=True to create or "
-        "open if nobody else ever writes to this table, or keep its versions in a manifest "
-        "store: manifest_store=",
+        "open if nobody else ever writes to this table, or keep its versions in an external "
+        "manifest store: manifest_store=",
         uri=store.uri,
     )

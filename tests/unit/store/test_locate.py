@@ -76,10 +76,17 @@ def test_a_file_uri_is_of_this_machine(uri: str) -> None:
         open_store(uri)
 
 
-@pytest.mark.parametrize("scheme", ["hdfs", "gcs", "s3+ddb", "https"])
+@pytest.mark.parametrize("scheme", ["hdfs", "gcs", "s3+other", "https"])
 def test_another_scheme_is_named_in_the_error(scheme: str) -> None:
     with pytest.raises(UnsupportedError, match=f"'{scheme.replace('+', '.')}'.*s3://, gs://"):
         open_store(f"{scheme}://bucket/t.lance")
+
+
+def test_of_a_uri_with_dynamodb_the_store_is_the_one_of_s3() -> None:
+    store = open_store("s3+ddb://bucket/a%20b/t.lance?ddbTableName=table")
+    assert store.uri == "s3://bucket/a b/t.lance"
+    with pytest.raises(InvalidInputError, match="names one table"):
+        open_store("s3+ddb://bucket/t.lance")
 
 
 @pytest.mark.parametrize(
