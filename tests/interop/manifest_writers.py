@@ -17,6 +17,8 @@ from functools import partial
 from typing import Any
 
 import lancewood as lw
+import lancewood.engine.config  # what is loaded before a fork is loaded once
+import lancewood.table.door
 from lancewood.external.protocol import Root
 
 Options = dict[str, Any]
