@@ -464,7 +464,7 @@ def test_a_collection_that_dies_anywhere_loses_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.both(4)
-    monkeypatch.setattr("tests.repo.faults.OPENING", (*OPENING, "lancewood.repo.gc.candidates"))
+    monkeypatch.setattr("tests.repo.faults.OPENING", (*OPENING, "lancewood.repo.grounds"))
     numbers = count()
 
     def once(at: int) -> bool:
