@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -302,3 +303,24 @@ def test_what_pylance_cleaned_up_is_not_found_and_nothing_else_fails(cloud: Clou
         lw.open(cloud.uri, version=1, **cloud.ours)
     assert table.append(ROWS).version == 4
     assert table.latest().verify().ok
+
+
+def test_a_store_that_ignores_put_if_absent_is_committed_to_through_a_manifest_store(
+    wire: FaultyWire, s3_root: str, s3_options: dict[str, str], tmp_path: Path
+) -> None:
+    wire.play(lambda request: "careless")
+    options = {**s3_options, "aws_endpoint": wire.endpoint}
+    with pytest.raises(lw.UnsupportedError, match="does not honour put-if-absent"):
+        lw.create(s3_root, ROWS, storage_options=options)
+    given: dict[str, Any] = {
+        "storage_options": options,
+        "manifest_store": f"sqlite://{tmp_path}/manifests.db",
+    }
+    table = lw.create(s3_root, ROWS, **given)
+
+    def append(number: int) -> int:
+        return table.append(pa.table({"who": [str(number)], "n": [number]})).version
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(append, range(8))) == [*range(2, 10)]
+    assert lance.dataset(s3_root, storage_options=s3_options).count_rows() == 9
