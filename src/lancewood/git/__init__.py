@@ -1,1 +1,2 @@
-"""A bare git repository in SHA-256 format on a local disk, on dulwich; knows nothing of tables."""
+"""A bare git repository in SHA-256 format, on dulwich: on a disk here, in a bucket in ``bucket``;
+knows nothing of tables."""
