@@ -1,6 +1,7 @@
 """``python -m bench [names…] [--quick] [--json PATH]``: run, print, and write down what was found.
 
-Only a full run of everything rewrites docs/benchmarks.md and bench/results/latest.json. A missed
+``python -m bench peers`` is a command of its own, which fetches packages. Only a full run of
+everything else rewrites docs/benchmarks.md and bench/results/latest.json. A missed
 target is a finding, not a failure: the exit code says only whether the benchmarks ran.
 """
 
@@ -35,6 +36,7 @@ from bench import (
     versions,
 )
 from bench.machine import is_busy, machine_facts
+from bench.peers import command as peers
 from bench.places import Places, temporary_places
 from bench.report import render_json, render_markdown, replace_generated
 from bench.result import Section
@@ -67,11 +69,14 @@ BENCHMARKS: Mapping[str, Callable[[Scale, Places], Section]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    signal.signal(signal.SIGTERM, _leave)
+    if list(arguments[:1]) == ["peers"]:
+        return peers.main(arguments[1:])
     chosen = _parse(arguments)
     scale = QUICK if chosen.quick else FULL
     names = list(dict.fromkeys(chosen.names)) or list(BENCHMARKS)
     whole = not chosen.quick and not chosen.names
-    signal.signal(signal.SIGTERM, _leave)
     if is_busy():
         _tell("the machine is busy with something else: the figures will say little")
     facts = machine_facts()
