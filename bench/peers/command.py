@@ -109,7 +109,7 @@ def _run(
 def _note(spark: str, rows: int, passes: int, place: str) -> str:
     return (
         f"On {place}; PySpark {spark}, `local[2]`, a session for each; {rows:,} rows of a number, "
-        f"a category, a text and {FLOATS} floats; medians of {passes} passes after one that is "
+        f"a category, a text and {FLOATS} floats; medians of {passes} after one pass that is "
         "checked and dropped, contenders in turn. In brackets: how many times faster than Parquet. "
         "One table a pass, all works on it in this order; nobody syncs; every format with its own "
         "defaults, Delta with deletion vectors, Iceberg in format 3 with deletes merged on reading."

@@ -103,14 +103,15 @@ def start(
         for each in entrants:
             if not each.refusal:
                 place = here / each.name.lower()
-                worker = Worker(each.name, place, here / "source", jars.get(each.name, ()), env)
-                workers[each.name] = worker
+                jar_files = jars.get(each.name, ())
+                workers[each.name] = Worker(each.name, place, here / "source", jar_files, env)
+        for each in entrants:
+            if each.name in workers:
                 try:
-                    worker.hear()
+                    workers[each.name].hear()
                 except Silent as silence:
                     each.refusal = f"does not start: {silence}"
-                    del workers[each.name]
-                    worker.end()
+                    workers.pop(each.name).end()
         yield workers
     finally:
         for worker in workers.values():

@@ -125,7 +125,7 @@ def _time(entrant: Entrant, work: str, whole: float | None) -> str:
     median = result.median
     if median is None:
         return _without(result)
-    text = f"{median:.2f} s"
+    text = f"{median:.2f} s" if median >= 0.1 else f"{format_number(median * 1_000)} ms"
     if whole is None or entrant.name == PARQUET:
         return text
     return f"{text} ({format_number(whole / median)}{TIMES})"
@@ -136,11 +136,15 @@ def _megabytes(entrants: Sequence[Entrant]) -> str:
     for work in (each for each in _works(entrants) if each in WRITING):
         results = [each.result(work) for each in entrants]
         cells = [
-            _without(each) if each.megabytes is None else f"{format_number(each.megabytes)} MB"
-            for each in results
+            _without(each) if each.megabytes is None else _size(each.megabytes) for each in results
         ]
         lines.append((work, *cells))
     return render_table(("written", *(each.name for each in entrants)), lines)
+
+
+def _size(megabytes: float) -> str:
+    small = megabytes < 0.1
+    return f"{format_number(megabytes * 1_000)} KB" if small else f"{format_number(megabytes)} MB"
 
 
 def _without(result: Result) -> str:

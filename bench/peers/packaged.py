@@ -10,7 +10,10 @@ from bench.peers.works import DELETED, EXTRA, EXTRA_VALUE, FLOATS
 
 
 class Delta(SqlContender):
-    """With deletion vectors, so that a delete does not rewrite files."""
+    """With deletion vectors, so that a delete does not rewrite files.
+
+    Its log is read in two tasks, as is right for a table of a few files; by default it is fifty.
+    """
 
     @classmethod
     def settings(cls, home: Path) -> dict[str, str]:
@@ -18,6 +21,7 @@ class Delta(SqlContender):
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.sql.warehouse.dir": str(home / "warehouse"),
+            "spark.databricks.delta.snapshotPartitions": "2",
         }
 
     @property

@@ -16,6 +16,7 @@ from bench.peers.course import last_words
 from bench.peers.outcome import LANCEWOOD, PARQUET, Entrant, render_json, render_markdown
 from bench.peers.packages import COMMON_SPARK, DELTA, ICEBERG, PACKAGES, choose, minor, refusal
 from bench.peers.provision import environment, fetch_jars, own_spark
+from bench.peers.worker import sizes
 from bench.peers.works import (
     ADD,
     BRANCH,
@@ -105,6 +106,14 @@ def test_times_and_ratios_are_medians_against_parquet() -> None:
     assert f"| scan    |  4.00 s | 2.00 s (2.00{TIMES}) |" in text
 
 
+def test_small_times_and_sizes_have_small_units() -> None:
+    ours = Entrant(LANCEWOOD)
+    ours.result(BRANCH).take(_measured(0.004, 2_500), counts=True)
+    text = render_markdown({"cores": "2"}, "a note", [ours])
+    assert "4.00 ms" in text
+    assert "2.50 KB" in text
+
+
 def test_warm_up_is_not_counted() -> None:
     ours = Entrant(LANCEWOOD)
     ours.result(SCAN).take(_measured(100.0), counts=False)
@@ -156,6 +165,13 @@ def test_json_has_every_sample_and_every_reason() -> None:
         SCAN: {"seconds": [1.5], "bytes": [7], "cannot": None, "failed": None},
         BRANCH: {"seconds": [], "bytes": [], "cannot": "none", "failed": None},
     }
+
+
+def test_checksums_that_hadoop_lays_beside_files_are_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "part.parquet").write_bytes(b"12345")
+    (tmp_path / "folder" / ".part.parquet.crc").write_bytes(b"123")
+    assert sizes(tmp_path) == {str(tmp_path / "folder" / "part.parquet"): 5}
 
 
 def test_last_words_are_the_last_error_of_a_log() -> None:
