@@ -29,7 +29,10 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", *IS_SET_UP, "demo", f"DEMO={place}", f"BIN={os.path.dirname(sys.executable)}"],
         cwd=EXAMPLES.parent,
-        env={**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        env={
+            **{key: value for key, value in os.environ.items() if "MAKE" not in key},
+            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
         capture_output=True,
         text=True,
         timeout=840,
