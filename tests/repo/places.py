@@ -16,6 +16,7 @@ import pytest
 from tests.breadth import EVERY_CASE
 
 from lancewood.git.homes import Home
+from lancewood.store.base import is_in_the_making
 from lancewood.store.locate import open_store
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -86,8 +87,8 @@ class Where:
         return bool(found)
 
     def upload(self, source: Path) -> None:
-        """Bring every file of a directory here."""
+        """Bring every file of a directory here, but for the badges of those who work there."""
         store = open_store(self.home, storage_options=self.options)
         for each in sorted(source.rglob("*")):
-            if each.is_file():
+            if each.is_file() and not is_in_the_making(each.name):
                 store.put(each.relative_to(source).as_posix(), each.read_bytes())
