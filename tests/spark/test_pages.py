@@ -18,7 +18,8 @@ def test_the_snippets_of_a_page_with_spark_print_what_it_says(page: Path, tmp_pa
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     code = "import sys; from pathlib import Path; from tests.e2e.test_docs import run_page; "
     environment = {
-        **os.environ,
+        # What a session of the same worker has set is not a reader's.
+        **{key: value for key, value in os.environ.items() if "SPARK_" not in key},
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
