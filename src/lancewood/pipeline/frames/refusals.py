@@ -18,10 +18,9 @@ from lancewood.errors import (
 from lancewood.pipeline.definition.hiding import hide
 from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.definition.refusal import wrong
+from lancewood.spark.quiet import quiet
 from lancewood.spark.running.failures import told
 
-_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark prints every refused query with Java's stack, in which options may stand."""
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r"\.? *SQLSTATE: \w+")
 _PLACE = re.compile(r"\bline (\d+)(,?) pos (\d+)")
@@ -58,7 +57,7 @@ def refused_at(
     ``lines_before`` is how many lines we put in front of the SQL that is analysed.
     """
     try:
-        with _quiet():
+        with quiet():
             yield
     except LancewoodError as error:
         if error.message.startswith((f"{spot.file}: ", f"{spot.file} line ")):
@@ -135,18 +134,3 @@ def first_line(text: str, lines_before: int = 0) -> str:
 
 def _moved(found: re.Match[str], lines_before: int) -> str:
     return f"line {max(1, int(found[1]) - lines_before)}{found[2]} pos {found[3]}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    from pyspark.logger import PySparkLogger
-
-    loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
-    before = [each.disabled for each in loggers]
-    for each in loggers:
-        each.disabled = True
-    try:
-        yield
-    finally:
-        for each, was in zip(loggers, before, strict=True):
-            each.disabled = was

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from lancewood.errors import InvalidInputError
+from lancewood.spark.quiet import quiet
 
-_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _condition = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _state = re.compile(r"\.? *SQLSTATE: \w+")
 _MOST_CHARACTERS = 500
@@ -21,7 +21,7 @@ def refused(what: str) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        with _quiet():
+        with quiet():
             yield
     except PySparkException as error:
         raise InvalidInputError(f"{what}: {reason(error)}") from error
@@ -32,18 +32,3 @@ def reason(error: Any) -> str:
     line = _state.sub("", _condition.sub("", str(error).partition("\n")[0].strip()))
     line = line.rstrip(" ;.")
     return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    from pyspark.logger import PySparkLogger
-
-    loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
-    before = [each.disabled for each in loggers]
-    for each in loggers:
-        each.disabled = True
-    try:
-        yield
-    finally:
-        for each, was in zip(loggers, before, strict=True):
-            each.disabled = was
