@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.interop.git_judge import git
 from tests.spark.pipeline.run_scene import At, Scene
@@ -75,6 +76,23 @@ def test_bad_rows_beyond_the_limit_and_failing_checks_publish_nothing(
     with pytest.raises(InvalidInputError, match=r"^zoo\.toml line \d+: "):
         scene.run(spark, "r3")
     assert "run/r3" not in scene.repo.branches
+
+
+def test_a_run_makes_again_what_a_reverted_one_had_made(spark: Any, tmp_path: Path) -> None:
+    scene = Scene.at(tmp_path)
+    scene.give("a", "1,ape", "2,bee")
+    first = scene.run(spark, "r1")
+    scene.repo.revert("main")
+    assert scene.repo.at("main").tables == ()
+    file = tmp_path / "zoo.toml"
+    file.write_text(file.read_text().replace("upper(name) AS name", "length(name) AS name"))
+    scene.give("b", "3,bear")
+    assert scene.run(spark, "r2").ending is Ending.PUBLISHED
+    assert scene.rows("animals") == [(1, 3), (2, 3), (3, 4)]
+    assert scene.rows("seen") == [(1, "ape"), (2, "bee"), (3, "bear")]
+    assert scene.repo.at(first.commit).table("animals").schema.field("name").type == pa.string()
+    scene.check_tidy()
+    assert scene.repo.fsck(deep=True).is_ok
 
 
 def test_a_run_into_another_branch_leaves_main_alone(spark: Any, tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ from lancewood.catalog.tables import TableTree
 from lancewood.engine.refs import load_branch
 from lancewood.errors import LancewoodError
 from lancewood.model.refs import BranchName, called
-from lancewood.repo.bringing.next_state import given_up_head
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import same_table
 from lancewood.repo.moving.move import out_of_place, uncommitted
 from lancewood.repo.outcome import Done
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.refusals import Refusals
+from lancewood.repo.writing.given_up import given_up_head
 from lancewood.repo.writing.working import working_place
 
 _DEEPEST = 100

@@ -37,8 +37,6 @@ from lancewood.repo.bringing.merge_work import check_only_committed, find_work
 from lancewood.repo.bringing.next_state import (
     Judged,
     clear,
-    given_up_head,
-    given_up_since,
     judge_published,
     restored,
 )
@@ -55,6 +53,7 @@ from lancewood.repo.notes.merged_notes import leave_merged
 from lancewood.repo.outcome import Committed, Done
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.refusals import Refusals
+from lancewood.repo.writing.given_up import given_up_head, given_up_since
 from lancewood.repo.writing.writable import diverged, writable_head
 
 _ATTEMPTS = 20

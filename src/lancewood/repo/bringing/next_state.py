@@ -11,24 +11,17 @@ from __future__ import annotations
 import uuid as uuids
 from dataclasses import dataclass
 
-from lancewood.catalog.pin import Pin
 from lancewood.engine.commit import commit
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging import Stage
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.versions import versions_since
-from lancewood.errors import IncompatibleConflictError
 from lancewood.format.manifest_digest import content_digest
 from lancewood.jobs.publishing.composing import Publication
 from lancewood.jobs.publishing.preparing import prepare, prepare_again, publishing
 from lancewood.jobs.publishing.work import Work
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.ids import Version
-from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.landed import landed_version
 from lancewood.repo.landing.settling import restoring
 
 
@@ -39,53 +32,12 @@ def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:
     return stage
 
 
-def given_up_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
-    """The newest version of a table that a branch does not pin, if its content is not the pin's:
-    what came after that was made by commits that were given up.
-
-    Raises IncompatibleConflictError if others wrote to it.
-    """
-    head = load_snapshot(grounds.place(pin))
-    if content_digest(head.manifest.message) == pin.content:
-        return None
-    known = landed_version(grounds, pin)
-    if known is not None:
-        since = known.manifest.version
-    else:
-        since = pin.version if pin.landing is None else pin.landing.base
-    _check_given_up(head, since)
-    return head
-
-
-def given_up_since(place: Place, fork: Version) -> Snapshot | None:
-    """The newest version of a table that a branch does not pin, if there is one after ``fork``:
-    that was made by commits that were given up.
-
-    Raises IncompatibleConflictError if others wrote to it.
-    """
-    head = load_snapshot(place)
-    if head.manifest.version == fork:
-        return None
-    _check_given_up(head, fork)
-    return head
-
-
 def clear(head: Snapshot, fork: Version) -> None:
     """Have a table go back to a version, as a new one."""
     source = load_snapshot(head.place, version=fork)
     if content_digest(head.manifest.message) != content_digest(source.manifest.message):
         told = restoring(head, source, message="what was given up goes")
         commit(head.place, head.manifest, head.scheme, told)
-
-
-def _check_given_up(head: Snapshot, since: Version) -> None:
-    store, scheme = head.place.store, head.scheme
-    for version in versions_since(store, since, scheme).versions:
-        if STAGED_PROPERTY not in load_transaction_of(store, version, scheme).properties:
-            raise IncompatibleConflictError(
-                "it is not on this branch, and others wrote to the table itself, as version "
-                f"{version}; add() takes it as it stands"
-            )
 
 
 @dataclass(frozen=True, slots=True)

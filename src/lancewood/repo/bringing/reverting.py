@@ -27,8 +27,6 @@ from lancewood.jobs.publishing.work import load_part, load_work, load_work_onto
 from lancewood.model.refs import called
 from lancewood.repo.bringing.next_state import (
     clear,
-    given_up_head,
-    given_up_since,
     judge_published,
     judge_repeated,
     restored,
@@ -44,6 +42,7 @@ from lancewood.repo.moving.move import out_of_place, uncommitted
 from lancewood.repo.outcome import Committed, Done
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.refusals import Refusals
+from lancewood.repo.writing.given_up import given_up_head, given_up_since
 from lancewood.repo.writing.writable import writable_head
 
 _ATTEMPTS = 20

@@ -6,11 +6,13 @@ the target still pins a table on another one, because it was never written there
 first; the branch with the work pins where that begins, and the target knows nothing of it until
 the merge.
 
-A table that is not there yet begins empty, on main, which no commit of main pins.
+A table that is not there yet begins empty, on main, which no commit of main pins. One that the
+target had before, until a commit took it out, goes on from what it held, without it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pyarrow as pa
@@ -25,15 +27,17 @@ from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.uris import is_table
 from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.objects import Signature
-from lancewood.jobs.publishing.reset import begin_anew
+from lancewood.jobs.publishing import reset
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import BranchName, called
 from lancewood.repo.committing.adding import add_table, check_no_manifest_store
-from lancewood.repo.committing.creating import new_place
+from lancewood.repo.committing.anew import begin_anew
+from lancewood.repo.committing.creating import new_place, taken
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.exclusive import check_not_exclusive
+from lancewood.repo.writing.given_up import left_head
 from lancewood.repo.writing.preparing import prepare
 from lancewood.repo.writing.writable import writable_head
 from lancewood.store.locate import open_store
@@ -79,17 +83,19 @@ def prepare_new(
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {branch!r} already", table=name
             )
-        changes.pin(name, pin_of(_empty_at_home(grounds, name, schema), home_uri(name)))
-        is_new = True
+        first = _first_at_home(grounds, onto, name, schema)
+        changes.pin(name, pin_of(first, home_uri(name)))
+        is_right = not first.manifest.fragment_count and first.arrow_schema == schema
     else:
-        is_new = _make_at(grounds, uri, schema)
+        is_right = True
+        _make_at(grounds, uri, schema)
         add_table(grounds, changes, name, uri)
     changes.commit()
     table = _begun_anew(prepare_work(grounds, branch, name, onto=onto, by=by))
-    if not is_new or table.schema == schema:
+    if is_right:
         return table
-    with Transaction(grounds, branch, f"table {name} gets other columns", by) as changes:
-        changes.table(name).overwrite(schema.empty_table())
+    with Transaction(grounds, branch, f"table {name} begins anew", by) as changes:
+        begin_anew(changes.table(name), schema)
     return prepare(grounds, branch, name, adopt=False)
 
 
@@ -102,7 +108,7 @@ def _begun_anew(table: Table) -> Table:
         return table
     main = main_place(head)
     source = load_snapshot(branch_place(main, work.parent), version=work.fork)
-    return Table(begin_anew(main, source, head, BranchName.found(work.branch)))
+    return Table(reset.begin_anew(main, source, head, BranchName.found(work.branch)))
 
 
 def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
@@ -123,34 +129,29 @@ def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
     return load_work(writable_head(grounds, branch, tip, name, pin)).first
 
 
-def _empty_at_home(grounds: Grounds, name: str, schema: pa.Schema) -> Snapshot:
-    """A table below the repository that has no rows yet: a new one, or one that was never
-    published, perhaps with other columns."""
+def _first_at_home(grounds: Grounds, onto: str, name: str, schema: pa.Schema) -> Snapshot:
+    """Where the work on a table below the repository begins: a new one without rows; one that was
+    never published, perhaps with other columns; or what the target had before, rows and all."""
     place = new_place(grounds, name)
     if not is_table(place.store):
-        try:
+        with contextlib.suppress(AlreadyExistsError):  # somebody else made it in this moment
             return create_table(place, schema, NewTable())
-        except AlreadyExistsError:
-            pass  # somebody else made it in this moment
     found = load_snapshot(place)
-    if found.manifest.version != 1 or found.manifest.fragment_count:
-        raise AlreadyExistsError(
-            f"there is a table at {place.uri} already, which this branch does not pin: "
-            f"repo.add({name!r}, uri) takes it in",
-            table=name,
-        )
-    return found
+    if found.manifest.version == 1 and not found.manifest.fragment_count:
+        return found
+    tip = grounds.tip(onto)
+    is_made = grounds.tree(tip).blob_hash(name) is not None
+    before = None if is_made else left_head(grounds, onto, tip, name)
+    if before is None:
+        raise taken(name, place)
+    return before
 
 
-def _make_at(grounds: Grounds, uri: str | os.PathLike[str], schema: pa.Schema) -> bool:
-    """Whether there was no table at a uri; there is one now."""
+def _make_at(grounds: Grounds, uri: str | os.PathLike[str], schema: pa.Schema) -> None:
+    """Have a table be at a uri."""
     options = grounds.storage_options
     check_no_manifest_store(os.fspath(uri))
     place = Place(open_store(uri, storage_options=options, fsync=grounds.fsync), options)
-    if is_table(place.store):
-        return False
-    try:
-        create_table(place, schema, NewTable())
-    except AlreadyExistsError:
-        return False
-    return True
+    if not is_table(place.store):
+        with contextlib.suppress(AlreadyExistsError):
+            create_table(place, schema, NewTable())

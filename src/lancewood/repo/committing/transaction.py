@@ -138,7 +138,8 @@ class Transaction:
 
         ``options`` are those of ``lancewood.create``: ``schema``, ``stable_row_ids``,
         ``max_rows_per_file``, ``max_bytes_per_file``, ``file_version``. It lives below the
-        repository. Raises AlreadyExistsError.
+        repository. One that the branch had before begins anew there; commits that pin what it held
+        still read. Raises AlreadyExistsError.
         """
         self._check_open()
         checked_table(name)
@@ -146,7 +147,7 @@ class Transaction:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {self._branch!r} already", table=name
             )
-        stage = new_stage(self._grounds, self._branch, name, data, options, self.title)
+        stage = new_stage(self._grounds, self._branch, self._tip, name, data, options, self.title)
         self._pins.pop(name, None)
         self._stages[name] = Pending(stage, home_uri(name), is_new=True)
         return StagedTable(stage.snapshot)

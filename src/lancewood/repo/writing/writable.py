@@ -72,7 +72,7 @@ def writable_head(
             table=name,
         )
     source = landed_source(grounds, name, pin)
-    return _branch_head(grounds, branch, tip, name, source, wanted, adopt=adopt)
+    return own_head(grounds, branch, tip, name, source, wanted, adopt=adopt)
 
 
 def _landed_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
@@ -145,7 +145,7 @@ def diverged(found: Divergence) -> IncompatibleConflictError:
     )
 
 
-def _branch_head(
+def own_head(
     grounds: Grounds,
     branch: str,
     tip: Hash | None,
@@ -153,7 +153,7 @@ def _branch_head(
     source: Snapshot,
     wanted: BranchName,
     *,
-    adopt: bool,
+    adopt: bool = False,
 ) -> Snapshot:
     """The newest version of the table's branch, which begins at the source.
 
