@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.machine import is_busy, machine_facts
 from bench.peers.course import race, start
 from bench.peers.outcome import LANCEWOOD, PARQUET, Entrant, render_json, render_markdown
-from bench.peers.packages import COMMON_SPARK, PACKAGES, choose, minor
+from bench.peers.packages import COMMON_SPARK, FIRST_OF_OURS, OLDER_SPARK, PACKAGES, choose, minor
 from bench.peers.provision import Unavailable, environment, fetch_jars, own_spark
 from bench.peers.works import FLOATS, make_source
 from bench.places import Places, scratch, temporary_places
@@ -54,8 +54,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--spark",
         default=COMMON_SPARK,
         metavar="VERSION",
-        help=f"PySpark for all of them ({COMMON_SPARK}, the newest that all peers are made for; "
-        f"here is {own_spark()})",
+        help=f"PySpark for all of them ({COMMON_SPARK}; lance-spark needs {OLDER_SPARK}, where "
+        f"Lancewood does not run; here is {own_spark()})",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="where the result goes")
     chosen = parser.parse_args(arguments)
@@ -75,6 +75,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _enter(spark: str, env: dict[str, str]) -> tuple[list[Entrant], dict[str, tuple[str, ...]]]:
     """Everybody, and the jars of those that were fetched."""
     entrants, jars = [Entrant(PARQUET), Entrant(LANCEWOOD)], {}
+    if minor(spark) < FIRST_OF_OURS:
+        needed = ".".join(map(str, FIRST_OF_OURS))
+        entrants[1].refusal = f"needs Spark {needed}, and this is {spark}"
     for peer in PACKAGES:
         entrant = Entrant(peer)
         entrants.append(entrant)
@@ -113,7 +116,7 @@ def _note(spark: str, rows: int, passes: int, place: str) -> str:
         "checked and dropped, contenders in turn. In brackets: how many times faster than Parquet. "
         "One table a pass, all works on it in this order; nobody syncs (Lancewood would); "
         "defaults, but for Delta with deletion vectors and its log read in 2 tasks instead of 50, "
-        "Iceberg in format 3 with deletes merged on reading, and Lancewood's vectors of fixed size."
+        "Iceberg in format 3 with deletes merged on reading, and Lance's vectors of fixed size."
     )
 
 

@@ -13,24 +13,26 @@ from typing import TypeAlias
 Minor: TypeAlias = tuple[int, int]
 
 COMMON_SPARK = "4.1.4"
-"""The newest Spark for which all peers have a package."""
+"""The newest Spark on which Lancewood runs and for which Delta and Iceberg have a package."""
+OLDER_SPARK = "3.5.9"
+"""The newest Spark for which lance-spark has a package; Lancewood does not run there."""
+FIRST_OF_OURS: Minor = (4, 1)
 
 DELTA, ICEBERG, LANCE_SPARK = "Delta", "Iceberg", "lance-spark"
 
 PACKAGES: Mapping[str, Mapping[Minor, str]] = {
     DELTA: {
+        (3, 5): "io.delta:delta-spark_2.12:3.3.3",
         (4, 0): "io.delta:delta-spark_4.0_2.13:4.4.0",
         (4, 1): "io.delta:delta-spark_4.1_2.13:4.4.0",
         (4, 2): "io.delta:delta-spark_4.2_2.13:4.4.0",
     },
     ICEBERG: {
+        (3, 5): "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",
         (4, 0): "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
         (4, 1): "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     },
-    LANCE_SPARK: {
-        (4, 0): "org.lance:lance-spark-bundle-4.0_2.13:0.4.0",
-        (4, 1): "org.lance:lance-spark-bundle-4.1_2.13:0.4.0",
-    },
+    LANCE_SPARK: {(3, 5): "org.lance:lance-spark-3.5_2.12:0.4.0"},
 }
 
 _UNRESOLVED = re.compile(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+): not found")
@@ -57,13 +59,14 @@ def minor(version: str) -> Minor:
 def choose(peer: str, spark: str) -> Choice:
     """The package for that Spark, else the one for the newest Spark before it, to be tried.
 
-    Raises ValueError where the peer has only packages for newer Sparks.
+    Raises ValueError where the peer has only packages for newer Sparks, or of another first number:
+    those are compiled for another Scala.
     """
     asked, offered = minor(spark), PACKAGES[peer]
-    older = [each for each in offered if each <= asked]
+    older = [each for each in offered if each <= asked and each[0] == asked[0]]
     if not older:
-        first = min(offered)
-        raise ValueError(f"{peer} has no package for Spark {spark}: its first is for {first}")
+        known = ", ".join(f"{first}.{second}" for first, second in sorted(offered))
+        raise ValueError(f"{peer} has no package for Spark {spark}: it has one for {known}")
     newest = max(older)
     return Choice(offered[newest], newest, newest != asked)
 

@@ -14,7 +14,17 @@ import pytest
 from bench.peers.command import main
 from bench.peers.course import last_words
 from bench.peers.outcome import LANCEWOOD, PARQUET, Entrant, render_json, render_markdown
-from bench.peers.packages import COMMON_SPARK, DELTA, ICEBERG, PACKAGES, choose, minor, refusal
+from bench.peers.packages import (
+    COMMON_SPARK,
+    DELTA,
+    ICEBERG,
+    LANCE_SPARK,
+    OLDER_SPARK,
+    PACKAGES,
+    choose,
+    minor,
+    refusal,
+)
 from bench.peers.provision import environment, fetch_jars, own_spark
 from bench.peers.worker import sizes
 from bench.peers.works import (
@@ -39,11 +49,21 @@ def _measured(seconds: float, written: int = 0) -> dict[str, object]:
     return {"seconds": seconds, "bytes": written}
 
 
-def test_every_peer_has_a_package_for_the_common_spark() -> None:
-    for peer in PACKAGES:
-        choice = choose(peer, COMMON_SPARK)
-        assert choice.made_for == minor(COMMON_SPARK)
+@pytest.mark.parametrize(
+    ("spark", "peers"), [(COMMON_SPARK, (DELTA, ICEBERG)), (OLDER_SPARK, tuple(PACKAGES))]
+)
+def test_there_are_packages_for_the_sparks_that_are_named(
+    spark: str, peers: tuple[str, ...]
+) -> None:
+    for peer in peers:
+        choice = choose(peer, spark)
+        assert choice.made_for == minor(spark)
         assert not choice.is_foreign
+
+
+def test_a_package_for_another_scala_is_not_tried() -> None:
+    with pytest.raises(ValueError, match=r"lance-spark has no package for .* it has one for 3\.5"):
+        choose(LANCE_SPARK, COMMON_SPARK)
 
 
 def test_newer_spark_gets_the_newest_older_package_and_says_so() -> None:
@@ -54,8 +74,8 @@ def test_newer_spark_gets_the_newest_older_package_and_says_so() -> None:
 
 
 def test_spark_before_all_packages_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Delta has no package for Spark 3.5.1"):
-        choose(DELTA, "3.5.1")
+    with pytest.raises(ValueError, match=r"Delta has no package for Spark 3.4.1"):
+        choose(DELTA, "3.4.1")
 
 
 def test_package_that_nobody_has_is_refused_by_its_name_and_without_a_host() -> None:
