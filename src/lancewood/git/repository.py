@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from lancewood.errors import (
     InvalidInputError,
@@ -31,6 +31,8 @@ from lancewood.store.base import Store, is_in_the_making
 from lancewood.store.disk import DiskStore
 from lancewood.store.lockfile import queued
 from lancewood.store.wholefile import move_if_absent, stage, sync_directory
+
+T = TypeVar("T")
 
 _DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
 
@@ -145,6 +147,11 @@ class GitRepository:
     def directories(self, key: str) -> list[str]:
         """The names of the directories in one of the repository, in order."""
         return sorted(self._store().directories(key))
+
+    def all_of(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """What each of some works returns, in order: one after the other here, many at once in a
+        bucket."""
+        return [work() for work in works]
 
     def turn(self) -> AbstractContextManager[None]:
         """The queue in which those stand who lost a race for a ref; a courtesy, no lock."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -212,3 +213,22 @@ def test_who_looks_for_young_pins_does_not_read_all_old_commits(
     assert walk.more() == ()
     whole = PinWalk(world.git, "photos", since=0)
     assert sorted(each.pin.version for each in whole.more()) == [1, 2, 3, 4, 5]
+
+
+def test_what_many_branches_lead_to_is_asked_for_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket a wave costs the time of one request, not of so many."""
+    for number in range(20):
+        tip = world.commit({"photos": pin(number + 1)})
+        world.git.refs.move(f"refs/heads/b{number}", None, tip, why="made", by=world.by())
+    sizes: list[int] = []
+
+    def all_of(_: GitRepository, works: list[Callable[[], object]]) -> list[object]:
+        sizes.append(len(works))
+        return [work() for work in works]
+
+    monkeypatch.setattr(GitRepository, "all_of", all_of)
+    assert versions(world) == [*range(1, 21)]
+    assert len(sizes) < 12
+    assert sizes.count(20) >= 4

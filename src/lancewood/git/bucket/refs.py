@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from lancewood.errors import (
     AlreadyExistsError,
@@ -20,6 +21,7 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
+from lancewood.git.bucket.many import at_once
 from lancewood.git.bucket.moves import Moves, Written
 from lancewood.git.bucket.ref_objects import RefObjects, Seen, deleted, making
 from lancewood.git.bucket.ref_reading import BucketRefReader
@@ -251,7 +253,7 @@ class BucketRefs:
     def _fold(self, name: str) -> None:
         for each in self._logs_of(name):
             with suppress(LancewoodError):  # the next one does it
-                self._moves.fold(each, self._reader.follow(each))
+                self._fold_one(each)
 
     def tidy(self, *, dry_run: bool) -> list[str]:
         """Fold every log, and finish what dead processes left half made or half deleted; the keys
@@ -263,9 +265,11 @@ class BucketRefs:
             seen, since = self._objects.look(name), time.monotonic()
             if seen.is_marker and seen.is_abandoned and self._objects.swap(name, seen, deleted()):
                 self._clear(name, since)
-        for name in self._moves.unfolded():
-            self._moves.fold(name, self._reader.follow(name))
+        at_once([partial(self._fold_one, each) for each in self._moves.unfolded()])
         return [f"{self._store.uri}/{each}" for each in left]
+
+    def _fold_one(self, name: str) -> None:
+        self._moves.fold(name, self._reader.follow(name))
 
 
 @contextmanager

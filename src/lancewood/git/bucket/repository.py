@@ -7,13 +7,14 @@ stock git, and an upload of one is a repository for us. Knows the layout; knows 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Self
+from typing import Self, TypeVar
 
 from lancewood.errors import NotFoundError, UnsupportedError
 from lancewood.git.bucket.config import CONFIG, BucketConfig
 from lancewood.git.bucket.loose import OBJECTS, BucketLoose
+from lancewood.git.bucket.many import at_once
 from lancewood.git.bucket.packs import BucketPacks
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.kind import already_there, check_kind, new_config
@@ -24,6 +25,8 @@ from lancewood.store.base import PutOutcome, Store
 from lancewood.store.locate import open_store
 from lancewood.store.probe import check_compare_and_swap
 from lancewood.store.readback import put_new_settled
+
+T = TypeVar("T")
 
 _OURS = "lancewood"
 
@@ -95,6 +98,9 @@ class BucketRepository(GitRepository):
         """Finish what dead processes left half made, and fold the logs of refs; the keys of the
         first."""
         return self._bucket_refs.tidy(dry_run=dry_run)
+
+    def all_of(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        return at_once(works)
 
     def turn(self) -> AbstractContextManager[None]:
         return self._bucket.turn("refs")
