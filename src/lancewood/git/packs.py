@@ -16,7 +16,6 @@ from traceback import clear_frames
 from dulwich.object_format import SHA256
 from dulwich.object_store import BaseObjectStore, DiskObjectStore
 from dulwich.objects import ObjectID
-from dulwich.pack import PackFileDisappeared
 
 from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash, is_hash
@@ -33,27 +32,12 @@ class _Store(DiskObjectStore):
     def __init__(self, path: str) -> None:
         super().__init__(path, object_format=SHA256, loose_object_size_limit=MOST_BYTES)
         self._use_midx = False
-        self._looked_at: int | None = None
 
     @property
     def alternates(self) -> list[BaseObjectStore]:
         if self._alternates is None:
             self._alternates = [_Store(each) for each in self._read_alternate_paths()]
         return self._alternates
-
-    def pack_file(self, name: ObjectID) -> str | None:
-        """The pack that holds the object, of those that one look at the directory's time shows."""
-        changed = os.stat(self.pack_dir).st_mtime_ns
-        if changed != self._looked_at:
-            self._update_pack_cache()
-            self._looked_at = changed
-        for pack in list(self._pack_cache.values()):
-            try:
-                if name in pack:
-                    return os.fsdecode(pack._data_path)
-            except PackFileDisappeared:
-                continue
-        return None
 
 
 class Packs:
@@ -108,11 +92,12 @@ class Packs:
         """
         with self._lock:
             try:
-                file = self._store.pack_file(_name(hash))
+                self._quick.look()
+                file = self._quick.file_of(hash)
                 if file is None:
                     return False
                 os.utime(file)
-            except Exception:  # a pack that cannot be read or touched keeps nothing for us
+            except OSError:  # a pack that cannot be touched keeps nothing for us
                 return False
             return True
 
@@ -135,7 +120,6 @@ class Packs:
         with self._lock:
             self._quick.close()
             _close(self._store)
-            self._store._looked_at = None
 
 
 def _close(store: _Store) -> None:

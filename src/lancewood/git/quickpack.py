@@ -63,6 +63,14 @@ class QuickPacks:
                     return None
         return None
 
+    def file_of(self, hash: Hash) -> str | None:
+        """The pack that holds an object, or None."""
+        digest = bytes.fromhex(hash)
+        for pack in self._packs:
+            if pack.place(digest) is not None:
+                return f"{self._directory}/{pack.name}.pack"
+        return None
+
     def close(self) -> None:
         for each in self._packs:
             each.close()
