@@ -252,6 +252,24 @@ def test_items_are_not_in_each_other_nor_beside_other_things(tmp_path: Path) -> 
     assert [*(tmp_path / "elsewhere").iterdir()] == []
 
 
+def test_an_item_that_is_a_link_is_not_written_even_if_it_leads_to_a_repository(
+    tmp_path: Path,
+) -> None:
+    wrote(tmp_path / "out", {"real": {"x": b"1"}})
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path / "out" / "real")
+    (inside / "folder").symlink_to(tmp_path / "out")
+    found = [
+        wrote(inside, {"link": {"x": b"2"}}, "r2"),
+        wrote(inside, {"link": {"x": None}}, "r3", mode="update"),
+        wrote(inside, {"folder/real": {"x": None}}, "r4", mode="update"),
+    ]
+    assert [each.done for one in found for each in one.values()] == [Done.REFUSED] * 3
+    assert all("is a link" in str(each.why) for one in found for each in one.values())
+    assert git(tmp_path / "out/real", "rev-list", "--count", "main") == "1"
+
+
 REFUSED = {
     "": "empty",
     "/etc": "starts with '/'",

@@ -49,12 +49,17 @@ def list_folder(path: str) -> Listed:
     return Listed(False, sorted(folders))
 
 
+def is_item(path: str) -> bool:
+    """Whether a folder is an item, without listing it: there may be millions in it."""
+    return sum(os.path.lexists(f"{path}/{each}") for each in _PARTS) >= _ENOUGH
+
+
 def top_folders(folder: str) -> Iterator[str]:
     """The folders in the folder that items are below, as they come: there may be millions.
 
     Raises NotFoundError, and InvalidInputError for a folder that is itself an item.
     """
-    if sum(os.path.lexists(f"{folder}/{each}") for each in _PARTS) >= _ENOUGH:
+    if is_item(folder):
         raise InvalidInputError(
             f"{folder} is itself a repository: name the folder that its items are in", path=folder
         )

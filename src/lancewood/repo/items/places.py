@@ -15,7 +15,7 @@ from pathlib import Path
 from lancewood.errors import InvalidInputError, NotFoundError, StorageError
 from lancewood.git.locks import LEFT_BEHIND
 from lancewood.git.syncing import sync_paths
-from lancewood.repo.items.finding import list_folder
+from lancewood.repo.items.finding import is_item
 from lancewood.repo.items.names import STAGING
 from lancewood.store.base import is_in_the_making
 
@@ -42,12 +42,14 @@ class ItemPlaces:
 
     def make_room(self, item: str) -> None:
         """Make the folders above an item; raises InvalidInputError where one of them is an item
-        itself, or leads elsewhere."""
+        itself, or leads elsewhere, as where the item is a link."""
         self._check_above(os.path.dirname(self.path(item)), item, make=True)
+        self._check_no_link(self.path(item), item)
 
     def check_inside(self, item: str) -> None:
-        """The same, and makes nothing."""
+        """The same, and makes nothing; raises NotFoundError where there is no such folder."""
         self._check_above(os.path.dirname(self.path(item)), item, make=False)
+        self._check_no_link(self.path(item), item)
 
     def check_free(self, item: str) -> bool:
         """Whether nothing is where the item goes; if False, it is what an ``init`` that was cut
@@ -61,8 +63,6 @@ class ItemPlaces:
             raise InvalidInputError(
                 f"item {item!r} cannot be made: {path} is no folder", item=item
             ) from cause
-        if os.path.islink(path):
-            raise self._leads_elsewhere(item, path)
         other = sorted(each for each in names if each not in _OF_GIT and not is_in_the_making(each))
         if other:
             raise InvalidInputError(
@@ -106,13 +106,11 @@ class ItemPlaces:
             self._check_above(os.path.dirname(path), item, make=make)
         if make:
             self._make(path)
-        if os.path.islink(path) and path != self.folder:
-            raise self._leads_elsewhere(item, path)
-        try:
-            listed = list_folder(path)
-        except NotFoundError as cause:
-            raise NotFoundError(f"there is no item {item!r} in {self.folder}", item=item) from cause
-        if listed.is_item:
+        if path != self.folder:
+            self._check_no_link(path, item)
+        if not os.path.isdir(path):
+            raise NotFoundError(f"there is no item {item!r} in {self.folder}", item=item)
+        if is_item(path):
             raise InvalidInputError(
                 f"item {item!r} is not allowed: {path} is an item, and items are not in each other",
                 item=item,
@@ -131,11 +129,13 @@ class ItemPlaces:
         except OSError as cause:
             raise StorageError(f"cannot make {path}: {cause.strerror}", path=path) from cause
 
-    def _leads_elsewhere(self, item: str, path: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"item {item!r} is not allowed: {path} is a link, and may lead out of {self.folder}",
-            item=item,
-        )
+    def _check_no_link(self, path: str, item: str) -> None:
+        if os.path.islink(path):
+            raise InvalidInputError(
+                f"item {item!r} is not allowed: {path} is a link, and may lead out of "
+                f"{self.folder}",
+                item=item,
+            )
 
 
 def _made_below(above: str) -> str:

@@ -73,9 +73,11 @@ class ItemWriter:
         path = self._places.path(files.item)
         if files.files:
             self._places.make_room(files.item)
+        elif not os.path.lexists(f"{path}/HEAD"):
+            return Outcome(files.item, Done.UNCHANGED)
+        else:
+            self._places.check_inside(files.item)
         if not os.path.lexists(f"{path}/HEAD"):
-            if not files.files:
-                return Outcome(files.item, Done.UNCHANGED)
             if self._places.check_free(files.item):
                 tip = self._born(path, files)
                 if tip is not None:

@@ -20,6 +20,7 @@ from lancewood.errors import InvalidInputError, LancewoodError, StorageError
 from lancewood.git.repository import GitRepository
 from lancewood.repo.items.looking import contents_of, history_of, opened, refs_of
 from lancewood.repo.items.names import checked_item
+from lancewood.repo.items.places import ItemPlaces
 from lancewood.spark.items.finding import ITEM, find
 from lancewood.spark.items.folders import checked_folder
 from lancewood.spark.items.running import check_on_error
@@ -222,12 +223,15 @@ def _read(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def _rows(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    places = ItemPlaces(work.folder, fsync=False)
     for batch in batches:
         for each in batch[ITEM]:
             item = text_of(each)
             try:
-                with opened(work.folder, checked_item(item)) as git:
-                    yield from work.rows(git, item or "")
+                name = checked_item(item)
+                places.check_inside(name)
+                with opened(work.folder, name) as git:
+                    yield from work.rows(git, name)
             except (LancewoodError, OSError) as cause:
                 error = _ours(cause, item)
                 if not work.reports:
