@@ -142,6 +142,19 @@ def test_without_the_check_bad_items_are_left_out_and_counted(spark: Any, tmp_pa
         items.write(df, tmp_path, check=False)
 
 
+def test_names_that_a_collation_takes_for_one_are_two_items(spark: Any, tmp_path: Path) -> None:
+    rows = [("A", "x", b"1"), ("a", "y", b"2"), ("A", "z", b"3"), ("a", "Y", b"4")]
+    df = frame(spark, rows).selectExpr(
+        "item COLLATE UTF8_LCASE AS item", "path COLLATE UTF8_LCASE AS path", "content"
+    )
+    done = items.write(df, tmp_path, partitions=1)
+    assert (done.items, done.written) == (2, 2)
+    contents = items.read(spark, tmp_path, partitions=1).contents(
+        columns=["item", "path", "content"]
+    )
+    assert {(row.item, row.path, bytes(row.content)) for row in contents.collect()} == set(rows)
+
+
 def test_update_keeps_other_files_and_null_removes(spark: Any, tmp_path: Path) -> None:
     items.write(frame(spark, [("a", "x", b"1"), ("a", "y", b"2")]), tmp_path)
     df = frame(spark, [("a", "y", None), ("a", "z", b"3"), ("new", "x", b"")])

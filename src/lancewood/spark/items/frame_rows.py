@@ -17,7 +17,7 @@ from lancewood.spark.items.finding import ITEM
 from lancewood.spark.items.texts import text_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 PATH, CONTENT, MESSAGE = "path", "content", "message"
 _NEEDED = {ITEM: "string", PATH: "string", CONTENT: "binary"}
@@ -51,7 +51,17 @@ def checked_frame(df: DataFrame) -> DataFrame:
             raise InvalidInputError(
                 f"column {name!r} is {found[name]}, and has to be {kind}{how}", column=name
             )
-    return df.select(*[each for each in wanted if each in found])
+    kinds = {each.name: each.dataType.simpleString() for each in df.schema.fields}
+    return df.select(*[_by_bytes(each, kinds[each]) for each in wanted if each in found])
+
+
+def _by_bytes(name: str, kind: str) -> Column:
+    """A column whose texts are told apart by their bytes, as names on a disk are: to a collation
+    'a' and 'A' may be the same, and the rows of both would come in turns."""
+    from pyspark.sql import functions
+
+    column = functions.col(name)
+    return functions.collate(column, "UTF8_BINARY").alias(name) if "collate" in kind else column
 
 
 def by_item(df: DataFrame, partitions: int) -> DataFrame:
