@@ -151,6 +151,32 @@ def test_an_item_whose_making_was_cut_off_is_gone_on_from(
     check(path)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_an_item_that_lost_its_head_is_not_begun_anew(tmp_path: Path, is_packed: bool) -> None:
+    wrote(tmp_path, {"a": {"x": b"1"}}, branch="exp")
+    if is_packed:
+        git(tmp_path / "a", "pack-refs", "--all")
+    (tmp_path / "a" / "HEAD").unlink()
+    found = wrote(tmp_path, {"a": {"x": b"2"}}, "r2")
+    assert done(found) == {"a": "refused"}
+    assert "lost its HEAD" in str(found["a"].why)
+    assert not (tmp_path / "a" / "HEAD").exists()
+
+
+def test_an_update_writes_each_directory_once(tmp_path: Path) -> None:
+    files: dict[str, bytes | None] = {f"d/e/{number}": b"%d" % number for number in range(20)}
+    wrote(tmp_path, {"a": files})
+    path = tmp_path / "a"
+    more: dict[str, bytes | None] = {f"d/e/{number}": b"%d!" % number for number in range(10)}
+    wrote(tmp_path, {"a": more}, "r2", mode="update")
+    assert git(path, "count-objects").split()[0] == str(10 + 3 + 1)
+    wrote(tmp_path, {"a": dict.fromkeys(files)}, "r3", mode="update")
+    assert git(path, "ls-tree", "HEAD") == ""
+    # The tree without files, and the commit.
+    assert git(path, "count-objects").split()[0] == str(10 + 3 + 1 + 2)
+    check(path)
+
+
 def test_a_death_before_the_name_leaves_nothing_that_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +308,8 @@ REFUSED = {
     ".git": "git keeps",
     "a/.GIT": "git keeps",
     ".lancewood/x": "new items are made",
+    "HEAD": "taken for one",
+    "ab/refs/x": "taken for one",
     "\ud800": "UTF-8",
     "x" * 251: "no disk",
     "/".join(["abcd"] * 300): "1024",
@@ -295,7 +323,7 @@ def test_names_that_lead_elsewhere_are_refused(item: str) -> None:
         checked_item(item)
 
 
-@pytest.mark.parametrize("item", ["ä/ö 1", "new\nline", "日本", ".hidden", "HEAD", "refs", "a.git"])
+@pytest.mark.parametrize("item", ["ä/ö 1", "new\nline", "日本", ".hidden", "objects", "a.git"])
 def test_names_that_a_disk_holds_are_items(tmp_path: Path, item: str) -> None:
     assert done(wrote(tmp_path, {item: {"x": b"1"}})) == {item: "written"}
     assert [*find_items(str(tmp_path))] == [item]

@@ -71,21 +71,31 @@ def put_beside(
     What they do not name stays. Only the directories on their way are read and written. Raises
     InvalidInputError where a file is in the place of a directory, or the other way round.
     """
-    found = dict(top)
+    levels = {"": dict(top)}
     for path, data in files.items():
-        parts = path.split("/")
-        levels = [found]
-        for part in parts[:-1]:
-            levels.append(_directory(objects, levels[-1].get(part), path))
-        known = levels[-1].get(parts[-1])
+        above, at = "", levels[""]
+        *parts, name = path.split("/")
+        for part in parts:
+            inner = f"{above}{part}/"
+            if inner not in levels:
+                levels[inner] = _directory(objects, at.get(part), path)
+            above, at = inner, levels[inner]
+        known = at.get(name)
         if known is not None and stat.S_ISDIR(known.mode):
             raise InvalidInputError(f"{path!r} is a directory in the commit, not a file", path=path)
-        entry = Entry(FILE, objects.put_blob(data))
-        for level, part in zip(levels[:0:-1], parts[:0:-1], strict=True):
-            level[part] = entry
-            entry = Entry(TREE, objects.put_tree(level))
-        found[parts[0]] = entry
-    return found
+        at[name] = Entry(FILE, objects.put_blob(data))
+    # Each directory is written once, when all its files are in it: those in others come later.
+    for inner in reversed(levels):
+        if inner:
+            above, name = split_directory(inner)
+            levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
+    return levels[""]
+
+
+def split_directory(path: str) -> tuple[str, str]:
+    """The directory that one is in, and its name: ``a/b/`` is ``b`` in ``a/``."""
+    above, slash, name = path[:-1].rpartition("/")
+    return above + slash, name
 
 
 def _directory(objects: Objects, entry: Entry | None, path: str) -> dict[str, Entry]:

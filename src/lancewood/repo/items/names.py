@@ -12,6 +12,9 @@ from lancewood.store.base import is_in_the_making
 
 STAGING = ".lancewood"
 """Where new items are made before they get their names; no item is in it."""
+_OF_A_REPOSITORY = ("HEAD", "refs")
+"""A folder in which there are two of these and ``objects`` is taken for an item, and what else is
+in it is found by nobody."""
 _MOST_BYTES = 1024
 _MOST_PART_BYTES = 250
 
@@ -63,6 +66,8 @@ def _broken_part(part: str) -> str | None:
         return f"it contains {part!r}, which leads elsewhere"
     if len(part.encode()) > _MOST_PART_BYTES:
         return f"{part[:40]!r}… has more than {_MOST_PART_BYTES} bytes, and no disk could hold it"
+    if part in _OF_A_REPOSITORY:
+        return f"{part!r} is in a repository, and the folder it is in would be taken for one"
     if is_dot_git(part):
         return f"{part!r} is, or is on some disks, '.git', which git keeps for itself"
     if is_in_the_making(part):

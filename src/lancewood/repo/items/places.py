@@ -70,6 +70,12 @@ class ItemPlaces:
                 f"{other[0]!r}; items are not in each other, and share no folder with other things",
                 item=item,
             )
+        if _has_refs(path) and not os.path.lexists(f"{path}/HEAD"):
+            raise InvalidInputError(
+                f"item {item!r} cannot be written: {path} is a repository that lost its HEAD; "
+                "write 'ref: refs/heads/' and the name of its branch there",
+                item=item,
+            )
         return not names
 
     def staging(self) -> str:
@@ -136,6 +142,13 @@ class ItemPlaces:
                 f"{self.folder}",
                 item=item,
             )
+
+
+def _has_refs(path: str) -> bool:
+    """Whether something was committed: an ``init`` that was cut off has no ref yet."""
+    if os.path.lexists(f"{path}/packed-refs"):
+        return True
+    return any(files for _, _, files in os.walk(f"{path}/refs"))
 
 
 def _made_below(above: str) -> str:

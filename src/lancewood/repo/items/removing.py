@@ -9,6 +9,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterable, Mapping
 
+from lancewood.catalog.files import split_directory
 from lancewood.git.objects import TREE, Entry, Objects
 
 
@@ -19,25 +20,35 @@ def without_paths(
 
     New directories are put, and not synced.
     """
-    found = dict(top)
+    levels = {"": dict(top)}
+    changed: set[str] = set()
     for path in paths:
-        _take_out(objects, found, path.split("/"))
-    return found
+        _take_out(objects, levels, changed, path)
+    for inner in reversed(levels):
+        if inner and inner in changed:
+            above, name = split_directory(inner)
+            if levels[inner]:
+                levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
+            else:
+                del levels[above][name]
+    return levels[""]
 
 
-def _take_out(objects: Objects, top: dict[str, Entry], parts: list[str]) -> None:
-    levels = [top]
-    for part in parts[:-1]:
-        entry = levels[-1].get(part)
-        if entry is None or not stat.S_ISDIR(entry.mode):
-            return
-        levels.append(objects.tree(entry.hash))
-    entry = levels[-1].get(parts[-1])
-    if entry is None or stat.S_ISDIR(entry.mode):
-        return
-    del levels[-1][parts[-1]]
-    for at in range(len(levels) - 1, 0, -1):
-        if levels[at]:
-            levels[at - 1][parts[at - 1]] = Entry(TREE, objects.put_tree(levels[at]))
-        else:
-            del levels[at - 1][parts[at - 1]]
+def _take_out(
+    objects: Objects, levels: dict[str, dict[str, Entry]], changed: set[str], path: str
+) -> None:
+    """Take a file out of its directory, which is looked up and noted."""
+    *parts, name = path.split("/")
+    way = [""]
+    for part in parts:
+        inner = f"{way[-1]}{part}/"
+        if inner not in levels:
+            entry = levels[way[-1]].get(part)
+            if entry is None or not stat.S_ISDIR(entry.mode):
+                return
+            levels[inner] = objects.tree(entry.hash)
+        way.append(inner)
+    entry = levels[way[-1]].get(name)
+    if entry is not None and not stat.S_ISDIR(entry.mode):
+        del levels[way[-1]][name]
+        changed.update(way)
