@@ -67,6 +67,37 @@ def test_a_folder_whose_name_is_not_utf8_is_told_and_not_left_out(tmp_path: Path
     assert "is not allowed" in rows.to_pylist()[0]["error"]
 
 
+def reported(folder: Path, what: str, item: str) -> list[dict[str, Any]]:
+    """What is read of an item, and what is told of it."""
+    columns = {"item": pa.string(), "ref": pa.string(), "error": pa.string()}
+    work = reading._Work(str(folder), what, columns, {}, True)
+    names = pa.record_batch({"item": [item]})
+    return [row for rows in reading._read(work, [names]) for row in rows.to_pylist()]
+
+
+def test_a_ref_whose_name_is_not_utf8_is_told_and_fails_no_other_item(tmp_path: Path) -> None:
+    made(tmp_path, "a")
+    main = (tmp_path / "a/refs/heads/main").read_bytes()
+    with open(os.fsencode(tmp_path) + b"/a/refs/heads/caf\xe9", "wb") as file:
+        file.write(main)
+    rows = reported(tmp_path, "refs", "a")
+    assert rows[0]["ref"] == "HEAD"
+    assert "is not UTF-8" in rows[-1]["error"]
+
+
+def test_a_name_that_leads_through_a_link_is_not_read(tmp_path: Path) -> None:
+    made(tmp_path / "out", "a")
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path / "out/a")
+    (inside / "folder").symlink_to(tmp_path / "out")
+    for item in ("link", "folder/a"):
+        (row,) = reported(inside, "refs", item)
+        assert "is a link" in row["error"]
+    (row,) = reported(inside, "refs", "no/such")
+    assert "there is no item 'no/such'" in row["error"]
+
+
 def test_rows_of_an_item_come_together_across_batches() -> None:
     batches = [batch((None, "x", b""), ("a", "x", b"1")), batch(("a", "y", b"2"), ("b", "x", b""))]
     assert [(item, [row.path for row in rows]) for item, rows in items_in(batches)] == [

@@ -64,11 +64,11 @@ def refs_of(git: GitRepository, item: str, columns: Collection[str]) -> Iterator
     for ref, hash in found.items():
         yield {
             "item": item,
-            "ref": ref,
+            "ref": _text("ref", ref),
             "kind": _kind(ref),
             "hash": hash,
             "commit": _commit_of(git, hash) if "commit" in columns else None,
-            "target": named if ref == HEAD else None,
+            "target": _text("ref", named) if named and ref == HEAD else None,
             "is_head": ref in (HEAD, named),
         }
 
@@ -124,7 +124,7 @@ def contents_of(
         data = git.objects.blob(entry.hash) if is_read else None
         yield {
             "item": item,
-            "path": _text(path),
+            "path": _text("path", path),
             "commit": commit,
             "hash": entry.hash,
             "mode": f"{entry.mode:06o}",
@@ -159,13 +159,13 @@ def _moment(by: Signature) -> datetime | None:
     return datetime.fromtimestamp(by.seconds, UTC) if by.seconds <= _MOST_SECONDS else None
 
 
-def _text(path: str) -> str:
-    """Raises FormatError for a path that no text can hold."""
+def _text(what: str, name: str) -> str:
+    """Raises FormatError for a name that no text can hold: git's are bytes."""
     try:
-        path.encode()
+        name.encode()
     except UnicodeEncodeError as cause:
-        raise FormatError(f"the path {path!r} is not UTF-8") from cause
-    return path
+        raise FormatError(f"the {what} {name!r} is not UTF-8") from cause
+    return name
 
 
 def _check_readable(path: str) -> None:
