@@ -215,6 +215,8 @@ def test_what_is_wrong_with_a_call_is_told_before_spark_runs(spark: Any, tmp_pat
         (lambda: items.write(df, tmp_path, run="a b"), InvalidInputError, "run id"),
         (lambda: items.write(df, tmp_path, branch="a..b"), InvalidInputError, "branch name"),
         (lambda: items.write(df, tmp_path, author="Ada"), InvalidInputError, "author"),
+        (lambda: items.write(df, tmp_path, author="A\rda <a@b>"), InvalidInputError, "author"),
+        (lambda: items.tag(spark, tmp_path, "v", revision=""), InvalidInputError, "'' is not a"),
         (lambda: items.write(df, tmp_path, message=""), InvalidInputError, "message"),
         (lambda: items.write(df, tmp_path, mode="x"), InvalidInputError, "mode"),  # type: ignore[arg-type]
         (lambda: items.write(df, "s3://b/x"), UnsupportedError, "s3://"),

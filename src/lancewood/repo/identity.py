@@ -26,21 +26,21 @@ def author_of(git: GitRepository, author: str | None = None) -> Signature:
     Raises InvalidInputError for an author that is not.
     """
     if author is not None:
-        return Signature.now(*checked_author(author))
+        return _sound(Signature.now(*checked_author(author)))
     name = os.environ.get("GIT_AUTHOR_NAME") or git.get("user", "name") or _account()
     email = (
         os.environ.get("GIT_AUTHOR_EMAIL")
         or git.get("user", "email")
         or f"{_account()}@{socket.gethostname()}"
     )
-    return Signature.now(_plain(name), _plain(email))
+    return _sound(Signature.now(_plain(name), _plain(email)))
 
 
 def author_here(author: str | None = None) -> Signature:
     """The same where there is no repository yet, or there are many: without the configuration of
     one."""
     if author is not None:
-        return Signature.now(*checked_author(author))
+        return _sound(Signature.now(*checked_author(author)))
     settings = StackedConfig.default()
     name = os.environ.get("GIT_AUTHOR_NAME") or _setting(settings, b"name") or _account()
     email = (
@@ -48,7 +48,7 @@ def author_here(author: str | None = None) -> Signature:
         or _setting(settings, b"email")
         or f"{_account()}@{socket.gethostname()}"
     )
-    return Signature.now(_plain(name), _plain(email))
+    return _sound(Signature.now(_plain(name), _plain(email)))
 
 
 def _setting(settings: StackedConfig, key: bytes) -> str | None:
@@ -68,6 +68,13 @@ def checked_author(author: object) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def _sound(by: Signature) -> Signature:
+    """The signature itself; raises InvalidInputError for one that no commit can carry, before
+    anything is done in its name."""
+    by.encode()
+    return by
+
+
 def _account() -> str:
     try:
         return getpass.getuser()
@@ -76,5 +83,6 @@ def _account() -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what would end the field in a commit."""
-    return re.sub(r"[<>\n\0]", "", text).strip() or "unknown"
+    """Without what would end the field in a commit, or be taken out of it."""
+    text = text.encode("utf-8", "replace").decode()
+    return re.sub(r"[<>\x00-\x1f\x7f]", "", text).strip() or "unknown"

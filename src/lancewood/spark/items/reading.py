@@ -148,7 +148,7 @@ class ItemFrames:
         if limit is not None:
             limit = min(check_number("limit", limit), MOST)
         if revision is not None:
-            _check_revision(revision)
+            check_revision(revision)
         return self._frame("history", HISTORY, columns, revision=revision, limit=limit)
 
     def contents(
@@ -163,7 +163,7 @@ class ItemFrames:
         Files are opened only if ``columns`` have ``size`` or ``content``. ``paths`` are those that
         are wanted; where one is not there it has no row.
         """
-        _check_revision(revision)
+        check_revision(revision)
         if isinstance(paths, str):
             raise InvalidInputError(f"paths are several texts, got one: {paths!r}")
         chosen = None if paths is None else frozenset(paths)
@@ -269,6 +269,7 @@ def _check_items(items: DataFrame) -> None:
         )
 
 
-def _check_revision(revision: object) -> None:
+def check_revision(revision: object) -> None:
+    """Raise InvalidInputError for what cannot be one in any item."""
     if not isinstance(revision, str) or not revision:
         raise InvalidInputError(f"{revision!r} is not a revision: HEAD, a branch, a tag or a hash")

@@ -21,7 +21,7 @@ from lancewood.repo.items.tagging import tag_item
 from lancewood.repo.ref_names import tag_ref
 from lancewood.spark.items.finding import ITEM
 from lancewood.spark.items.folders import checked_folder
-from lancewood.spark.items.reading import read
+from lancewood.spark.items.reading import check_revision, read
 from lancewood.spark.items.result import ItemsDone
 from lancewood.spark.items.running import attempts_of, check_on_error, run_items, told_outcome
 from lancewood.spark.items.texts import text_of
@@ -52,6 +52,7 @@ def tag(
     and "report" counts them. Raises InvalidInputError for a name that git refuses.
     """
     tag_ref(name)
+    check_revision(revision)
     check_on_error(on_error)
     work = _Work(
         checked_folder(folder),
