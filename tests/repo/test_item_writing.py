@@ -269,6 +269,7 @@ def test_items_are_not_in_each_other_nor_beside_other_things(tmp_path: Path) -> 
         "link/x": "link",
         "link": "link",
         "file": "no folder",
+        "file/x": "no folder",
     }
     found = wrote(tmp_path, {each: {"x": b"2"} for each in wanted}, "r2")
     for item, why in wanted.items():
@@ -294,6 +295,28 @@ def test_an_item_that_is_a_link_is_not_written_even_if_it_leads_to_a_repository(
     assert [each.done for one in found for each in one.values()] == [Done.REFUSED] * 3
     assert all("is a link" in str(each.why) for one in found for each in one.values())
     assert git(tmp_path / "out/real", "rev-list", "--count", "main") == "1"
+
+
+@pytest.mark.parametrize(("item", "other"), [("z/b", "z"), ("z", "z/b")])
+def test_items_that_two_tasks_make_in_each_other_at_the_same_moment_are_not_both_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item: str, other: str
+) -> None:
+    real = birth.make_whole
+
+    def second(path: str, **told: Any) -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr(writing, "make_whole", real)
+            assert done(wrote(tmp_path, {other: {"x": b"1"}})) == {other: "written"}
+        return real(path, **told)
+
+    monkeypatch.setattr(writing, "make_whole", second)
+    found = wrote(tmp_path, {item: {"x": b"1"}})
+    assert done(found) == {item: "refused"}
+    assert "items are not in each other" in str(found[item].why)
+    assert [*find_items(str(tmp_path))] == [other]
+    check(tmp_path / other)
+    assert {each.name for each in tmp_path.iterdir()} == {"z"}
+    assert not (tmp_path / "z" / "b").exists() or other == "z/b"
 
 
 REFUSED = {

@@ -78,6 +78,18 @@ class ItemPlaces:
             )
         return not names
 
+    def check_alone(self, item: str) -> None:
+        """Take a new item away again, and raise InvalidInputError, if the folder that it is in
+        became an item while it was made. One that is not empty any more cannot become one."""
+        path = self.path(item)
+        above = os.path.dirname(path)
+        if above == self.folder or not is_item(above):
+            return
+        self._known.discard(above)
+        with suppress(OSError):
+            os.rename(path, self.staging())
+        raise self._in_another(item, above)
+
     def staging(self) -> str:
         """A path for something new, which is in no listing until it is renamed."""
         if self._staging is None:
@@ -115,12 +127,13 @@ class ItemPlaces:
         if path != self.folder:
             self._check_no_link(path, item)
         if not os.path.isdir(path):
+            if make:
+                raise InvalidInputError(
+                    f"item {item!r} cannot be made: {path} is no folder", item=item
+                )
             raise NotFoundError(f"there is no item {item!r} in {self.folder}", item=item)
         if is_item(path):
-            raise InvalidInputError(
-                f"item {item!r} is not allowed: {path} is an item, and items are not in each other",
-                item=item,
-            )
+            raise self._in_another(item, path)
         self._known.add(path)
 
     def _make(self, path: str) -> None:
@@ -134,6 +147,12 @@ class ItemPlaces:
             return
         except OSError as cause:
             raise StorageError(f"cannot make {path}: {cause.strerror}", path=path) from cause
+
+    def _in_another(self, item: str, path: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"item {item!r} is not allowed: {path} is an item, and items are not in each other",
+            item=item,
+        )
 
     def _check_no_link(self, path: str, item: str) -> None:
         if os.path.islink(path):

@@ -81,9 +81,11 @@ class ItemWriter:
             if self._places.check_free(files.item):
                 tip = self._born(path, files)
                 if tip is not None:
+                    self._places.check_alone(files.item)
                     self._places.named(files.item)
                     return Outcome(files.item, Done.WRITTEN, tip)
             if not os.path.lexists(f"{path}/HEAD"):
+                self._places.check_free(files.item)
                 self._begun(path)
                 self._places.named(files.item)
         return self._moved(path, files)
