@@ -19,6 +19,7 @@ from lancewood.errors import (
     InvalidInputError,
     LancewoodError,
     NotFoundError,
+    UnsupportedError,
 )
 from lancewood.git.repository import GitRepository
 from lancewood.repo.plain import importing
@@ -252,3 +253,69 @@ def test_one_without_snapshots_is_an_empty_repository(tmp_path: Path) -> None:
     assert (done.branches, done.tags, done.snapshots) == (0, 0, 0)
     check(tmp_path / "target")
     assert git(tmp_path / "target", "symbolic-ref", "HEAD") == "refs/heads/main"
+
+
+@pytest.mark.parametrize("left", ["notes.txt", ".git"])
+def test_a_folder_of_other_things_does_not_become_a_repository(
+    plain: Plain, tmp_path: Path, left: str
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / left).write_text("mine")
+    with pytest.raises(InvalidInputError, match=left):
+        import_plain(plain.path, target)
+    assert [each.name for each in target.iterdir()] == [left]
+
+
+def test_a_bucket_is_not_a_folder_of_that_name(
+    plain: Plain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for target in ("s3://bucket/x", Path("s3://bucket/x")):
+        with pytest.raises(UnsupportedError, match="s3://"):
+            import_plain(plain.path, target)
+    assert [each.name for each in tmp_path.iterdir()] == ["plain"]
+    assert import_plain(f"file://{plain.path}", "here").path == tmp_path / "here"
+
+
+def test_a_commit_that_took_over_the_message_of_another_is_not_taken_for_it(
+    plain: Plain, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    import_plain(plain.path, target)
+    mine = git(target, "rev-parse", "v1^{tree}")
+    message = git(target, "log", "-1", "--format=%B", "main")
+    git(target, "update-ref", "refs/heads/main", git(target, "commit-tree", mine, "-m", message))
+    with pytest.raises(AlreadyExistsError, match="refs/heads/main"):
+        import_plain(plain.path, target)
+    import_plain(plain.path, target, force=True)
+    assert git(target, "show", "main:snapshot") == "<two/>"
+
+
+def test_another_name_for_the_file_is_not_passed_over(plain: Plain, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    import_plain(plain.path, target, name="edit.xmp")
+    with pytest.raises(AlreadyExistsError, match=r"as 'edit\.xmp', not as 'snapshot'"):
+        import_plain(plain.path, target)
+    assert import_plain(plain.path, target, name="edit.xmp").changed == ()
+
+
+def test_a_head_that_moves_is_told(plain: Plain, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    import_plain(plain.path, target)
+    plain.write("HEAD", "ref: refs/heads/exp/a")
+    assert import_plain(plain.path, target).changed == ("HEAD",)
+    assert git(target, "symbolic-ref", "HEAD") == "refs/heads/exp/a"
+    assert import_plain(plain.path, target).changed == ()
+
+
+@pytest.mark.parametrize(
+    "ref", ["refs/lancewood/plain", "refs/lancewood/plain/x", "refs/lancewood"]
+)
+def test_refs_that_the_import_keeps_for_itself_are_refused(
+    plain: Plain, tmp_path: Path, ref: str
+) -> None:
+    plain.write(ref, sha256(b"<one/>").hexdigest())
+    with pytest.raises(InvalidInputError, match="keeps for itself"):
+        import_plain(plain.path, tmp_path / "target")
+    assert not (tmp_path / "target").exists()

@@ -148,8 +148,12 @@ def test_texts_that_are_no_utf8_are_seen_as_such() -> None:
 
 def test_a_folder_is_a_path_on_a_disk() -> None:
     assert checked_folder("file:///a/b/../c") == "/a/c"
+    assert checked_folder("file:/a/b") == checked_folder("file://localhost/a/b") == "/a/b"
     with pytest.raises(UnsupportedError, match="s3://"):
         checked_folder("s3://bucket/x?secret")
+    for elsewhere in ("hdfs:/x", Path("s3://bucket/x"), "dbfs:/x"):
+        with pytest.raises(UnsupportedError, match="mounted disk"):
+            checked_folder(elsewhere)
     for bad in ("", None, b"x", "a\0b"):
         with pytest.raises(InvalidInputError, match="folder"):
             checked_folder(bad)

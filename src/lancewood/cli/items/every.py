@@ -13,6 +13,7 @@ from lancewood.errors import LancewoodError
 from lancewood.git.repository import GitRepository
 from lancewood.repo.items.finding import find_items
 from lancewood.repo.items.looking import opened
+from lancewood.repo.items.on_disk import path_on_disk
 from lancewood.repo.items.outcome import Done, Outcome, Tally
 
 Folder: TypeAlias = Annotated[
@@ -24,7 +25,7 @@ class Every:
     """Goes through the items, and counts what became of them."""
 
     def __init__(self, folder: Path, what: str, *, json: bool) -> None:
-        self._folder = str(folder)
+        self._folder = path_on_disk(folder, "a folder of items")
         self._what = what
         self._notes = not json
         self.tally = Tally()

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 from lancewood.catalog.file_names import checked_path
+from lancewood.catalog.files import walk_entries
 from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
 from lancewood.git.birth import make_whole
 from lancewood.git.hashes import Hash, is_hash
@@ -23,6 +26,7 @@ from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
 from lancewood.repo.identity import author_here
+from lancewood.repo.items.on_disk import path_on_disk
 from lancewood.repo.items.places import ItemPlaces
 from lancewood.repo.items.writing import new_settings
 from lancewood.repo.plain.commits import PlainCommits, snapshot_of
@@ -47,7 +51,8 @@ class Imported:
     tags: int
     snapshots: int
     changed: tuple[str, ...]
-    """The refs that were made or moved; none: everything was there."""
+    """The refs that were made or moved, and HEAD if it was there and moved; none: everything was
+    there."""
     refs: dict[str, Hash] = field(repr=False)
     """The commit of every ref."""
 
@@ -68,8 +73,8 @@ def import_plain(
     ``log.jsonl`` the commits follow each other as it tells, unless ``log`` is False; otherwise
     each ref has one commit. ``force`` moves refs that lead elsewhere. Raises IntegrityError for a
     snapshot whose bytes are not those that its name says, InvalidInputError for a name that git
-    refuses, AlreadyExistsError for a ref of the target that the import did not make; then nothing
-    has changed.
+    refuses and for a target that is a folder of other things, AlreadyExistsError for a ref of the
+    target that the import did not make; then nothing has changed.
     """
     return import_as(
         source,
@@ -94,18 +99,25 @@ def import_as(
     places: ItemPlaces | None = None,
 ) -> Imported:
     """The same for one whose author is known, and for many in one folder: see ``places``."""
+    source = path_on_disk(source, "a repository in the plain layout")
+    target = path_on_disk(target, "what one in the plain layout is imported into")
     _check_apart(source, target)
-    plain, file = read_plain(os.fspath(source)), checked_path(name)
+    plain, file = read_plain(source), checked_path(name)
     store = DiskStore(target, fsync)
     is_small = sum(each.size for each in plain.objects.values()) <= _MOST_PACKED
-    if is_small and not os.path.lexists(f"{store.uri}/{HEAD}"):
+    if not os.path.lexists(f"{store.uri}/{HEAD}") and _is_free(store.uri) and is_small:
         born = _born(plain, store, file, by, log, places)
         if born is not None:
             return born
     if not os.path.lexists(f"{store.uri}/{HEAD}"):
+        _is_free(store.uri)
         branch = "main" if is_hash(plain.head) else plain.head.removeprefix(HEADS)
         GitRepository.init(store.uri, branch=branch, settings=new_settings(), fsync=fsync)
-    return _moved(plain, GitRepository.open(store.uri, fsync=fsync), file, by, log, force)
+    git = GitRepository.open(store.uri, fsync=fsync)
+    try:
+        return _moved(plain, git, file, by, log, force)
+    finally:
+        git.close()
 
 
 def _born(
@@ -158,11 +170,13 @@ def _moved(
         )
         if refs[ref] != there:
             moves.append((ref, there, refs[ref]))
-    head = plain.head
+    head, now = plain.head, git.refs.head()
     if is_hash(head):
-        now = git.refs.head()
-        is_there = now.branch is None and now.hash is not None and _is_of(git, now.hash, head)
+        made = None if now.branch is not None or now.hash is None else made_from(git, now.hash)
+        is_there = made == (head, file)
         head = str(now.hash) if is_there else commits.of_ref(HEAD, head)
+    else:
+        is_there = now.branch == head.removeprefix(HEADS)
     tree, kept = commits.archive(told), git.refs.read(ARCHIVE)
     if kept is None or git.objects.commit(kept).tree != tree:
         moves.append((ARCHIVE, kept, commits.put_archive(tree, () if kept is None else (kept,))))
@@ -171,12 +185,14 @@ def _moved(
             raise RetryableConflictError(
                 f"{ref} of {git.path} was moved meanwhile; import again", ref=ref
             )
-    if is_hash(head):
-        git.refs.detach_head(Hash(head), why="import-plain", by=by)
-    else:
-        git.refs.switch_head(head.removeprefix(HEADS), why="import-plain", by=by)
-    changed = tuple(ref for ref, _, _ in moves if ref != ARCHIVE)
-    return _told(plain, str(git.path), head, refs, changed)
+    changed = [ref for ref, _, _ in moves if ref != ARCHIVE]
+    if not is_there:
+        if is_hash(head):
+            git.refs.detach_head(Hash(head), why="import-plain", by=by)
+        else:
+            git.refs.switch_head(head.removeprefix(HEADS), why="import-plain", by=by)
+        changed.append(HEAD)
+    return _told(plain, str(git.path), head, refs, tuple(changed))
 
 
 def _next(
@@ -190,14 +206,21 @@ def _next(
 ) -> Hash:
     """What a ref that is there goes to; raises AlreadyExistsError if it is not ours to move."""
     tip = git.objects.peel(there)
-    if _is_of(git, tip, hash):
+    made = made_from(git, tip)
+    if made == (hash, commits.name):
         return there
     if force:
         return wanted
+    if made is not None and made[1] != commits.name:
+        raise AlreadyExistsError(
+            f"{ref} of {git.path} has its snapshot as {made[1]!r}, not as {commits.name!r}; import "
+            "with that name, elsewhere, or with force",
+            ref=ref,
+        )
     if ref.startswith(HEADS):
         if is_ancestor(git.objects, tip, wanted):
             return wanted
-        if snapshot_of(git.objects.commit(tip).message) is not None:
+        if made is not None:
             return commits.on_top(hash, tip)
     raise AlreadyExistsError(
         f"{ref} of {git.path} is at {there[:12]}, and plain snapshot {hash[:12]} is not there; "
@@ -215,8 +238,23 @@ def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCom
     return commits, told
 
 
-def _is_of(git: GitRepository, commit: Hash, hash: str) -> bool:
-    return snapshot_of(git.objects.commit(commit).message) == hash
+def made_from(git: GitRepository, hash: Hash) -> tuple[str, str] | None:
+    """The snapshot that a commit was made from, and what its file is called there; None for a
+    commit that an import did not make, also if it took over the message of one."""
+    commit = git.objects.commit(hash)
+    snapshot = snapshot_of(commit.message)
+    if snapshot is None:
+        return None
+    files = [*islice(walk_entries(git.objects, git.objects.tree(commit.tree)), 2)]
+    if len(files) != 1 or sha256(git.objects.blob(files[0][1].hash)).hexdigest() != snapshot:
+        return None
+    return snapshot, files[0][0]
+
+
+def _is_free(target: str) -> bool:
+    """Whether nothing is there yet; raises InvalidInputError for a folder of other things."""
+    above, name = os.path.split(target)
+    return ItemPlaces(above, fsync=False).check_free(name)
 
 
 def _told(

@@ -28,6 +28,7 @@ from lancewood.git.reading import SYMBOLIC
 from lancewood.store.wholefile import read_file
 
 LOG = "log.jsonl"
+OURS = "refs/lancewood/"
 _PARTS = (HEAD, "refs", "objects")
 _is_fan = re.compile(r"[0-9a-f]{2}").fullmatch
 _MOST_TEXT = 4096
@@ -138,6 +139,8 @@ def _check_name(path: str, name: str) -> None:
         elif name.startswith(TAGS):
             checked_tag(name.removeprefix(TAGS))
         checked_ref(name)
+        if f"{name}/".startswith(OURS):
+            raise InvalidInputError(f"refs below {OURS} are what an import keeps for itself")
     except InvalidInputError as refused:
         raise InvalidInputError(
             f"{path}/{name!s}: {refused.message}; rename it, or take it away",

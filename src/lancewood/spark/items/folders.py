@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import InvalidInputError
+from lancewood.repo.items.on_disk import path_on_disk
 
 
 def checked_folder(folder: object) -> str:
@@ -15,9 +16,4 @@ def checked_folder(folder: object) -> str:
     path = os.fspath(folder)
     if not isinstance(path, str) or "\0" in path:
         raise InvalidInputError("the folder of items is a path of text, without NUL")
-    if "://" in path and not path.startswith("file://"):
-        raise UnsupportedError(
-            "items are repositories on a disk that all executors see, such as a network file "
-            f"system; {path.partition('://')[0]}:// is not one"
-        )
-    return os.path.abspath(path.removeprefix("file://"))
+    return path_on_disk(folder, "a folder of items, which all executors see,")

@@ -94,6 +94,7 @@ class _Work:
     def run(self, places: ItemPlaces, item: str) -> Outcome:
         checked_item(item)
         places.make_room(item)
+        is_new = not os.path.lexists(f"{places.path(item)}/HEAD")
         done = import_as(
             f"{self.source}/{item}",
             places.path(item),
@@ -104,8 +105,10 @@ class _Work:
             fsync=self.fsync,
             places=places,
         )
-        if not done.changed:
+        if not done.changed and not is_new:
             return Outcome(item, Done.UNCHANGED)
+        if is_new:
+            places.check_alone(item)
         places.named(item)
         return Outcome(item, Done.WRITTEN)
 
