@@ -201,6 +201,22 @@ def test_a_death_before_the_name_leaves_nothing_that_is_found(
     assert not (tmp_path / ".lancewood").exists()
 
 
+def test_what_others_keep_where_new_items_are_made_is_not_removed(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    for each in (mine / "old", mine / ("0" * 16), tmp_path / "photos/.lancewood/notes"):
+        each.mkdir(parents=True)
+        os.utime(each, (0, 0))
+    assert done(wrote(tmp_path / "photos", {"a": {"x": b"1"}})) == {"a": "written"}
+    assert (tmp_path / "photos/.lancewood/notes").exists()
+
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/.lancewood").symlink_to(mine)
+    found = wrote(tmp_path / "other", {"a": {"x": b"1"}})
+    assert done(found) == {"a": "refused"}
+    assert "is a link" in str(found["a"].why)
+    assert {each.name for each in mine.iterdir()} == {"old", "0" * 16}
+
+
 def test_attempts_at_the_same_moment_make_one_snapshot(tmp_path: Path) -> None:
     wrote(tmp_path, {f"old{number}": {"x": b"0"} for number in range(5)}, "r0")
     names = [f"{kind}{number}" for kind in ("old", "new") for number in range(5)]

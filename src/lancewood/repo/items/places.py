@@ -7,6 +7,7 @@ folders were looked at. Makes folders; makes no repository.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -22,6 +23,8 @@ from lancewood.store.base import is_in_the_making
 _OF_GIT = frozenset({"HEAD", "config", "objects", "refs", "logs", "tables", "packed-refs"})
 
 _ATTEMPTS = 100
+_is_ours = re.compile(r"[0-9a-f]{16}").fullmatch
+"""What a task calls the folder that it makes new items in."""
 
 
 class ItemPlaces:
@@ -91,9 +94,16 @@ class ItemPlaces:
         raise self._in_another(item, above)
 
     def staging(self) -> str:
-        """A path for something new, which is in no listing until it is renamed."""
+        """A path for something new, which is in no listing until it is renamed. Raises
+        InvalidInputError where it would be elsewhere."""
         if self._staging is None:
             above = f"{self.folder}/{STAGING}"
+            if os.path.islink(above):
+                raise InvalidInputError(
+                    f"no item can be made in {self.folder}: {above} is a link, and new items are "
+                    "made in a folder of that name; remove the link",
+                    path=above,
+                )
             self._staging = _made_below(above)
             _remove_old(above)
         self._count += 1
@@ -186,7 +196,7 @@ def _made_below(above: str) -> str:
 def _remove_old(above: str) -> None:
     """Remove what tasks that died have left; what is younger than a day may be in use."""
     with suppress(OSError):
-        for name in os.listdir(above):
+        for name in filter(_is_ours, os.listdir(above)):
             path = f"{above}/{name}"
             with suppress(OSError):
                 if time.time() - os.lstat(path).st_mtime > LEFT_BEHIND:

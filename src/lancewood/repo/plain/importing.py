@@ -100,7 +100,7 @@ def import_as(
 ) -> Imported:
     """The same for one whose author is known, and for many in one folder: see ``places``."""
     source = path_on_disk(source, "a repository in the plain layout")
-    target = path_on_disk(target, "what one in the plain layout is imported into")
+    target = path_on_disk(target, "the repository that is imported into")
     _check_apart(source, target)
     plain, file = read_plain(source), checked_path(name)
     store = DiskStore(target, fsync)

@@ -160,12 +160,19 @@ def _objects(path: str) -> Iterator[PlainObject]:
                 "objects/<2 digits>/<62 digits>",
                 file=file,
             )
-        found = os.lstat(file)
+        found = _looked_at(file)
         if found.st_size > MOST_BYTES:
             raise UnsupportedError(
                 f"{file} has {found.st_size} bytes, {MOST_BYTES} is the most", file=file
             )
         yield PlainObject(hash, file, found.st_size, max(0, int(found.st_mtime)))
+
+
+def _looked_at(file: str) -> os.stat_result:
+    try:
+        return os.lstat(file)
+    except OSError as cause:
+        raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
 
 
 def _files(path: str, directory: str) -> Iterator[str]:

@@ -91,8 +91,9 @@ class _Work:
     last_attempt: int | None
     fsync: bool | None
 
-    def run(self, places: ItemPlaces, item: str) -> Outcome:
+    def run(self, sources: ItemPlaces, places: ItemPlaces, item: str) -> Outcome:
         checked_item(item)
+        sources.check_inside(item)
         places.make_room(item)
         is_new = not os.path.lexists(f"{places.path(item)}/HEAD")
         done = import_as(
@@ -115,13 +116,14 @@ class _Work:
 
 def _import(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
     """On an executor: import the items of a partition."""
+    sources = ItemPlaces(work.source, fsync=False)
     places = ItemPlaces(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
     try:
         for batch in batches:
             for each in batch[ITEM]:
                 item = text_of(each)
                 try:
-                    yield work.run(places, item)  # type: ignore[arg-type]  # null is refused
+                    yield work.run(sources, places, item)  # type: ignore[arg-type]  # null is refused
                 except LancewoodError as error:
                     yield told_outcome(item, error, work.last_attempt, work.on_error)
     finally:
