@@ -41,7 +41,7 @@ def open_manifest_store(
     if found and scheme == "sqlite":
         return SQLiteManifests(_path(rest))
     if found and scheme in ("postgresql", "postgres"):
-        return PostgreSQLManifests(choice)
+        return PostgreSQLManifests(f"postgresql://{rest}")
     if found and scheme == "dynamodb":
         return DynamoDBManifests(_table(rest), StorageOptions(storage_options))
     told = f"scheme {scheme!r} is not known" if found else "it has no scheme"

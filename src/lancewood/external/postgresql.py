@@ -153,7 +153,8 @@ class _Session:
         psycopg = _client()
         said = psycopg.conninfo.conninfo_to_dict(self._uri)
         others = {key: value for key, value in _UNLESS_SAID.items() if key not in said}
-        connection = psycopg.connect(self._uri, autocommit=True, **others)
+        # Nothing is prepared: behind a pool each transaction may be on another connection.
+        connection = psycopg.connect(self._uri, autocommit=True, prepare_threshold=None, **others)
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 there = cursor.execute("SELECT to_regclass('lancewood_manifests')").fetchone()
@@ -197,8 +198,10 @@ def _check_uri(uri: str) -> None:
     """Raises InvalidInputError, which does not repeat what libpq says: that may be a password."""
     psycopg = _client()
     try:
-        port = psycopg.conninfo.conninfo_to_dict(uri).get("port", "")
-        if re.fullmatch(r"[0-9,]*", str(port)):  # a password with an @ ends up there
+        said = psycopg.conninfo.conninfo_to_dict(uri)
+        # What follows an @ in a password ends up in one of the two. A host may begin with one.
+        hosts, port = str(said.get("host", "")).split(","), str(said.get("port", ""))
+        if re.fullmatch(r"[0-9,]*", port) and not any("@" in each[1:] for each in hosts):
             return
     except psycopg.ProgrammingError:
         pass

@@ -23,7 +23,9 @@ def test_a_text_names_a_kind_of_store() -> None:
     assert isinstance(open_manifest_store("DynamoDB://table"), DynamoDBManifests)
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     assert isinstance(open_manifest_store("postgresql://me@host/db"), PostgreSQLManifests)
-    assert isinstance(open_manifest_store("postgres://me@host/db"), PostgreSQLManifests)
+    named = {open_manifest_store(f"{each}://me@host/db") for each in ("postgres", "PostgreSQL")}
+    assert named == {PostgreSQLManifests("postgresql://me@host/db")}
+    open_manifest_store("postgresql://me@/db?host=@abstract")
 
 
 def test_slashes_in_front_of_a_file_do_not_matter() -> None:
@@ -44,6 +46,9 @@ def test_slashes_in_front_of_a_file_do_not_matter() -> None:
         "dynamodb://a/b",
         "dynamodb://table?planted-secret",
         "postgresql://me:planted@secret@host:planted-secret/db",
+        "postgresql://me:secret@planted@host/db",
+        "postgresql://me:secret@planted@host:5432/db?port=1",
+        "postgresql://me:x@other,planted@host/db",
     ],
 )
 def test_a_text_that_names_none_is_refused_and_not_repeated(wrong: str) -> None:
