@@ -100,7 +100,14 @@ def _in_bucket(scheme: str, rest: str, options: StorageOptions, unsafe: bool) ->
         raise InvalidInputError(
             f"a {scheme}:// URI must not hold '?' or '#'; in a path write %3F and %23"
         )
-    return ObjectStore(scheme, bucket, unquote(path), options, unsafe=unsafe)
+    try:
+        prefix = unquote(path, errors="strict")
+    except UnicodeDecodeError as cause:
+        raise InvalidInputError(
+            f"'{scheme}://{rest}' is not allowed: what is percent-encoded there is no UTF-8; write "
+            "%25 for a percent sign"
+        ) from cause
+    return ObjectStore(scheme, bucket, prefix, options, unsafe=unsafe)
 
 
 def _path_of(text: str, rest: str) -> str:

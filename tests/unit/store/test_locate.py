@@ -125,6 +125,7 @@ def test_a_bucket_has_one_normal_uri_which_pylance_reads_alike(uri: str, normal:
         "s3://bucket/t?versionId=1",
         "s3://bucket/t#part",
         "s3://bucket/a%00b",
+        "s3://bucket/per%cent",
         "s3://bucket/a%0Ab",
         "abfss://container/t",
         "az://container@account/t",
