@@ -6,20 +6,23 @@ The server behind DynamoDB is moto's, PostgreSQL is a real one.
 from __future__ import annotations
 
 import pickle
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from tests.commit_locks import free
 
-from lancewood.errors import StorageError
+from lancewood.errors import FormatError, StorageError
 from lancewood.external.base import Entry, Forgetting, ManifestStore
 from lancewood.external.choice import open_manifest_store
 from lancewood.external.lock import LockedStore
 from lancewood.external.opening import through
+from lancewood.external.postgresql import PostgreSQLManifests
 from lancewood.model.ids import MAX_U64, Version
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
@@ -132,6 +135,19 @@ class TestSQLite(ManifestStoreContract):
         with pytest.raises(StorageError, match="not a database"):
             manifests.put_if_not_exists("b", entry(1))
 
+    @pytest.mark.parametrize(
+        "column", ["version = 'new'", "version = '-1'", "path = X'00'", "size = 'large'"]
+    )
+    def test_a_row_that_is_no_entry_is_refused(
+        self, manifests: ManifestStore, base: str, tmp_path: Path, column: str
+    ) -> None:
+        manifests.put_if_not_exists(base, entry(1))
+        with closing(sqlite3.connect(tmp_path / "manifests.db")) as file:
+            file.execute(f"UPDATE lancewood_manifests SET {column}")
+            file.commit()
+        with pytest.raises(FormatError, match=r"is no entry of a manifest store.*correct that row"):
+            manifests.latest(base)
+
     def test_a_directory_that_is_not_there_is_told(self, tmp_path: Path) -> None:
         manifests = open_manifest_store(f"sqlite://{tmp_path}/nowhere/manifests.db")
         assert manifests.latest("b") is None
@@ -164,6 +180,17 @@ class TestPostgreSQL(ManifestStoreContract):
             assert manifests.latest(base) == entry(2)
             end_all()
             assert manifests.put_if_exists(base, entry(2, "other"))
+
+    def test_nothing_is_prepared_that_a_pool_would_not_find_again(
+        self, postgresql: str, base: str
+    ) -> None:
+        manifests = open_manifest_store(postgresql)
+        assert isinstance(manifests, PostgreSQLManifests)
+        for _ in range(10):
+            manifests.latest(base)
+        count = "SELECT count(*) FROM pg_prepared_statements"
+        found = manifests._session().do("ask", lambda each: each.execute(count).fetchone())
+        assert found == (0,)
 
     def test_a_forked_process_has_a_connection_of_its_own(self, postgresql: str, base: str) -> None:
         code = f"""

@@ -87,7 +87,7 @@ def place_of(base: str, entry: Entry) -> Place:
         return Place(name, final)
     raise FormatError(
         f"the manifest store says that version {entry.version} of {base!r} is at "
-        f"{entry.path!r}: {wrong}",
+        f"{entry.path!r}: {wrong}. Correct that entry in the manifest store, or remove it",
         version=entry.version,
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lancewood.errors import StorageError
+from lancewood.errors import FormatError, StorageError
 from lancewood.external.base import Entry
 from lancewood.model.ids import Version
 
@@ -90,8 +90,20 @@ class SQLiteManifests:
         )
         with self._connected("ask", missing_is_empty=True) as connection:
             row = connection.execute(question, values).fetchone()
-            return None if row is None else Entry(Version(int(row[0])), str(row[1]), row[2])
+            return None if row is None else self._entry(*row)
         return None
+
+    def _entry(self, version: object, path: object, size: object) -> Entry:
+        """SQLite takes any value in any column; raises FormatError for what is no entry."""
+        is_number = isinstance(version, str) and version.isdecimal()
+        if is_number and isinstance(path, str) and isinstance(size, int | None):
+            return Entry(Version(int(str(version))), path, size)
+        raise FormatError(
+            f"a row of lancewood_manifests in {self._path} is no entry of a manifest store: found "
+            f"version {version!r}, path {path!r} and size {size!r}, expected digits, a text and a "
+            "number; correct that row, or remove it",
+            file=self._path,
+        )
 
     def _put(self, statement: str, base: str, entry: Entry) -> bool:
         values = (entry.path, entry.size, base, _text(entry.version))
