@@ -11,9 +11,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lancewood.external.around import StoreAround
 from lancewood.external.names import manifest_key_parts
+from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome, Store
 
 CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
@@ -50,13 +56,50 @@ class LockedStore(StoreAround):
                 "pickled, and stayed where the table was opened. Commit there, or give a lock "
                 "that is a function of a module"
             )
-        with self._lock(int(found.version)):
-            try:
-                self.inner.head(key)
-            except NotFoundError:
-                self.inner.put(key, data)
-                return PutOutcome.CREATED
-            return PutOutcome.EXISTS
+        outcome: PutOutcome | None = None
+        failure: BaseException | None = None
+        is_inside = False
+        try:
+            with self._held(found.version):
+                is_inside = True
+                try:
+                    outcome = self._put_unless_there(key, data)
+                except BaseException as error:
+                    failure = error
+                    raise
+        except Exception as error:
+            if error is failure or not is_inside or outcome is PutOutcome.EXISTS:
+                raise
+            raise CommitUnknownError(
+                f"whether version {found.version} of {self.uri} is committed is unknown: its "
+                f"commit_lock failed when it was released: {type(error).__name__}: {error}. "
+                "Nothing was deleted; look whether it is there before trying again",
+                key=key,
+                uri=self.uri,
+            ) from error
+        if failure is not None:  # a lock that swallows what is raised inside does not undo it
+            raise failure
+        assert outcome is not None
+        return outcome
+
+    def _held(self, version: Version) -> AbstractContextManager[Any]:
+        assert self._lock is not None
+        lock = self._lock(int(version))
+        if not isinstance(lock, AbstractContextManager):
+            raise InvalidInputError(
+                f"commit_lock gave a {type(lock).__name__} for version {version}, not a context "
+                "manager: nothing is committed. Write it with contextlib.contextmanager, for "
+                "example"
+            )
+        return lock
+
+    def _put_unless_there(self, key: str, data: bytes) -> PutOutcome:
+        try:
+            self.inner.head(key)
+        except NotFoundError:
+            self.inner.put(key, data)
+            return PutOutcome.CREATED
+        return PutOutcome.EXISTS
 
 
 def _travels(lock: CommitLock | None) -> bool:

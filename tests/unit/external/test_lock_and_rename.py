@@ -71,6 +71,53 @@ def test_a_lock_that_refuses_ends_the_commit_and_nothing_is_there(tmp_path: Path
     assert not lw.exists(tmp_path / "t.lance")
 
 
+class Swallowing:
+    """A lock that lets nothing out that is raised inside."""
+
+    def __init__(self, version: int) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> bool:
+        return True
+
+
+def test_a_lock_that_swallows_a_failure_does_not_make_it_a_commit() -> None:
+    class Full(MemoryStore):
+        def put(self, key: str, data: bytes) -> None:
+            raise lw.StorageError("full")
+
+    with pytest.raises(lw.StorageError, match="full"):
+        LockedStore(Full(), Swallowing).put_new(KEY, b"1")
+
+
+def test_a_lock_that_fails_when_it_is_released_leaves_the_commit_unknown(tmp_path: Path) -> None:
+    @contextmanager
+    def expired(version: int) -> Iterator[None]:
+        yield
+        raise TimeoutError("the lease ran out")
+
+    lw.create(tmp_path / "t.lance", ROWS)
+    table = lw.open(tmp_path / "t.lance", commit_lock=expired)
+    with pytest.raises(lw.CommitUnknownError, match="the lease ran out") as told:
+        table.append(ROWS)
+    assert isinstance(told.value.__cause__, TimeoutError)
+    assert lw.open(tmp_path / "t.lance").count_rows() == 2
+    taken = MemoryStore()
+    taken.put(KEY, b"another's")
+    with pytest.raises(TimeoutError):  # nothing was put, so nothing is unknown
+        LockedStore(taken, expired).put_new(KEY, b"mine")
+
+
+@pytest.mark.parametrize("given", [None, 5])
+def test_a_lock_that_gives_no_context_manager_is_refused(tmp_path: Path, given: object) -> None:
+    lw.create(tmp_path / "t.lance", ROWS)
+    table = lw.open(tmp_path / "t.lance", commit_lock=lambda version: given)  # type: ignore[arg-type,return-value]
+    with pytest.raises(lw.InvalidInputError, match="not a context manager"):
+        table.append(ROWS)
+    assert table.latest().version == 1
+
+
 def test_a_lock_travels_if_it_can_and_without_it_nothing_is_committed() -> None:
     travels = pickle.loads(pickle.dumps(LockedStore(MemoryStore("locks"), free)))
     assert travels.put_new(KEY, b"1") is PutOutcome.CREATED
