@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.commit_locks import free
 
@@ -114,3 +115,13 @@ def test_a_table_with_a_manifest_store_in_its_uri_is_not_taken_into_a_repository
     repo = lw.Repository.init(tmp_path / "repo")
     with pytest.raises(lw.UnsupportedError, match="cannot be in a repository"):
         repo.add("t", "s3+ddb://b/t?ddbTableName=tab")
+
+
+def test_a_table_that_names_a_manifest_store_is_not_taken_into_a_repository(tmp_path: Path) -> None:
+    repo = lw.Repository.init(tmp_path / "repo")
+    manifests = f"sqlite://{tmp_path}/manifests.db"
+    lw.create(tmp_path / "t.lance", pa.table({"a": [1]}), manifest_store=manifests)
+    with pytest.raises(lw.UnsupportedError, match=r"\(sqlite\) cannot be in a repository"):
+        repo.add("t", tmp_path / "t.lance")
+    copy = lw.open(tmp_path / "t.lance", manifest_store=manifests).clone(tmp_path / "copy.lance")
+    assert repo.add("t", copy.uri).tables == ("t",)

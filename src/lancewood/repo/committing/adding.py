@@ -18,6 +18,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.git.homes import below
+from lancewood.model.manifest_store import manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.store.locate import open_store, table_of_ddb
@@ -44,6 +45,9 @@ def add_table(
         raise InvalidInputError(
             f"{uri!s} is the root of branch {head.manifest.branch!r}: add the table itself"
         )
+    kind = manifest_store_of(head.manifest)
+    if kind is not None:
+        raise _beside(kind)
     if not _is_below(written):
         join(head, grounds.home, grounds.id, name)
     changes.pin(name, pin_of(head, written))
@@ -53,10 +57,7 @@ def check_no_manifest_store(uri: str) -> None:
     """Raise UnsupportedError for a uri whose versions are committed elsewhere: the repository would
     write past that."""
     if table_of_ddb(uri) is not None:
-        raise UnsupportedError(
-            "a table behind a manifest store (s3+ddb://) cannot be in a repository: commits of the "
-            "repository do not go through it; keep it beside, or copy it with clone()"
-        )
+        raise _beside("s3+ddb://")
 
 
 def remove_table(changes: Transaction, name: str) -> None:
@@ -90,3 +91,10 @@ def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
 
 def _is_below(uri: str) -> bool:
     return "://" not in uri and not os.path.isabs(uri)
+
+
+def _beside(kind: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"a table behind a manifest store ({kind}) cannot be in a repository: commits of the "
+        "repository do not go through it; keep it beside, or copy it with clone()"
+    )
