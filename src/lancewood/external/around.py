@@ -1,4 +1,8 @@
-"""A store around another: every verb is passed on as it is. Those that differ say so themselves."""
+"""A store around another: every verb is passed on as it is. Those that differ say so themselves.
+
+What is around a store brings manifests another way, so the store inside may be one that has no
+conditional puts at all. The few other objects that want them, branches and tags, do without there.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Self
 
+from lancewood.errors import NotFoundError, UnsupportedError
 from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
@@ -66,10 +71,25 @@ class StoreAround:
         self.inner.put_together(objects)
 
     def put_new(self, key: str, data: bytes) -> PutOutcome:
-        return self.inner.put_new(key, data)
+        """Where the store has no such request: a look, and a put. Of two who do that at the same
+        moment both are told that they created it."""
+        try:
+            return self.inner.put_new(key, data)
+        except UnsupportedError:
+            if self._etag(key) is not None:
+                return PutOutcome.EXISTS
+        self.inner.put(key, data)
+        return PutOutcome.CREATED
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        return self.inner.replace(key, data, expected_etag)
+        """The same as for ``put_new``."""
+        try:
+            return self.inner.replace(key, data, expected_etag)
+        except UnsupportedError:
+            if self._etag(key) != expected_etag:
+                return ReplaceOutcome.CHANGED
+        self.inner.put(key, data)
+        return ReplaceOutcome.REPLACED
 
     def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
         self.inner.put_parts(key, parts)
@@ -106,3 +126,9 @@ class StoreAround:
 
     def location(self, key: str) -> str | None:
         return self.inner.location(key)
+
+    def _etag(self, key: str) -> str | None:
+        try:
+            return self.inner.head(key).etag
+        except NotFoundError:
+            return None

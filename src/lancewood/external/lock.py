@@ -49,7 +49,7 @@ class LockedStore(StoreAround):
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         found = manifest_key_parts(key)
         if found is None:
-            return self.inner.put_new(key, data)
+            return super().put_new(key, data)
         if self._lock is None:
             raise UnsupportedError(
                 f"cannot commit to {self.uri} in this process: its commit_lock could not be "

@@ -96,7 +96,7 @@ class ExternalStore(StoreAround):
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         found = manifest_key_parts(key)
         if found is None:
-            return self.inner.put_new(key, data)
+            return super().put_new(key, data)
         return self._root(found.root).commit(found.version, found.name, data)
 
     def put(self, key: str, data: bytes) -> None:
@@ -113,7 +113,7 @@ class ExternalStore(StoreAround):
         self._written(key)
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        outcome = self.inner.replace(key, data, expected_etag)
+        outcome = super().replace(key, data, expected_etag)
         if outcome is ReplaceOutcome.REPLACED:
             self._written(key)
         return outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +16,13 @@ from tests.commit_locks import free
 
 import lancewood as lw
 from lancewood.external.lock import LockedStore
-from lancewood.external.opening import open_table_store
+from lancewood.external.opening import open_table_store, through
 from lancewood.external.rename import RenamingStore
-from lancewood.store.base import PutOutcome
+from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.probe import check_put_if_absent
 from lancewood.testing.careless import CarelessStore
+from lancewood.testing.manifest_memory import MemoryManifests
 
 ROWS = pa.table({"a": [1]})
 KEY = "_versions/7.manifest"
@@ -155,3 +156,45 @@ def test_a_store_without_a_rename_if_absent_is_refused(
         lw.create(
             f"{s3_root}/t", ROWS, storage_options=s3_options, manifest_store="rename-if-absent"
         )
+
+
+class Refusing(MemoryStore):
+    """A store that has no conditional puts."""
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        raise lw.UnsupportedError("no such request")
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        raise lw.UnsupportedError("no such request")
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda inner: LockedStore(inner, free), lambda inner: through(inner, MemoryManifests())],
+)
+def test_branches_and_tags_do_without_conditional_puts(around: Callable[[Store], Store]) -> None:
+    store = around(Refusing())
+    key = "_refs/tags/v1.json"
+    assert store.put_new(key, b"1") is PutOutcome.CREATED
+    assert store.put_new(key, b"2") is PutOutcome.EXISTS
+    etag = store.head(key).etag
+    assert store.replace(key, b"3", etag) is ReplaceOutcome.REPLACED
+    assert store.replace(key, b"4", etag) is ReplaceOutcome.CHANGED
+    assert store.replace("_refs/tags/v2.json", b"4", etag) is ReplaceOutcome.CHANGED
+    assert store.get(key) == b"3"
+    assert store.put_new(KEY, b"1") is PutOutcome.CREATED
+    assert store.put_new(KEY, b"2") is PutOutcome.EXISTS
+
+
+def test_a_table_has_branches_and_tags_on_a_server_without_conditional_puts(
+    s3_root: str, s3_options: dict[str, str], tmp_path: Path
+) -> None:
+    options = {**s3_options, "aws_conditional_put": "disabled"}
+    manifests = f"sqlite://{tmp_path}/manifests.db"
+    table = lw.create(s3_root, ROWS, storage_options=options, manifest_store=manifests)
+    table.tags.create("v1")
+    branch = table.branches.create("exp").append(ROWS)
+    assert (branch.version, [*table.tags.list()], table.latest().version) == (2, ["v1"], 1)
+    assert branch.tags.update("v1").version == 2
+    with pytest.raises(lw.AlreadyExistsError):
+        table.tags.create("v1")
