@@ -1,0 +1,56 @@
+"""The slice of a broad test that runs every day has the size that it says, and is spread."""
+
+from __future__ import annotations
+
+import pytest
+from tests import breadth
+
+pytest_plugins = ["pytester"]
+
+STACKED = """
+import pytest
+
+@pytest.fixture(params="mno")
+def kind(request):
+    return request.param
+
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("one", {ones})
+@pytest.mark.parametrize("two", ["x", "y"])
+def test_it(one, two, kind):
+    pass
+"""
+TOGETHER = """
+import pytest
+
+@pytest.mark.sliced(5)
+@pytest.mark.parametrize("one, two", [(one, two) for one in "abcd" for two in "wxyz"])
+def test_it(one, two):
+    pass
+"""
+
+
+def of_the_day(pytester: pytest.Pytester, source: str) -> list[list[str]]:
+    """The cases of a test that run every day, each with its values in order."""
+    pytester.makeini(f"[pytest]\nmarkers = {breadth.SLICED}")
+    items = [each for each in pytester.getitems(source) if breadth.is_of_the_day(each)]
+    return [sorted(each.name.partition("[")[2].rstrip("]").split("-")) for each in items]
+
+
+@pytest.fixture(autouse=True)
+def every_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breadth, "EVERY_CASE", False)
+
+
+@pytest.mark.parametrize("ones", ["ab", "abc"])
+def test_half_of_a_grid_has_every_pair_of_values_beside_an_axis_of_two(
+    pytester: pytest.Pytester, ones: str
+) -> None:
+    found = of_the_day(pytester, STACKED.format(ones=[*ones]))
+    assert len(found) == len(ones) * 3
+    assert {(one, kind) for one, kind, _ in found} == {(a, b) for a in ones for b in "mno"}
+
+
+def test_values_that_are_given_together_are_one_list(pytester: pytest.Pytester) -> None:
+    found = of_the_day(pytester, TOGETHER)
+    assert found == [["a", "w"], ["b", "x"], ["c", "y"], ["d", "z"]]
