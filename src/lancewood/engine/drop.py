@@ -70,11 +70,12 @@ def drop_table(
 
 def _forget_lost(store: Store) -> bool:
     """Whether only a manifest store knew the newest version, which was removed without it; it knows
-    none any more."""
-    is_lost = isinstance(store, ExternalStore) and store.lost_version() is not None
-    if isinstance(store, ExternalStore) and is_lost:
-        store.forget_all()
-    return is_lost
+    none any more. Raises UnsupportedError for one that cannot forget."""
+    if not isinstance(store, ExternalStore) or store.lost_version() is None:
+        return False
+    store.check_forgets()
+    store.forget_all()
+    return True
 
 
 def _newest(store: Store) -> Manifest | None:

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
-from lancewood.errors import NotFoundError
+from lancewood.errors import NotFoundError, UnsupportedError
 from lancewood.external.around import StoreAround
-from lancewood.external.base import Entry, ManifestStore
+from lancewood.external.base import Entry, Forgetting, ManifestStore
 from lancewood.external.names import (
     ManifestKey,
     final_name,
@@ -163,11 +163,22 @@ class ExternalStore(StoreAround):
         return latest.version
 
     def forget_lost(self) -> None:
-        """Forget the newest versions, as long as they are lost."""
+        """Forget the newest versions, as long as they are lost; raises what ``check_forgets``
+        raises."""
+        self.check_forgets()
         while (version := self.lost_version()) is not None:
             found = self.manifests.get(self.base, version)
             if found is not None:
                 self._root("").forget({version: place_of(self.base, found).name})
+
+    def check_forgets(self) -> None:
+        """Raise UnsupportedError for a manifest store that cannot forget."""
+        if not isinstance(self.manifests, Forgetting):
+            raise UnsupportedError(
+                f"the manifest store of {self.uri} cannot forget a version: it is of kind "
+                f"{self.kind!r}, and has no verb forget(base, gone). Give it one, or remove the "
+                "entry there by its own means"
+            )
 
     def is_abandoned(self, name: str) -> bool:
         """Whether a name in ``_versions`` is that of a staged manifest that no entry leads to."""
