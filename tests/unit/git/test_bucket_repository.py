@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -15,12 +16,14 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
+from lancewood.git.bucket import pack
 from lancewood.git.bucket import repository as making
 from lancewood.git.bucket.config import BucketConfig
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
 from lancewood.git.hashes import Hash
 from lancewood.git.homes import below, home_at, is_uri, real_home
+from lancewood.git.newpack import PackedObjects, write_pack
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
@@ -195,6 +198,25 @@ def test_a_damaged_object_is_a_format_error_that_names_it(uri: str) -> None:
     open_store(uri).put(key, b"nothing")
     with pytest.raises(FormatError, match=f"{uri}/{key}"):
         open_git(uri).objects.blob(blob)
+
+
+def test_who_writes_passes_over_a_pack_that_somebody_removed(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "_BLOCK", 512)  # an index that is not held as a whole
+    init_git(uri)
+    store, packed = open_store(uri), PackedObjects()
+    hashes = [packed.put_blob(b"%d" % number) for number in range(100)]
+    for file in map(Path, write_pack(str(tmp_path), packed.found)):
+        store.put(f"objects/pack/{file.name}", file.read_bytes())
+    git = open_git(uri)
+    assert git.objects.blob(hashes[7]) == b"7"
+    assert git.objects.put_blob(b"8") == hashes[8]
+    git.objects.write()
+    assert not [*store.names(f"objects/{hashes[8][:2]}")]
+    store.delete([each.key for each in store.list("objects/pack")])
+    for number in range(100):
+        assert git.objects.put_blob(b"%d" % number) == hashes[number]
 
 
 def test_a_place_is_a_directory_or_a_uri(tmp_path_factory: pytest.TempPathFactory) -> None:

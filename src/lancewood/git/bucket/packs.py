@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.git.bucket.loose import OBJECTS
@@ -43,9 +44,13 @@ class BucketPacks:
             return self._read(hash)
 
     def freshen(self, hash: Hash) -> bool:
-        """Of the packs that were met: they stay."""
+        """Of the packs that were met: they stay, but for one that somebody removed."""
         with self._lock:
-            return any(each.place(hash) is not None for each in self._packs.values())
+            for pack in self._packs.values():
+                with suppress(NotFoundError):
+                    if pack.place(hash) is not None:
+                        return True
+        return False
 
     def starting_with(self, prefix: str) -> Iterator[Hash]:
         with self._lock:
