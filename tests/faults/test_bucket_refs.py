@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Never
 
 import pytest
 
-from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConflictError
+from lancewood.errors import (
+    CommitUnknownError,
+    LancewoodError,
+    RetryableConflictError,
+    StorageError,
+)
 from lancewood.git.bucket import ref_objects, ref_reading
+from lancewood.git.bucket.ref_objects import Seen
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketRepository
 from lancewood.git.hashes import ZERO, Hash
@@ -170,6 +177,28 @@ def test_a_lost_answer_beside_a_third_value_is_unknown() -> None:
     store.put(MAIN, A.encode() + b"\n")
     with pytest.raises(CommitUnknownError, match="third value"):
         move(refs_of(Overtaken(store, at, "after")), MAIN, A, B)
+
+
+def test_a_move_that_lost_and_cannot_look_again_leaves_no_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    mine, theirs = refs_of(store), refs_of(store)
+    move(mine, MAIN, None, A)
+    swap = mine._objects.swap
+
+    def overtaken(name: str, seen: Seen, data: bytes) -> bool:
+        move(theirs, MAIN, A, B)
+        monkeypatch.setattr(mine._reader, "look", unreadable)
+        return swap(name, seen, data)
+
+    def unreadable(name: str) -> Never:
+        raise StorageError("the store is away")
+
+    monkeypatch.setattr(mine._objects, "swap", overtaken)
+    with pytest.raises(StorageError, match="is away"):
+        move(mine, MAIN, A, Hash("c" * 64))
+    assert [each.new for each in theirs.log(MAIN)] == [B, A]
 
 
 def test_lines_that_are_folded_and_not_removed_are_told_once() -> None:

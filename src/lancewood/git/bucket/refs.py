@@ -154,8 +154,8 @@ class BucketRefs:
                         with suppress(LancewoodError):  # it is deleted; gc does what is left
                             self._clear(name, since)
                     return True
-            self._objects.pause(attempt)
-            seen, found = self._reader.look(name)
+                self._objects.pause(attempt)
+                seen, found = self._reader.look(name)
             value = found or ZERO
         written.take_back()
         raise _crowded(name)
