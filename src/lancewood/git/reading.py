@@ -7,7 +7,7 @@ dulwich's way to read a ref is not used: there, a ref that cannot be read looks 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lancewood.errors import (
     AlreadyExistsError,
@@ -24,7 +24,7 @@ from lancewood.store.wholefile import read_file
 
 SYMBOLIC = "ref: "
 WORK_TREES = "worktrees"
-MOST_STEPS = 5
+_MOST_STEPS = 5
 
 
 class RefReader:
@@ -71,19 +71,10 @@ class RefReader:
     def standing(self, name: str) -> Hash | None:
         """The value of a ref that is no name for another; raises InvalidInputError if it is."""
         text = self.text(name)
-        if text is not None and text.startswith(SYMBOLIC):
-            target = text.removeprefix(SYMBOLIC)
-            raise InvalidInputError(f"{name} stands for {target}: move that one")
-        return None if text is None else Hash(text)
+        return None if text is None else standing_value(name, text)
 
     def follow(self, name: str) -> Hash | None:
-        at = name
-        for _ in range(MOST_STEPS):
-            text = self.text(at)
-            if text is None or not text.startswith(SYMBOLIC):
-                return None if text is None else Hash(text)
-            at = text.removeprefix(SYMBOLIC)
-        raise FormatError(f"{self._places.ref(name)} leads from ref to ref, {MOST_STEPS} deep")
+        return followed(name, self.text, self._places.ref(name))
 
     def text(self, name: str) -> str | None:
         text = self.loose(name)
@@ -135,6 +126,28 @@ def decode_ref(data: bytes, name: str, file: str) -> str:
         "from a copy",
         file=file,
     )
+
+
+def standing_value(name: str, text: str) -> Hash:
+    """The hash that a ref says; raises InvalidInputError for one that is a name for another."""
+    if text.startswith(SYMBOLIC):
+        target = text.removeprefix(SYMBOLIC)
+        raise InvalidInputError(f"{name} stands for {target}: move that one")
+    return Hash(text)
+
+
+def followed(name: str, read: Callable[[str], str | None], file: str) -> Hash | None:
+    """The hash that a ref leads to, from name to name; None where one of them is not there.
+
+    Raises FormatError for names that lead in a circle; ``file`` is where the first one is.
+    """
+    at = name
+    for _ in range(_MOST_STEPS):
+        text = read(at)
+        if text is None or not text.startswith(SYMBOLIC):
+            return None if text is None else Hash(text)
+        at = text.removeprefix(SYMBOLIC)
+    raise FormatError(f"{file} leads from ref to ref, {_MOST_STEPS} deep", file=file)
 
 
 def in_the_way(name: str, other: str) -> AlreadyExistsError:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
-from lancewood.store.base import ObjectInfo, PutOutcome, ReplaceOutcome, Store
+from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.retry import pause_before
 
 ABANDONED = timedelta(minutes=30)
@@ -114,10 +114,6 @@ class RefObjects:
         """Remove a marker that this process put at ``since`` of ``time.monotonic``."""
         if time.monotonic() - since < REMOVED_WITHIN:
             self.store.delete([name])
-
-    def listed(self, directory: str) -> Iterator[ObjectInfo]:
-        """The objects below ``refs`` or one of its directories, markers too."""
-        return self.store.list(directory)
 
     def pause(self, attempt: int) -> None:
         sleep = self.sleep or time.sleep

@@ -7,12 +7,12 @@ disk could not hold both. Knows nothing of logs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
-from lancewood.errors import FormatError, InvalidInputError, NotFoundError
+from lancewood.errors import FormatError, NotFoundError
 from lancewood.git.bucket.many import at_once
 from lancewood.git.bucket.packed import BucketPackedRefs
 from lancewood.git.bucket.ref_objects import (
@@ -25,7 +25,14 @@ from lancewood.git.bucket.ref_objects import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEAD, HEADS, is_ref
-from lancewood.git.reading import MOST_STEPS, SYMBOLIC, WORK_TREES, decode_ref, in_the_way
+from lancewood.git.reading import (
+    SYMBOLIC,
+    WORK_TREES,
+    decode_ref,
+    followed,
+    in_the_way,
+    standing_value,
+)
 
 _PLAIN = ("refs/heads", "refs/tags")
 
@@ -44,16 +51,12 @@ class BucketRefReader:
         seen = self._objects.look(name)
         if seen.data is None:
             return seen, None if name == HEAD else self.packed.get(name)
-        return seen, self._standing(name, seen.data)
+        if seen.is_marker:
+            return seen, None
+        return seen, standing_value(name, decode_ref(seen.data, name, self._file(name)))
 
     def follow(self, name: str) -> Hash | None:
-        at = name
-        for _ in range(MOST_STEPS):
-            text = self.text(at)
-            if text is None or not text.startswith(SYMBOLIC):
-                return None if text is None else Hash(text)
-            at = text.removeprefix(SYMBOLIC)
-        raise FormatError(f"{self._file(name)} leads from ref to ref, {MOST_STEPS} deep")
+        return followed(name, self.text, self._file(name))
 
     def text(self, name: str) -> str | None:
         """A hash, or ``ref: `` and another name; None where there is no ref."""
@@ -102,12 +105,7 @@ class BucketRefReader:
 
     def every_name(self, prefix: str) -> list[str]:
         """The full names of the refs that start so, whether or not they can be read."""
-        listed = self._listed(prefix)
-        found = dict(
-            zip(
-                listed, at_once([partial(self._objects.read, each) for each in listed]), strict=True
-            )
-        )
+        found = self._read_all(self._listed(prefix))
         packed = {name for name, _ in self.packed.starting_with(prefix)}
         there = {name for name, data in found.items() if data is not None and not is_marker(data)}
         gone = {name for name, data in found.items() if data is not None and is_marker(data)}
@@ -121,16 +119,15 @@ class BucketRefReader:
 
         Raises AlreadyExistsError if a ref is where this one would need a directory, or below it.
         """
-        names = _above(name) + [each.key for each in self._store.list(name) if is_ref(each.key)]
-        found = dict(
-            zip(names, at_once([partial(self._objects.read, each) for each in names]), strict=True)
+        above = _above(name)
+        found = self._read_all(
+            [*above, *(each.key for each in self._store.list(name) if is_ref(each.key))]
         )
         for other, data in found.items():
             if data is not None and not is_marker(data):
                 raise in_the_way(name, other)
-        packed = {*_above(name)}
         for other, _ in self.packed.starting_with("refs/"):
-            if found.get(other) is None and (other in packed or other.startswith(f"{name}/")):
+            if found.get(other) is None and (other in above or other.startswith(f"{name}/")):
                 raise in_the_way(name, other)
         return [each for each, data in found.items() if data is not None and is_making(data)]
 
@@ -143,19 +140,15 @@ class BucketRefReader:
                 if data is not None and is_marker(data):
                     yield each.key
 
+    def _read_all(self, names: Sequence[str]) -> dict[str, bytes | None]:
+        """What is at each key, markers too."""
+        found = at_once([partial(self._objects.read, each) for each in names])
+        return dict(zip(names, found, strict=True))
+
     def _listed(self, prefix: str) -> list[str]:
         directory = prefix.rpartition("/")[0]
-        keys = (each.key for each in self._objects.listed(directory))
+        keys = (each.key for each in self._store.list(directory))
         return [each for each in keys if each.startswith(prefix) and is_ref(each)]
-
-    def _standing(self, name: str, data: bytes) -> Hash | None:
-        if is_marker(data):
-            return None
-        text = decode_ref(data, name, self._file(name))
-        if text.startswith(SYMBOLIC):
-            target = text.removeprefix(SYMBOLIC)
-            raise InvalidInputError(f"{name} stands for {target}: move that one")
-        return Hash(text)
 
     def _file(self, name: str) -> str:
         return f"{self._store.uri}/{name}"
