@@ -31,9 +31,10 @@ class BucketConfig(Settings):
         self._store = store
 
     def set(self, section: str, key: str, value: str) -> None:
-        """Write a setting. Raises CommitUnknownError where the store did not say whether it did."""
+        """Write a setting. Raises CommitUnknownError where the store did not say whether it did,
+        RetryableConflictError where others were always faster."""
         unclear: StorageError | None = None
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             etag, data = self._fetch()
             after = self._changed(data, section, key, value)
             if after == data:
@@ -49,9 +50,13 @@ class BucketConfig(Settings):
             time.sleep(pause_before(attempt, 0.02, 1.0, random.random))
         if unclear is not None:
             raise CommitUnknownError(
-                f"whether {section}.{key} was written to {self.file} is unknown: {unclear}"
+                f"whether {section}.{key} was written to {self.file} is unknown: {unclear}; write "
+                "it again, which does no harm"
             ) from unclear
-        raise RetryableConflictError(f"{self.file} was changed by others {_ATTEMPTS} times")
+        raise RetryableConflictError(
+            f"{self.file} was changed by others {_ATTEMPTS} times while {section}.{key} was to be "
+            "written; try again"
+        )
 
     def _look(self) -> SeenSettings:
         """What is kept under an etag was read between two looks that both found it."""

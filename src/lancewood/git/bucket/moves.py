@@ -85,8 +85,8 @@ class Moves:
         yield from self.folded(_file(name), known)
 
     def folded(self, key: str, known: Iterable[bytes] = ()) -> Iterator[LogEntry]:
-        """The moves in a file of git's, newest first, but for those that are known. None where
-        there is none; raises FormatError that names it."""
+        """The moves in a file of git's, newest first, but for those that are known. There are no
+        moves where there is no file; raises FormatError that names it."""
         told, file = {*known}, f"{self._store.uri}/{key}"
         try:
             size = self._store.head(key).size

@@ -38,7 +38,7 @@ class BucketPackedRefs:
 
     def remove(self, name: str) -> None:
         """Take one ref out; every other line stays as it is."""
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
                 etag = self._store.head(_KEY).etag
                 data = self._store.get(_KEY)

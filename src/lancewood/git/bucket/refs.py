@@ -143,7 +143,7 @@ class BucketRefs:
         """The log of a ref that is deleted goes with it; only HEAD's tells of that."""
         logs = [each for each in self._logs_of(name) if new is not None or each != name]
         written, value = self._moves.write(logs, line), old
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             if value != old:
                 written.take_back()
                 return False
@@ -164,7 +164,7 @@ class BucketRefs:
         """A marker first, then a look around, then the value: of two names that exclude each other
         whoever looks second sees the other's marker or value."""
         met = value = None
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             if value is not None:
                 return False
             if seen.is_marker and seen.data != met and not seen.is_abandoned:
@@ -199,7 +199,7 @@ class BucketRefs:
     def _make_room(self, name: str) -> None:
         """Raises AlreadyExistsError for a ref that is in the way; who only makes one there loses
         its marker, and with it the race."""
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             others = self._reader.made_around(name)
             if all(self._unmake(each, self._objects.look(each)) for each in others):
                 return
@@ -229,7 +229,7 @@ class BucketRefs:
         encode_entry(LogEntry(ZERO, ZERO, by, why))
         check_compare_and_swap(self._store, _PROBES)
         self._write_objects()
-        for attempt in range(1, _ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             seen = self._objects.look(HEAD)
             before, old = self._reader.head_before(seen)
             if before == text:
