@@ -7,6 +7,7 @@ without a word. Knows keys and bytes only, and forgets its answers when the proc
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -25,13 +26,7 @@ def check_put_if_absent(store: Store, directory: str) -> None:
     Stores that need no proof are not asked. The key that is tried lies in ``directory`` and is
     deleted again; nothing else is written.
     """
-    place = store.probed_as
-    if place is None or place in _proven:
-        return
-    with _lock:
-        if place not in _proven:
-            probe_put_if_absent(store, f"{directory}/probe-{uuid4()}.txn")
-            _proven.add(place)
+    _check_once(store, _proven, probe_put_if_absent, f"{directory}/probe-{uuid4()}.txn")
 
 
 def probe_put_if_absent(store: Store, key: str) -> None:
@@ -40,14 +35,18 @@ def probe_put_if_absent(store: Store, key: str) -> None:
     Raises StorageError if the store does not answer clearly.
     """
     first, second = f"first {uuid4()}".encode(), f"second {uuid4()}".encode()
-    seen = None
-    try:
+
+    def broken() -> str | None:
         if put_new_settled(store, key, first) is not PutOutcome.CREATED:
-            seen = "a key that nobody had was said to be taken"
-        elif put_new_settled(store, key, second) is not PutOutcome.EXISTS:
-            seen = "the same key was created twice, the second time over the first"
-        elif store.get(key) != first:
-            seen = "the second was refused, but the bytes of the first are gone"
+            return "a key that nobody had was said to be taken"
+        if put_new_settled(store, key, second) is not PutOutcome.EXISTS:
+            return "the same key was created twice, the second time over the first"
+        if store.get(key) != first:
+            return "the second was refused, but the bytes of the first are gone"
+        return None
+
+    try:
+        seen = _tried(store, key, broken)
     except CommitUnknownError as error:
         raise StorageError(
             f"cannot find out whether {store.uri} honours put-if-absent, and so whether it is safe "
@@ -55,15 +54,14 @@ def probe_put_if_absent(store: Store, key: str) -> None:
             uri=store.uri,
             landed=False,
         ) from error
-    except UnsupportedError as error:
-        if error.facts.get("key") != key:
-            raise
-        seen = f"it has no such request ({error})"
-    finally:
-        with suppress(StorageError, UnsupportedError):
-            store.delete([key])
-    if seen:
-        raise _refused(store, seen)
+    if seen is not None:
+        raise UnsupportedError(
+            f"{store.uri} does not honour put-if-absent: {seen}. Of two commits at the same time "
+            "one would be lost without a word, so nothing was committed. Pass unsafe=True to "
+            "create or open if nobody else ever writes to this table, or keep its versions in an "
+            "external manifest store: manifest_store=",
+            uri=store.uri,
+        )
 
 
 def check_compare_and_swap(store: Store, directory: str) -> None:
@@ -72,40 +70,29 @@ def check_compare_and_swap(store: Store, directory: str) -> None:
 
     As above; StorageError if the store does not answer clearly.
     """
-    place = store.probed_as
-    if place is None or place in _swaps_proven:
-        return
-    with _lock:
-        if place not in _swaps_proven:
-            probe_compare_and_swap(store, f"{directory}/probe-{uuid4()}")
-            _swaps_proven.add(place)
+    _check_once(store, _swaps_proven, probe_compare_and_swap, f"{directory}/probe-{uuid4()}")
 
 
 def probe_compare_and_swap(store: Store, key: str) -> None:
     """The same for one key, which must be new, and whatever is known of the store by now."""
     texts = [f"{number} {uuid4()}".encode() for number in range(4)]
-    seen = None
-    try:
+
+    def broken() -> str | None:
         if store.put_new(key, texts[0]) is not PutOutcome.CREATED:
-            seen = "a key that nobody had was said to be taken"
-        elif store.put_new(key, texts[1]) is not PutOutcome.EXISTS or store.get(key) != texts[0]:
-            seen = "the same key was created twice, the second time over the first"
-        else:
-            first = store.head(key).etag
-            if store.replace(key, texts[2], first) is not ReplaceOutcome.REPLACED:
-                seen = "what nobody had changed was not replaced"
-            elif store.replace(key, texts[3], first) is not ReplaceOutcome.CHANGED:
-                seen = "what had changed since was replaced all the same"
-            elif store.get(key) != texts[2]:
-                seen = "a replacement was refused, but the bytes before it are gone"
-    except UnsupportedError as error:
-        if error.facts.get("key") != key:
-            raise
-        seen = f"it has no such request ({error})"
-    finally:
-        with suppress(StorageError, UnsupportedError):
-            store.delete([key])
-    if seen:
+            return "a key that nobody had was said to be taken"
+        if store.put_new(key, texts[1]) is not PutOutcome.EXISTS or store.get(key) != texts[0]:
+            return "the same key was created twice, the second time over the first"
+        first = store.head(key).etag
+        if store.replace(key, texts[2], first) is not ReplaceOutcome.REPLACED:
+            return "what nobody had changed was not replaced"
+        if store.replace(key, texts[3], first) is not ReplaceOutcome.CHANGED:
+            return "what had changed since was replaced all the same"
+        if store.get(key) != texts[2]:
+            return "a replacement was refused, but the bytes before it are gone"
+        return None
+
+    seen = _tried(store, key, broken)
+    if seen is not None:
         raise UnsupportedError(
             f"{store.uri} does not honour conditional puts: {seen}. Of two who move a branch at "
             "the same time one would be lost without a word, so nothing was written; keep the "
@@ -114,11 +101,27 @@ def probe_compare_and_swap(store: Store, key: str) -> None:
         )
 
 
-def _refused(store: Store, seen: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{store.uri} does not honour put-if-absent: {seen}. Of two commits at the same time one "
-        "would be lost without a word, so nothing was committed. Pass unsafe=True to create or "
-        "open if nobody else ever writes to this table, or keep its versions in an external "
-        "manifest store: manifest_store=",
-        uri=store.uri,
-    )
+def _check_once(
+    store: Store, proven: set[str], probe: Callable[[Store, str], None], key: str
+) -> None:
+    """Probe a store, unless it needs no proof or has given it."""
+    place = store.probed_as
+    if place is None or place in proven:
+        return
+    with _lock:
+        if place not in proven:
+            probe(store, key)
+            proven.add(place)
+
+
+def _tried(store: Store, key: str, broken: Callable[[], str | None]) -> str | None:
+    """What a trial with a key has shown to be broken, if anything; the key is deleted again."""
+    try:
+        return broken()
+    except UnsupportedError as error:
+        if error.facts.get("key") != key:
+            raise
+        return f"it has no such request ({error})"
+    finally:
+        with suppress(StorageError, UnsupportedError):
+            store.delete([key])
