@@ -10,8 +10,8 @@ import os.path
 from collections.abc import Iterable
 
 from lancewood.catalog.names import TABLES_DIR
+from lancewood.catalog.paths import broken_rule, shown
 from lancewood.errors import InvalidInputError
-from lancewood.git.values import is_dot_git
 
 _MOST_BYTES = 4096
 _MOST_PART_BYTES = 255
@@ -42,43 +42,12 @@ def checked_path(path: object) -> str:
         raise InvalidInputError(f"the path of a file is a text, not {type(path).__name__}")
     why = _broken_rule(path)
     if why is not None:
-        shown = path if len(path) <= 200 else f"{path[:150]}…{path[-40:]}"
-        raise InvalidInputError(f"file {shown!r} cannot be in a commit: {why}", path=path)
+        raise InvalidInputError(f"file {shown(path)} cannot be in a commit: {why}", path=path)
     return path
 
 
 def _broken_rule(path: str) -> str | None:
-    if not path:
-        return "its path is empty"
-    if path.startswith("/"):
-        return "its path is absolute; paths begin below the commit"
-    if "\0" in path:
-        return "it contains NUL"
-    if "\\" in path:
-        return "it contains a backslash; directories are told apart by '/'"
-    try:
-        size = len(path.encode())
-    except UnicodeEncodeError:
-        return "it is not UTF-8"
-    if size > _MOST_BYTES:
-        return f"its path has {size} bytes, {_MOST_BYTES} are allowed"
-    parts = path.split("/")
-    if parts[0].rstrip(" .").lower() == TABLES_DIR:
+    why = broken_rule(path, most_bytes=_MOST_BYTES, most_part_bytes=_MOST_PART_BYTES)
+    if why is None and path.split("/")[0].rstrip(" .").lower() == TABLES_DIR:
         return f"{TABLES_DIR!r} is where the pins of tables are"
-    for part in parts:
-        why = _broken_part(part)
-        if why is not None:
-            return why
-    return None
-
-
-def _broken_part(part: str) -> str | None:
-    if not part:
-        return "a part of its path is empty"
-    if part in (".", ".."):
-        return f"it contains {part!r}, which leads elsewhere"
-    if len(part.encode()) > _MOST_PART_BYTES:
-        return f"{part[:40]!r}… has more than {_MOST_PART_BYTES} bytes, and no disk could hold it"
-    if is_dot_git(part):
-        return f"{part!r} is, or is on some disks, '.git', which git keeps for itself"
-    return None
+    return why
