@@ -14,6 +14,7 @@ import functools
 from typing import Any
 
 from lancewood.errors import InvalidInputError
+from lancewood.expr.dialects import counted_advance, subclass
 
 MAX_LENGTH = 100_000
 """The longest text, in characters. A longer list of values belongs into a parameter."""
@@ -159,29 +160,11 @@ def _dialect() -> Any:
         "FUNCTION_PARSERS": {name: parsers[name] for name in _SPECIAL_SYNTAX},
         "NO_PAREN_FUNCTION_PARSERS": {"CASE": bare_parsers["CASE"]},
         "COLON_PLACEHOLDER_TOKENS": parent.Parser.ID_VAR_TOKENS | keywords,
-        "_advance": _counted(parent.Parser),
+        "_advance": counted_advance(parent.Parser, _STEPS_PER_TOKEN),
     }
     members = {
         "INDEX_OFFSET": 0,
-        "Tokenizer": _subclass(parent.Tokenizer, "Tokenizer", tokenizer),
-        "Parser": _subclass(parent.Parser, "Parser", parser),
+        "Tokenizer": subclass(parent.Tokenizer, "Tokenizer", tokenizer),
+        "Parser": subclass(parent.Parser, "Parser", parser),
     }
-    return _subclass(parent, "LancewoodExpressions", members)()
-
-
-def _counted(parent: Any) -> Any:
-    """sqlglot tries alternatives one inside the other; garbage may not make it try for ever."""
-
-    def advance(self: Any, times: int = 1) -> None:
-        steps = getattr(self, "steps", 0) + 1
-        if steps > _STEPS_PER_TOKEN * (len(self._tokens) + 100):
-            raise RecursionError
-        self.steps = steps
-        parent._advance(self, times)
-
-    return advance
-
-
-def _subclass(parent: Any, name: str, members: dict[str, Any]) -> Any:
-    """sqlglot's own way to make a dialect: subclasses, which its metaclasses complete."""
-    return type(parent)(name, (parent,), members)
+    return subclass(parent, "LancewoodExpressions", members)()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
+from lancewood.expr.dialects import counted_advance, subclass
 from lancewood.spark.querying.settings import Settings
 
 MAX_LENGTH = 1_000_000
@@ -258,13 +259,13 @@ def _dialect(double_quotes_name: bool) -> Any:
         },
         "_parse_table_parts": _recorded(parent.Parser._parse_table_parts, is_name=True),
         "_parse_version": _recorded(parent.Parser._parse_version, is_name=False),
-        "_advance": _counted(parent.Parser),
+        "_advance": counted_advance(parent.Parser, _STEPS_PER_TOKEN),
     }
-    members = {"Parser": _subclass(parent.Parser, "Parser", parser)}
+    members = {"Parser": subclass(parent.Parser, "Parser", parser)}
     if double_quotes_name:
         tokenizer = {"IDENTIFIERS": ["`", '"'], "QUOTES": ["'"]}
-        members["Tokenizer"] = _subclass(parent.Tokenizer, "Tokenizer", tokenizer)
-    return _subclass(parent, f"LancewoodQueries{int(double_quotes_name)}", members)()
+        members["Tokenizer"] = subclass(parent.Tokenizer, "Tokenizer", tokenizer)
+    return subclass(parent, f"LancewoodQueries{int(double_quotes_name)}", members)()
 
 
 def _recorded(parse: Any, *, is_name: bool) -> Any:
@@ -278,21 +279,3 @@ def _recorded(parse: Any, *, is_name: bool) -> Any:
         return found
 
     return recorded
-
-
-def _counted(parent: Any) -> Any:
-    """sqlglot tries alternatives one inside the other; garbage may not make it try for ever."""
-
-    def advance(self: Any, times: int = 1) -> None:
-        steps = getattr(self, "steps", 0) + 1
-        if steps > _STEPS_PER_TOKEN * (len(self._tokens) + 100):
-            raise RecursionError
-        self.steps = steps
-        parent._advance(self, times)
-
-    return advance
-
-
-def _subclass(parent: Any, name: str, members: dict[str, Any]) -> Any:
-    """sqlglot's own way to make a dialect: subclasses, which its metaclasses complete."""
-    return type(parent)(name, (parent,), members)
