@@ -222,6 +222,7 @@ def test_what_is_wrong_with_a_call_is_told_before_spark_runs(spark: Any, tmp_pat
         (lambda: items.write(df, "s3://b/x"), UnsupportedError, "s3://"),
         (lambda: items.read(spark, tmp_path).refs(columns=["x"]), InvalidInputError, "'x'"),
         (lambda: items.tag(spark, tmp_path / "no", "v"), NotFoundError, "there is no folder"),
+        (lambda: items.tag(spark, tmp_path, "v", revision=""), InvalidInputError, "not a revision"),
     ]
     for call, kind, why in calls:
         with pytest.raises(kind, match=why):

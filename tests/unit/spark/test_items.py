@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.git.signature import Signature
+from lancewood.repo.items import looking
 from lancewood.repo.items.file_rows import FileRow, item_files
-from lancewood.repo.items.outcome import Done, Tally
+from lancewood.repo.items.outcome import Done, Outcome, Tally
 from lancewood.repo.items.writing import ItemWriter, Snapshots
-from lancewood.spark.items import checking, finding, reading, writing
+from lancewood.spark.items import checking, finding, reading, running, writing
 from lancewood.spark.items.folders import checked_folder
 from lancewood.spark.items.frame_rows import items_in
 from lancewood.spark.items.texts import as_text, text_of
@@ -157,3 +158,37 @@ def test_a_folder_is_a_path_on_a_disk() -> None:
     for bad in ("", None, b"x", "a\0b"):
         with pytest.raises(InvalidInputError, match="folder"):
             checked_folder(bad)
+
+
+def test_what_is_no_item_is_refused_and_a_failing_disk_is_left_to_another_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def done(item: str) -> Outcome:
+        if item == "away":
+            raise StorageError("the disk is away")
+        return Outcome(item, Done.WRITTEN)
+
+    def told(*names: str | None, on_error: str = "report") -> list[Outcome]:
+        rows = pa.record_batch({"item": pa.array(names, pa.string())})
+        return [*running.each_item([rows], done, last=0, on_error=on_error)]
+
+    written, refused, null = told("a", "../b", None)
+    assert (written.item, written.done) == ("a", Done.WRITTEN)
+    assert (refused.item, refused.done, refused.error) == (
+        "../b",
+        Done.REFUSED,
+        "InvalidInputError",
+    )
+    assert (null.item, null.done) == (None, Done.REFUSED)
+    with pytest.raises(StorageError, match="is away"):
+        told("away", "a")
+    monkeypatch.setattr(running, "is_last_attempt", lambda last: True)
+    assert [each.error for each in told("away", "a")] == ["StorageError", None]
+    with pytest.raises(StorageError, match="is away"):
+        told("away", on_error="fail")
+
+
+def test_frames_have_the_columns_that_items_are_told_in() -> None:
+    assert tuple(reading.REFS) == looking.REFS
+    assert tuple(reading.HISTORY) == looking.HISTORY
+    assert tuple(reading.CONTENTS) == looking.CONTENTS

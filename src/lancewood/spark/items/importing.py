@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from lancewood.catalog.file_names import checked_path
-from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.errors import InvalidInputError
 from lancewood.git.signature import Signature
 from lancewood.repo.identity import author_here
-from lancewood.repo.items.names import checked_item
 from lancewood.repo.items.outcome import Done, Outcome
 from lancewood.repo.items.places import ItemPlaces
 from lancewood.repo.plain.importing import FILE_NAME, import_as
-from lancewood.spark.items.finding import ITEM
 from lancewood.spark.items.folders import checked_folder
 from lancewood.spark.items.reading import read
 from lancewood.spark.items.result import ItemsDone
-from lancewood.spark.items.running import attempts_of, check_on_error, run_items, told_outcome
-from lancewood.spark.items.texts import text_of
+from lancewood.spark.items.running import check_on_error, each_item, run_items
+from lancewood.spark.runner import last_attempt
 from lancewood.store.disk import DiskStore
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ def import_plain(
         log,
         force,
         on_error,
-        attempts_of(spark),
+        last_attempt(spark),
         fsync,
     )
     found = read(spark, source, items=items, on_error=on_error, partitions=partitions)
@@ -92,7 +90,6 @@ class _Work:
     fsync: bool | None
 
     def run(self, sources: ItemPlaces, places: ItemPlaces, item: str) -> Outcome:
-        checked_item(item)
         sources.check_inside(item)
         places.make_room(item)
         is_new = not os.path.lexists(f"{places.path(item)}/HEAD")
@@ -118,13 +115,8 @@ def _import(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]
     """On an executor: import the items of a partition."""
     sources = ItemPlaces(work.source, fsync=False)
     places = ItemPlaces(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
+    run = partial(work.run, sources, places)
     try:
-        for batch in batches:
-            for each in batch[ITEM]:
-                item = text_of(each)
-                try:
-                    yield work.run(sources, places, item)  # type: ignore[arg-type]  # null is refused
-                except LancewoodError as error:
-                    yield told_outcome(item, error, work.last_attempt, work.on_error)
+        yield from each_item(batches, run, last=work.last_attempt, on_error=work.on_error)
     finally:
         places.settle()

@@ -270,6 +270,6 @@ def _check_items(items: DataFrame) -> None:
 
 
 def check_revision(revision: object) -> None:
-    """Raise InvalidInputError for what cannot be one in any item."""
+    """Raise InvalidInputError for what cannot name a commit, whatever is in an item."""
     if not isinstance(revision, str) or not revision:
         raise InvalidInputError(f"{revision!r} is not a revision: HEAD, a branch, a tag or a hash")

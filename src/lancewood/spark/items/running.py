@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.repo.items.names import checked_item
 from lancewood.repo.items.outcome import Outcome, Tally
 from lancewood.repo.items.writing import is_passing
+from lancewood.spark.items.finding import ITEM
 from lancewood.spark.items.result import ItemsDone
-from lancewood.spark.items.texts import as_text
-from lancewood.spark.runner import last_attempt
+from lancewood.spark.items.texts import as_text, text_of
 from lancewood.spark.running.answers import is_last_attempt
 from lancewood.spark.running.failures import told
 from lancewood.spark.tasks import check_running
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 Working: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[Outcome]]
 """On an executor: what became of the items in a partition."""
@@ -82,15 +83,31 @@ def collected(frame: DataFrame, what: str) -> list[Any]:
         raise told(failure, what) from None
 
 
-def attempts_of(spark: SparkSession) -> int | None:
-    """The number of the last attempt that a task has."""
-    return last_attempt(spark)
+def each_item(
+    batches: Iterable[pa.RecordBatch],
+    done: Callable[[str], Outcome],
+    *,
+    last: int | None,
+    on_error: str,
+) -> Iterator[Outcome]:
+    """What became of the items that a partition names, one after the other; what is no name of an
+    item is refused. ``last`` and ``on_error`` are as in ``told_outcome``."""
+    for batch in batches:
+        for each in batch[ITEM]:
+            item = text_of(each)
+            try:
+                yield done(checked_item(item))
+            except LancewoodError as error:
+                yield told_outcome(item, error, last, on_error)
 
 
 def told_outcome(
     item: str | None, error: LancewoodError, last: int | None, on_error: str
 ) -> Outcome:
-    """What an error that was raised for one item means: raises it where Spark is to try again."""
+    """What an error that was raised for one item means: raises it where Spark is to try again.
+
+    ``last`` is the number of the last attempt that a task has, None if that is not known.
+    """
     if is_passing(error) and not (on_error == "report" and is_last_attempt(last)):
         raise error
     return Outcome.refused(item, error)

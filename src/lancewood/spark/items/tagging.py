@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from lancewood.errors import LancewoodError
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.repo.identity import author_here
-from lancewood.repo.items.names import checked_item
 from lancewood.repo.items.outcome import Outcome
 from lancewood.repo.items.places import ItemPlaces
 from lancewood.repo.items.tagging import tag_item
 from lancewood.repo.ref_names import tag_ref
-from lancewood.spark.items.finding import ITEM
 from lancewood.spark.items.folders import checked_folder
 from lancewood.spark.items.reading import check_revision, read
 from lancewood.spark.items.result import ItemsDone
-from lancewood.spark.items.running import attempts_of, check_on_error, run_items, told_outcome
-from lancewood.spark.items.texts import text_of
+from lancewood.spark.items.running import check_on_error, each_item, run_items
+from lancewood.spark.runner import last_attempt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +46,8 @@ def tag(
     Done again, it changes nothing: a tag that leads to the commit already is counted as unchanged.
     One that leads elsewhere is refused, or moved with ``force``. All items are tried; then
     ``on_error="fail"`` raises AlreadyExistsError, NotFoundError or whatever refused the first,
-    and "report" counts them. Raises InvalidInputError for a name that git refuses.
+    and "report" counts them. Raises InvalidInputError for a name that git refuses, and
+    for what is no text of a revision.
     """
     tag_ref(name)
     check_revision(revision)
@@ -61,7 +59,7 @@ def tag(
         author_here(author),
         force,
         on_error,
-        attempts_of(spark),
+        last_attempt(spark),
         fsync,
     )
     found = read(spark, folder, items=items, on_error=on_error, partitions=partitions)
@@ -89,7 +87,6 @@ class _Work:
     fsync: bool | None
 
     def tag(self, places: ItemPlaces, item: str) -> Outcome:
-        checked_item(item)
         places.check_inside(item)
         git = GitRepository.open(places.path(item), fsync=self.fsync)
         try:
@@ -100,11 +97,5 @@ class _Work:
 
 def _tag(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
     """On an executor: tag the items of a partition."""
-    places = ItemPlaces(work.folder, fsync=False)
-    for batch in batches:
-        for each in batch[ITEM]:
-            item = text_of(each)
-            try:
-                yield work.tag(places, item)  # type: ignore[arg-type]  # null is refused there
-            except LancewoodError as error:
-                yield told_outcome(item, error, work.last_attempt, work.on_error)
+    tag = partial(work.tag, ItemPlaces(work.folder, fsync=False))
+    return each_item(batches, tag, last=work.last_attempt, on_error=work.on_error)

@@ -28,7 +28,8 @@ from lancewood.spark.items.checking import check_names
 from lancewood.spark.items.folders import checked_folder
 from lancewood.spark.items.frame_rows import by_item, checked_frame, items_in
 from lancewood.spark.items.result import ItemsDone
-from lancewood.spark.items.running import attempts_of, check_on_error, run_items, told_outcome
+from lancewood.spark.items.running import check_on_error, run_items, told_outcome
+from lancewood.spark.runner import last_attempt
 from lancewood.spark.tasks import check_running, slots
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def write(
     check_running(df.sparkSession)
     count = check_names(frame, mode, text) if check else None
     tasks = partitions or _tasks(slots(df.sparkSession), count)
-    work = _Work(where, snapshots, text, on_error, attempts_of(df.sparkSession))
+    work = _Work(where, snapshots, text, on_error, last_attempt(df.sparkSession))
     return run_items(
         by_item(frame, tasks),
         partial(_write, work),
