@@ -119,7 +119,8 @@ class Clients:
         return kind.from_url(
             self.root,
             config=config,
-            client_options=self.settings.client_options,
+            # Even none of them would make obstore forget those of the environment: AWS_ALLOW_HTTP.
+            client_options=self.settings.client_options or None,
             retry_config=retry,
         )
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, StorageError
 from lancewood.store.clients import clients_for
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
@@ -91,3 +91,14 @@ def test_the_same_options_share_their_clients_and_others_do_not() -> None:
 def test_an_account_that_is_missing_is_told_at_once() -> None:
     with pytest.raises(InvalidInputError, match="Account must be specified"):
         open_store("az://container/t")
+
+
+def test_the_environment_may_allow_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {key: value for key, value in NOBODY.items() if key != "allow_http"}
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    clients_for.cache_clear()
+    try:
+        with pytest.raises(StorageError, match="nobody listens"):
+            open_store("s3://bucket/t", storage_options=options).get("k")
+    finally:
+        clients_for.cache_clear()
