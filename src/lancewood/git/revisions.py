@@ -234,21 +234,24 @@ def _unknown(git: GitRepository, text: str, name: str, others: bool = False) -> 
     message += f": tried {', '.join(tried)}" if tried else f": {name!r} cannot be a name"
     if others:
         message += "; what is there starts so, but is no commit"
-    near = _near(git, name)
+    known = _known(git)
+    near = get_close_matches(_short(name), [HEAD, *known], n=3)
     if near:
         message += f"; did you mean {' or '.join(map(repr, near))}?"
+    elif known:
+        more = ", …" if len(known) > _MOST_LISTED else ""
+        message += f"; there are {', '.join(map(repr, known[:_MOST_LISTED]))}{more}"
     return NotFoundError(message, tried=tried, near=near)
 
 
-def _near(git: GitRepository, name: str) -> list[str]:
-    """Branches and tags that look like the name, by their short names."""
-    known = {
-        full.removeprefix(HEADS).removeprefix(TAGS): None
-        for prefix in (HEADS, TAGS)
-        for full in git.refs.names(prefix)
-    }
-    wanted = name.removeprefix(HEADS).removeprefix(TAGS)
-    return get_close_matches(wanted, [HEAD, *known], n=3)
+def _known(git: GitRepository) -> list[str]:
+    """All branches, then all tags, by their short names."""
+    full = (each for prefix in (HEADS, TAGS) for each in git.refs.names(prefix))
+    return list(dict.fromkeys(map(_short, full)))
+
+
+def _short(name: str) -> str:
+    return name.removeprefix(HEADS).removeprefix(TAGS)
 
 
 def _counted(count: int, what: str) -> str:

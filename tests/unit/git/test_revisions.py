@@ -147,8 +147,8 @@ class TestAbsence:
         with pytest.raises(NotFoundError, match="did you mean 'feature/photos'"):
             world.find("refs/heads/feature/photo")
 
-    def test_nothing_near_is_not_made_up(self, world: World) -> None:
-        with pytest.raises(NotFoundError) as told:
+    def test_where_nothing_is_near_it_tells_what_there_is(self, world: World) -> None:
+        with pytest.raises(NotFoundError, match="there are 'feature/photos', 'main'") as told:
             world.find("quux")
         assert "did you mean" not in str(told.value)
 
