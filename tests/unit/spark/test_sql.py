@@ -165,7 +165,8 @@ def test_what_with_defines_is_no_table(tables: dict[str, Source]) -> None:
         ("DELETE FROM photos", InvalidInputError, "found DELETE"),
         ("TABLE photos", InvalidInputError, "SELECT"),
         ("SELECT 1; SELECT 2", InvalidInputError, "2 statements"),
-        ("SELECT * FROM", InvalidInputError, "cannot read"),
+        ("SELECT * FROM", InvalidInputError, "line 1, column 13: Expected table name$"),
+        ("SELECT * FROM photos WHERE", InvalidInputError, "something is missing after this$"),
         ("SELECT 'x", InvalidInputError, "not closed"),
         ("", InvalidInputError, "empty"),
         ("SELECT " + "(" * 99 + "1" + ")" * 99, InvalidInputError, "nests too deeply"),
@@ -481,6 +482,12 @@ class TestInARepository:
         assert self.rows(repo, "photos", "mine") == 4
         with pytest.raises(NotFoundError, match="tried refs/"):
             self.rows(repo, "photos", "nothing")
+
+    def test_a_commit_that_is_not_there_is_no_wrong_name_of_a_branch(
+        self, repo: lw.Repository
+    ) -> None:
+        with pytest.raises(NotFoundError, match="main has 2 commits before it"):
+            self.rows(repo, "photos", "main~9")
 
     def test_a_given_table_wins_over_the_repository_s(
         self, repo: lw.Repository, tables: dict[str, Source]

@@ -134,6 +134,8 @@ class Sources:
         try:
             return self._at(revision).table(name)._snapshot
         except NotFoundError as missing:
+            if not _can_be_of_a_table(revision):
+                raise
             try:
                 return resolve(self.version(name, None), revision)
             except NotFoundError:
@@ -189,6 +191,15 @@ def _is_branch(revision: str, found: Snapshot) -> bool:
     if isinstance(meant, OnBranch):
         return meant.version is None
     return isinstance(meant, ByName) and TAG not in found.derived
+
+
+def _can_be_of_a_table(revision: str) -> bool:
+    """Whether a table's own branch or tag may be called so: ``main~9`` is of a repository only."""
+    try:
+        parse_revision(revision)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def _twice(name: str, revision: str) -> InvalidInputError:

@@ -229,12 +229,19 @@ def _no_query(sql: str, word: str) -> InvalidInputError:
 
 def _not_sql(sql: str, error: Any) -> InvalidInputError:
     first = error.errors[0] if error.errors else {}
-    reason = first.get("description") or "it is not SQL"
+    reason = _in_words(first.get("description") or "it is not SQL")
     line, column = first.get("line"), first.get("col")
     where = f" at line {line}, column {column}" if line and column else ""
     return InvalidInputError(
         f"cannot read {shown(sql)} as SQL{where}: {reason}", line=line, column=column
     )
+
+
+def _in_words(reason: str) -> str:
+    """What sqlglot says, without the classes and tokens of its own."""
+    if reason.startswith("Required keyword"):
+        return "something is missing after this"
+    return re.sub(r",? but got <.*", "", reason, flags=re.DOTALL)
 
 
 def _written_with_escapes(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
