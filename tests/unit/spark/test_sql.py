@@ -14,6 +14,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.spark.querying.names import with_names
 from lancewood.spark.querying.plan import QueryPlan, plan_query
 from lancewood.spark.querying.reads import Read
+from lancewood.spark.querying.refusals import reason
 from lancewood.spark.querying.settings import Settings
 from lancewood.spark.querying.sources import Source, Sources
 
@@ -130,6 +131,11 @@ def test_an_alias_is_put_where_spark_takes_it(tables: dict[str, Source]) -> None
         assert with_names(found.query, dict.fromkeys(found.versions, "t")) == wanted
 
 
+def test_a_hint_names_aliases(tables: dict[str, Source]) -> None:
+    query = "SELECT /*+ BROADCAST(photos), MERGE(l, v) */ 1 FROM photos@exp, labels l, view v"
+    assert [each.written for each in planned(query, tables).versions] == ["photos@exp", "labels"]
+
+
 def test_what_with_defines_is_no_table(tables: dict[str, Source]) -> None:
     assert not planned("WITH photos AS (SELECT 1) SELECT * FROM Photos", tables).versions
     inner = "WITH x AS (SELECT * FROM photos), photos AS (SELECT 1) SELECT * FROM photos, x"
@@ -179,6 +185,25 @@ def test_what_is_wrong_is_told(
         planned(query, tables)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'IS'. SQLSTATE: 42601 (line 2, pos 9)"
+            "\n\n== SQL ==\nSELECT",
+            "Syntax error at or near 'IS' (line 2)",
+        ),
+        (
+            "[AMBIGUOUS_REFERENCE] Reference `k` is ambiguous. SQLSTATE: 42704; line 1 pos 58;\n'P",
+            "Reference `k` is ambiguous; line 1",
+        ),
+        ("", ""),
+    ],
+)
+def test_what_spark_says_is_told_in_one_line(said: str, told: str) -> None:
+    assert reason(Exception(said)) == told
+
+
 def test_names_that_cannot_be_tables_are_refused() -> None:
     for tables in ({"a@b": "x"}, {"": "x"}, {"a": 1}, ["a"]):
         with pytest.raises(InvalidInputError):
@@ -222,6 +247,7 @@ def test_names_follow_the_case_of_the_session(tables: dict[str, Source]) -> None
         ("SELECT 1 FROM photos NATURAL JOIN labels", None),
         ("SELECT 1 FROM photos JOIN labels USING (label)", ("label",)),
         ("SELECT max(id) FROM photos TABLESAMPLE (1 ROWS)", None),
+        ("SELECT id FROM (SELECT id FROM photos) TABLESAMPLE (9 PERCENT)", None),
         ("SELECT * FROM photos PIVOT (max(id) FOR label IN ('a'))", None),
         ("SELECT transform(array(1), x -> x + id) FROM photos", ("id",)),
         ("SELECT user FROM photos", ("user",)),
@@ -357,6 +383,10 @@ def test_moments_are_those_of_the_session_s_zone(tables: dict[str, Source]) -> N
         ("p FULL JOIN labels l ON TRUE WHERE l.n = 1 AND p.id IS NULL", False, True),
         ("p LEFT SEMI JOIN labels l ON l.n = 1 AND p.id = 1", True, True),
         ("p LEFT ANTI JOIN labels l ON l.n = 1 AND p.id = 1", False, True),
+        ("p LEFT SEMI JOIN labels l ON TRUE WHERE l.n = 1 AND id = 1", True, False),
+        ("p LEFT ANTI JOIN labels l ON TRUE WHERE n = 1", False, False),
+        ("p LEFT ANTI JOIN labels l USING (label) JOIN view v ON l.n = 1", False, False),
+        ("p JOIN labels l ON TRUE PIVOT (max(n) FOR id IN (1 AS id)) WHERE id = 1", False, False),
         ("p CROSS JOIN labels l WHERE l.n = 1", False, True),
         ("p, labels l WHERE l.n = 1 OR p.id = 1", False, False),
         ("p JOIN labels l ON TRUE RIGHT JOIN view v ON TRUE WHERE p.id IS NULL", False, False),

@@ -53,7 +53,13 @@ class Joined:
     """What ON says for each; None where it says nothing."""
 
     def asked_of(self, at: int) -> Iterator[Asked]:
-        """All conditions that could be about the table at a place, if only that."""
+        """All conditions that could be about the table at a place, if only that.
+
+        What SEMI and ANTI join is not seen after its ON: there, its names are those of others.
+        """
+        if self.kinds[at] in (Kind.SEMI, Kind.ANTI):
+            yield from (Asked(each, True, False) for each in conjuncts(self.conditions[at]))
+            return
         where = self.select.args.get("where")
         if where is not None:
             never_null = not self._is_nullable(at, len(self.nodes))
@@ -80,7 +86,7 @@ def joined_tables(select: Any) -> Joined | None:
     nodes, kinds, conditions = [source.this], [Kind.FIRST], [None]
     for join in select.args.get("joins") or ():
         kind = _kind(join)
-        if kind is None:
+        if kind is None or join.args.get("pivots"):
             return None
         nodes.append(join.this)
         kinds.append(kind)
@@ -92,8 +98,8 @@ def joined_tables(select: Any) -> Joined | None:
 
 
 def conjuncts(condition: Any) -> Iterator[Any]:
-    """The conditions that AND joins."""
-    stack = [condition]
+    """The conditions that AND joins; none of None."""
+    stack = [] if condition is None else [condition]
     while stack:
         node = stack.pop()
         if type(node).__name__ == "Paren":

@@ -57,14 +57,16 @@ class Occurrence:
 def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
     """Every single word that may be the name of a table of ours, in the order of the text.
 
-    Names with a database before them, and those that WITH defines, are Spark's. Raises
-    InvalidInputError for a revision of what has none.
+    Names with a database before them, those that WITH defines, and those in a hint, which are
+    aliases, are Spark's. Raises InvalidInputError for a revision of what has none.
     """
     from sqlglot import exp
 
     found: dict[int, Occurrence] = {}
     for node in query.tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier) or SPAN not in node.meta:
+            continue
+        if isinstance(node.find_ancestor(exp.Hint, exp.Query), exp.Hint):
             continue
         text = str(node.this.this)
         name, at, revision = text.partition("@")

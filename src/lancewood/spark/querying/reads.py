@@ -83,6 +83,8 @@ def why_whole(query: Query, settings: Settings) -> str | None:
     by_chance = sorted(_BY_CHANCE.intersection(query.calls()))
     if by_chance:
         return f"{by_chance[0]}() depends on all rows"
+    if query.takes_samples:
+        return "TABLESAMPLE depends on all rows"
     if query.is_piped:
         return "the query uses |>"
     if query.has_long_comment:

@@ -12,6 +12,7 @@ from lancewood.spark.quiet import quiet
 
 _condition = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _state = re.compile(r"\.? *SQLSTATE: \w+")
+_place = re.compile(r"(line \d+),? pos \d+")
 _MOST_CHARACTERS = 500
 
 
@@ -28,7 +29,11 @@ def refused(what: str) -> Iterator[None]:
 
 
 def reason(error: Any) -> str:
-    """The first line of what Spark says, without codes."""
-    line = _state.sub("", _condition.sub("", str(error).partition("\n")[0].strip()))
-    line = line.rstrip(" ;.")
+    """The first line of what Spark says, without codes.
+
+    A place within a line is left out, too: it is one of the text that Spark got, in which tables
+    have other names.
+    """
+    line = _condition.sub("", str(error).strip().partition("\n")[0].strip())
+    line = _place.sub(r"\1", _state.sub("", line)).rstrip(" ;.")
     return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"

@@ -52,6 +52,13 @@ class Query:
         """Whether it uses ``|>``, of which the tree tells less than the text."""
         return any(each.token_type.name == "PIPE_GT" for each in self.tokens)
 
+    @functools.cached_property
+    def takes_samples(self) -> bool:
+        """Whether it takes some rows by chance; which, depends on those that come with them."""
+        from sqlglot import exp
+
+        return self.tree.find(exp.TableSample) is not None
+
     @property
     def has_long_comment(self) -> bool:
         """Whether a line that may be a comment ends in a backslash: to Spark the next one is a
