@@ -124,6 +124,13 @@ def test_a_branch_that_is_not_there_begins_at_head(tmp_path: Path) -> None:
     assert git(path, "rev-parse", "same") == git(path, "rev-parse", "main")
 
 
+def test_a_branch_is_not_made_for_what_is_refused(tmp_path: Path) -> None:
+    wrote(tmp_path, {"a": {"x": b"1"}})
+    found = wrote(tmp_path, {"a": {"x/y": b"2"}}, "r2", branch="exp", mode="update")
+    assert done(found) == {"a": "refused"}
+    assert git(tmp_path / "a", "branch", "--format=%(refname)") == "refs/heads/main"
+
+
 def test_a_detached_head_needs_a_branch(tmp_path: Path) -> None:
     wrote(tmp_path, {"a": {"x": b"1"}})
     git(

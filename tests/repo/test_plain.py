@@ -319,3 +319,18 @@ def test_refs_that_the_import_keeps_for_itself_are_refused(
     with pytest.raises(InvalidInputError, match="keeps for itself"):
         import_plain(plain.path, tmp_path / "target")
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("other", ["exp", "exp/a/deep"])
+def test_a_ref_that_is_in_the_way_is_told_before_any_is_made(
+    plain: Plain, tmp_path: Path, other: str
+) -> None:
+    target = tmp_path / "target"
+    git(tmp_path, "init", "--quiet", "--bare", "-b", other, "--object-format=sha256", "target")
+    tree = git(target, "hash-object", "-t", "tree", "-w", "/dev/null")
+    git(target, "update-ref", f"refs/heads/{other}", git(target, "commit-tree", tree, "-m", "mine"))
+    plain.write("refs/heads/before", sha256(b"<one/>").hexdigest())
+    before = git(target, "for-each-ref")
+    with pytest.raises(AlreadyExistsError, match=f"refs/heads/{other} is there"):
+        import_plain(plain.path, target)
+    assert git(target, "for-each-ref") == before

@@ -123,10 +123,12 @@ class ItemWriter:
             branch = snapshots.branch or grounds.current()
             head = git.refs.head().hash
             ref = branch_ref(branch)
+            proposal = _Proposal(grounds, files, snapshots)
             if head is not None and git.refs.read(ref) is None:
+                # What is refused is refused before the branch is there.
+                proposal.tree(head)
                 why = "branch: Created from HEAD"
                 git.refs.move(ref, None, head, why=why, by=snapshots.author)
-            proposal = _Proposal(grounds, files, snapshots)
             commit = swap(
                 grounds,
                 branch,

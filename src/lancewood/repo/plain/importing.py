@@ -9,6 +9,7 @@ changes nothing.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -180,6 +181,7 @@ def _moved(
     tree, kept = commits.archive(told), git.refs.read(ARCHIVE)
     if kept is None or git.objects.commit(kept).tree != tree:
         moves.append((ARCHIVE, kept, commits.put_archive(tree, () if kept is None else (kept,))))
+    _check_side_by_side(git, [ref for ref, there, _ in moves if there is None])
     for ref, there, new in moves:
         if not git.refs.move(ref, there, new, why="import-plain", by=by):
             raise RetryableConflictError(
@@ -236,6 +238,22 @@ def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCom
     if told is not None and log:
         commits.follow(log_lines(told, f"{plain.path}/{LOG}"))
     return commits, told
+
+
+def _check_side_by_side(git: GitRepository, new: Sequence[str]) -> None:
+    """Raise AlreadyExistsError for a new ref that is in the way of another, or has one in its way,
+    before any of them is made: git keeps refs as files."""
+    there = git.refs.names()
+    folders = {ref[:at]: ref for ref in there for at, each in enumerate(ref) if each == "/"}
+    for ref in new:
+        above = (ref[:at] for at, each in enumerate(ref) if each == "/")
+        other = folders.get(ref) or next((each for each in above if each in there), None)
+        if other is not None:
+            raise AlreadyExistsError(
+                f"{ref} cannot be made in {git.path}: {other} is there, and one name cannot be a "
+                "directory of another; import elsewhere, or rename one of them",
+                ref=ref,
+            )
 
 
 def made_from(git: GitRepository, hash: Hash) -> tuple[str, str] | None:
