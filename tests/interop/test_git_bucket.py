@@ -18,6 +18,7 @@ from tests.repo.places import Where
 
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.git.bucket import refs
+from lancewood.git.bucket.ref_objects import deleted, making
 from lancewood.git.bucket.repository import BucketRepository
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
@@ -109,6 +110,28 @@ def test_packed_refs_are_moved_and_deleted_and_a_download_is_whole(
     again = GitRepository.open(copy, fsync=False)
     assert again.refs.names() == ours.refs.names()
     assert [*again.refs.log(MAIN)] == [*ours.refs.log(MAIN)]
+
+
+def test_a_download_with_markers_in_it_says_what_the_bucket_says_and_is_whole_once_tidied(
+    packed: Path, bucket: Where, tmp_path: Path
+) -> None:
+    bucket.upload(packed)
+    store = open_store(str(bucket.home))
+    store.put("refs/tags/v1", deleted())  # as its deletion was cut off
+    store.put("refs/heads/new", making())
+    ours, copy = opened(bucket), tmp_path / "copy"
+    bucket.download(copy)
+    there = GitRepository.open(copy, fsync=False)
+    assert there.refs.names() == ours.refs.names()
+    assert there.refs.every_name() == ours.refs.every_name()
+    assert there.refs.read("refs/tags/v1") is None
+    left = [str(copy / each) for each in ("refs/heads/new", "refs/tags/v1")]
+    assert sorted(there.tidy(dry_run=True)) == left
+    assert sorted(there.tidy()) == left
+    assert there.tidy() == []
+    git_judge.check(copy)
+    assert git(copy, "tag", "--list") == ""
+    assert there.refs.names() == ours.refs.names()
 
 
 def test_a_download_after_many_moves_is_whole_for_git(

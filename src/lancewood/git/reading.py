@@ -25,6 +25,9 @@ from lancewood.store.wholefile import read_file
 SYMBOLIC = "ref: "
 WORK_TREES = "worktrees"
 _MOST_STEPS = 5
+MARKER = b"lancewood: "
+"""How an object begins that is at the place of a ref in a bucket and says that there is none; see
+``bucket.ref_objects``. A download may have brought one along."""
 
 
 class RefReader:
@@ -37,14 +40,23 @@ class RefReader:
     def names(self, prefix: str) -> dict[str, Hash]:
         """The refs whose full names start so, in order, and their values."""
         found: dict[str, Hash] = {}
+        hidden = set[str]()
         for name in self.loose_names(prefix.rpartition("/")[0]):
             if name.startswith(prefix):
                 value = self.follow(name)
                 if value is not None:
                     found[name] = value
+                elif self.is_marked(name):
+                    hidden.add(name)
         for name, value in self._packed.starting_with(prefix):
-            found.setdefault(name, value)
+            if name not in hidden:
+                found.setdefault(name, value)
         return dict(sorted(found.items()))
+
+    def is_marked(self, name: str) -> bool:
+        """Whether a marker from a bucket is at the place of a ref; it hides what is packed."""
+        data = self._data(name)
+        return data is not None and is_marker(data)
 
     def loose_names(self, directory: str) -> Iterator[str]:
         """The refs that are files below a directory, in no order; raises StorageError."""
@@ -77,19 +89,29 @@ class RefReader:
         return followed(name, self.text, self._places.ref(name))
 
     def text(self, name: str) -> str | None:
-        text = self.loose(name)
-        return self._packed.get(name) if text is None and name != HEAD else text
+        data = self._data(name)
+        if data is None:
+            return None if name == HEAD else self._packed.get(name)
+        return self._decoded(name, data)
 
     def loose(self, name: str) -> str | None:
         """What the file of a ref says: a hash, or ``ref: `` and another name."""
+        data = self._data(name)
+        return None if data is None else self._decoded(name, data)
+
+    def _decoded(self, name: str, data: bytes) -> str | None:
+        if name != HEAD and is_marker(data):
+            return None
+        return decode_ref(data, name, self._places.ref(name))
+
+    def _data(self, name: str) -> bytes | None:
         file = self._places.ref(name)
         try:
-            data = read_file(file, 0, 4096)
+            return read_file(file, 0, 4096)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as cause:
             raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
-        return decode_ref(data, name, file)
 
     def check_room(self, name: str) -> None:
         """Raises AlreadyExistsError if a ref is where this one needs a directory, or below it."""
@@ -109,6 +131,11 @@ class RefReader:
             raise RetryableConflictError(
                 f"cannot make {name}: somebody is making a ref below it, in {file}; try again"
             )
+
+
+def is_marker(data: bytes) -> bool:
+    """Whether what is at the place of a ref says that there is none."""
+    return data.startswith(MARKER)
 
 
 def decode_ref(data: bytes, name: str, file: str) -> str:

@@ -95,7 +95,8 @@ class Refs:
         """The full names of the refs that start so, whether or not they can be read, in order."""
         packed = (name for name, _ in self._packed.starting_with(prefix))
         loose = self._reader.loose_names(prefix.rpartition("/")[0])
-        return sorted({*packed, *(each for each in loose if each.startswith(prefix))})
+        found = {*packed, *(each for each in loose if each.startswith(prefix))}
+        return sorted(each for each in found if not self._reader.is_marked(each))
 
     def log(self, name: str) -> Iterator[LogEntry]:
         """The moves of a ref or of HEAD, newest first, read as they are asked for.
@@ -198,6 +199,17 @@ class Refs:
         release = is_dead if dry_run else release_dead
         return [each for each in locks if release(each, LEFT_BEHIND)]
 
+    def remove_markers(self, *, dry_run: bool = False) -> list[str]:
+        """Remove what a download brought along of refs that somebody was just making or deleting
+        in a bucket, and what it hides; the files. Here nobody makes such. ``dry_run`` only finds
+        them."""
+        found = [each for each in self._reader.loose_names("refs") if self._reader.is_marked(each)]
+        for name in [] if dry_run else found:
+            with self._locked(name), self._packed.locked():
+                if self._reader.is_marked(name):
+                    self._remove(name)
+        return [self._places.ref(each) for each in found]
+
     def _set(self, name: str, old: Hash | None, new: Hash, line: bytes, objects: Unsettled) -> bool:
         file = self._places.ref(name)
         with self._staged(new) as staged:
@@ -221,11 +233,7 @@ class Refs:
                 return False
             with self._logs_of(name) as logs:
                 written = [self._append(each, line) for each in logs if each != name]
-                with suppress(FileNotFoundError, NotADirectoryError):
-                    os.unlink(log)
-                self._packed.remove(name)
-                with suppress(FileNotFoundError):
-                    os.unlink(file)
+                self._remove(name)
             if self._fsync:
                 directories = [os.path.dirname(file)]
                 if os.path.isdir(os.path.dirname(log)):
@@ -234,6 +242,14 @@ class Refs:
         self._places.remove_empty_above(self._root, name)
         self._places.remove_empty_above(f"{self._root}/logs", name)
         return True
+
+    def _remove(self, name: str) -> None:
+        """The files of a ref, and its line among the packed ones, under both locks."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(self._places.log(name))
+        self._packed.remove(name)
+        with suppress(FileNotFoundError):
+            os.unlink(self._places.ref(name))
 
     def _set_head(
         self, text: str, find: Callable[[], Hash | None], why: str, by: Signature

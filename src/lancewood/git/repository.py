@@ -136,13 +136,15 @@ class GitRepository:
         self.config.set(section, key, value)
 
     def tidy(self, *, dry_run: bool = False) -> list[str]:
-        """Remove what dead processes left: locks, and files that never got their name; their paths.
+        """Remove what dead processes left: locks, files that never got their name, and markers in
+        the place of refs, which come with a download from a bucket; their paths.
 
         Nobody needs this to go on: we step over a lock whose owner is dead. git does not. Locks of
         others, and files younger than a day, stay. ``dry_run`` removes nothing.
         """
         locks = self._refs.release_dead_locks(dry_run=dry_run)
-        return locks + _remove_unnamed(str(self.path), dry_run=dry_run)
+        markers = self._refs.remove_markers(dry_run=dry_run)
+        return locks + markers + _remove_unnamed(str(self.path), dry_run=dry_run)
 
     def directories(self, key: str) -> list[str]:
         """The names of the directories in one of the repository, in order."""

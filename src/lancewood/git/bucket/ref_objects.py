@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
+from lancewood.git.reading import MARKER, is_marker
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.retry import pause_before
 
@@ -29,8 +30,7 @@ REMOVED_WITHIN = 60.0
 _MOST_BYTES = 4096
 _ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-_MARKER = b"lancewood: "
-_MADE, _DELETED = _MARKER + b"making ", _MARKER + b"gone   "
+_MADE, _DELETED = MARKER + b"making ", MARKER + b"gone   "
 MARKER_SIZE = len(_MADE) + 32 + 1
 
 
@@ -140,11 +140,6 @@ class RefObjects:
             "deleted, look where it is before trying again",
             ref=name,
         )
-
-
-def is_marker(data: bytes) -> bool:
-    """Whether an object at the key of a ref says that there is none."""
-    return data.startswith(_MARKER)
 
 
 def is_making(data: bytes) -> bool:

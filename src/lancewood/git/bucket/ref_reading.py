@@ -21,7 +21,6 @@ from lancewood.git.bucket.ref_objects import (
     RefObjects,
     Seen,
     is_making,
-    is_marker,
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEAD, HEADS, is_ref
@@ -31,6 +30,7 @@ from lancewood.git.reading import (
     decode_ref,
     followed,
     in_the_way,
+    is_marker,
     standing_value,
 )
 
