@@ -18,6 +18,7 @@ import pytest
 from tests.commit_locks import free
 
 from lancewood.errors import FormatError, StorageError
+from lancewood.external import sqlite
 from lancewood.external.base import Entry, Forgetting, ManifestStore
 from lancewood.external.choice import open_manifest_store
 from lancewood.external.lock import LockedStore
@@ -130,10 +131,23 @@ class TestSQLite(ManifestStoreContract):
         self, manifests: ManifestStore, tmp_path: Path
     ) -> None:
         (tmp_path / "manifests.db").write_bytes(b"not a database" * 100)
-        with pytest.raises(StorageError, match="not a database"):
+        with pytest.raises(StorageError, match=r"not a database; bring it back from a copy"):
             manifests.latest("b")
         with pytest.raises(StorageError, match="not a database"):
             manifests.put_if_not_exists("b", entry(1))
+
+    def test_what_is_wrong_with_a_file_is_told_with_a_way_out(
+        self, manifests: ManifestStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sqlite, "_PATIENCE", 0.01)
+        with closing(sqlite3.connect(tmp_path / "manifests.db", isolation_level=None)) as file:
+            file.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(StorageError, match="is locked; somebody has been writing"):
+                manifests.put_if_not_exists("b", entry(1))
+            file.execute("ROLLBACK")
+            file.execute("CREATE TABLE lancewood_manifests (x INTEGER)")
+        with pytest.raises(StorageError, match="is somebody else's: choose another file"):
+            manifests.latest("b")
 
     @pytest.mark.parametrize(
         "column", ["version = 'new'", "version = '-1'", "path = X'00'", "size = 'large'"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 from uuid import uuid4
 
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, InvalidInputError
 from lancewood.external.base import Entry
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
 from lancewood.model.ids import Version
@@ -94,8 +94,15 @@ def place_of(base: str, entry: Entry) -> Place:
 
 def base_by_uri(uri: str) -> str:
     """What a table is called in a manifest store of ours: its uri, or the real path on a disk, so
-    that a link to it is the same table."""
-    return uri if "://" in uri else os.path.realpath(uri)
+    that a link to it is the same table. Raises InvalidInputError for a path that is no text."""
+    base = uri if "://" in uri else os.path.realpath(uri)
+    try:
+        base.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(
+            f"a table behind a manifest store has a path in UTF-8, got {base!a}"
+        ) from cause
+    return base
 
 
 def base_in_bucket(uri: str) -> str:

@@ -139,10 +139,23 @@ class SQLiteManifests:
             if missing_is_empty and str(error).startswith("no such table"):
                 return
             raise StorageError(
-                f"cannot {verb} the manifest store in {self._path}: {error}; check that its "
-                "directory is there and may be written to",
+                f"cannot {verb} the manifest store in {self._path}: {error}; {_way_out(error)}",
                 file=self._path,
             ) from error
+
+
+def _way_out(error: Exception) -> str:
+    said = str(error)
+    if "locked" in said:
+        return f"somebody has been writing to it for more than {_PATIENCE:.0f} seconds; try again"
+    if "malformed" in said or "not a database" in said:
+        return (
+            "bring it back from a copy; or remove it while nobody writes: all versions but one in "
+            "its last steps are in the object store, and are registered anew"
+        )
+    if "no such column" in said or "no column named" in said:
+        return "its table lancewood_manifests is somebody else's: choose another file"
+    return "check that its directory is there and may be written to"
 
 
 def _text(version: Version) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, InvalidInputError
 from lancewood.external.base import Entry
 from lancewood.external.names import (
     Place,
@@ -78,3 +78,8 @@ def test_a_table_has_one_name_whatever_link_leads_to_it(tmp_path: Path) -> None:
     assert base_by_uri("s3://b/t") == "s3://b/t"
     assert base_in_bucket("s3://b/a%25b/t") == "a%b/t"
     assert base_in_bucket("s3://b") == ""
+
+
+def test_a_path_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"has a path in UTF-8, got .*udcff"):
+        base_by_uri(f"{tmp_path}/\udcff")
