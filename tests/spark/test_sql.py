@@ -107,6 +107,16 @@ def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
     assert rows(sql(spark, both, tables=tables)) == ["(8, 9)"]
 
 
+def test_a_limit_takes_all_that_a_worker_gives(spark: Any, tables: dict[str, str]) -> None:
+    """A worker that is left with rows is ended, and another has to start."""
+    for where in ("", "WHERE k >= 0"):
+        frame = sql(spark, f"SELECT id, k FROM photos {where} LIMIT 2", tables=tables)
+        assert len(rows(frame)) == 2
+        plan = frame._jdf.queryExecution().sparkPlan().toString().splitlines()
+        worker = next(at for at, line in enumerate(plan) if "MapInArrow" in line)
+        assert "Exchange" in plan[worker - 1], plan
+
+
 def test_a_frame_keeps_its_version_and_leaves_no_view_behind(spark: Any, tmp_path: Path) -> None:
     table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2]}), fsync=False)
     table.branches.create("exp")
@@ -137,6 +147,8 @@ def test_what_spark_refuses_is_told_of_the_whole_table(
 ) -> None:
     with pytest.raises(InvalidInputError, match=r"`labl`.*`label`"):
         sql(spark, "SELECT labl FROM photos", tables=tables)
+    with pytest.raises(InvalidInputError, match="Syntax error at or near 'IS'"):
+        sql(spark, "SELECT id FROM photos WHERE k IN (1) IS NULL", tables=tables)
     with pytest.raises(InvalidInputError, match="takes a moment"):
         sql(spark, "SELECT * FROM photos TIMESTAMP AS OF 'soon'", tables=tables)
     with pytest.raises(NotFoundError, match="did you mean 'photos'"):

@@ -25,7 +25,7 @@ from lancewood.spark.querying.settings import session_settings
 from lancewood.spark.querying.sources import Source, Sources
 from lancewood.spark.querying.text import shown
 from lancewood.spark.reading.plan import plan_read
-from lancewood.spark.reading.read import read_frame
+from lancewood.spark.reading.read import read_frame, taken_whole
 from lancewood.spark.tasks import check_running, is_connect, slots
 
 if TYPE_CHECKING:
@@ -173,7 +173,11 @@ def _frame(spark: SparkSession, read: Read) -> DataFrame:
         parameters=dict(read.parameters) or None,
         limit=read.limit,
     )
-    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+    plan = plan_read(scan.snapshot, scan.request, slots(spark))
+    frame = read_frame(spark, plan)
+    if read.limit is None or plan.limit is not None:
+        return frame
+    return taken_whole(frame, read.limit)
 
 
 def _escaped(text: str) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST_LIMIT = (1 << 31) - 1
+_FEW_ROWS = 10_000
+"""So many pass through one partition in no time, however wide they are."""
 
 
 def read(
@@ -113,7 +115,17 @@ def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     work: Any = partial(read_tasks, plan.work)
     work.__name__ = plan.work.name
     frame = spread(spark, plan.messages).mapInArrow(work, plan.spark)
-    return frame if plan.limit is None else frame.limit(plan.limit)
+    return frame if plan.limit is None else taken_whole(frame, plan.limit).limit(plan.limit)
+
+
+def taken_whole(frame: DataFrame, rows: int) -> DataFrame:
+    """A read of few rows, through one more exchange if a limit may follow.
+
+    A limit stops asking when it has its rows. Spark ends a Python worker that it stopped asking,
+    and the next task has to start another: a second and more, where the rows took none. What is
+    exchanged is asked for to its end. Many rows are left as they are.
+    """
+    return frame.repartition(1) if rows <= _FEW_ROWS else frame
 
 
 def count(
