@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -29,9 +28,8 @@ _date = re.compile(r"\d{4}-\d{2}-\d{2}").fullmatch
 _moment = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?(Z|[+-]\d{2}:\d{2})?"
 ).fullmatch
+_fixed = re.compile(r"[+-]\d{2}:\d{2}").fullmatch
 _UTC_NAMES = frozenset({"UTC", "Z", "Etc/UTC", "GMT", "+00:00"})
-_SINCE = 1970
-"""Before this year clocks of some zones are told differently by different libraries."""
 
 
 class Constants:
@@ -189,14 +187,12 @@ def _offset(zone: str) -> timezone:
 
 
 def _in_zone(clock: datetime, zone: str) -> datetime | None:
-    """The moment at which clocks of a zone show that; None where it is not the only one."""
+    """The moment at which clocks of a zone show that.
+
+    None for a zone with rules: Java and Python each bring their own, of different years.
+    """
     if zone in _UTC_NAMES:
         return clock.replace(tzinfo=UTC)
-    if clock.year < _SINCE:
-        return None
-    try:
-        there = ZoneInfo(zone)
-    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
-        return None
-    moments = {clock.replace(tzinfo=there, fold=each).astimezone(UTC) for each in (0, 1)}
-    return moments.pop() if len(moments) == 1 else None
+    if _fixed(zone):
+        return clock.replace(tzinfo=_offset(zone)).astimezone(UTC)
+    return None
