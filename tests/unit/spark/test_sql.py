@@ -445,6 +445,8 @@ def test_rows_are_counted_by_the_manifest_where_nothing_else_matters(
 ) -> None:
     query = "SELECT count(*), (SELECT count(*) FROM photos@exp) FROM photos, labels"
     assert sorted(each.known_rows or 0 for each in reads(query, tables)) == [1, 3, 8]
+    assert reads("SELECT 1 FROM photos LIMIT 2", tables)[0].known_rows == 2
+    assert reads("SELECT 1 FROM photos LIMIT 9 OFFSET 1", tables)[0].known_rows == 3
     assert reads("SELECT count(id) FROM photos", tables)[0].known_rows is None
     assert reads("SELECT count(*) FROM photos WHERE id = 1", tables)[0].known_rows is None
 

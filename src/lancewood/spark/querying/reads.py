@@ -49,9 +49,10 @@ class Read:
     @property
     def known_rows(self) -> int | None:
         """How many rows there are, where nothing else matters and the manifest tells."""
-        if self.columns != () or self.where is not None or self.limit is not None:
+        rows = self.snapshot.manifest.row_count
+        if self.columns != () or self.where is not None or rows is None:
             return None
-        return self.snapshot.manifest.row_count
+        return rows if self.limit is None else min(rows, self.limit)
 
 
 def whole_reads(versions: Mapping[Occurrence, Snapshot]) -> dict[Occurrence, Read]:
