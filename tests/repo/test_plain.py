@@ -247,6 +247,31 @@ def test_source_and_target_are_apart(plain: Plain) -> None:
         import_plain(plain.path, plain.path / "repo")
 
 
+@pytest.mark.parametrize("target", ["file", "file/target", "file/deeper/target"])
+def test_a_target_where_no_folder_can_be_is_an_error_of_ours(
+    plain: Plain, tmp_path: Path, target: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InvalidInputError, match=r"cannot be made: .*file"):
+        import_plain(plain.path, tmp_path / target, author=ADA)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_one_that_somebody_makes_meanwhile_is_imported_into(
+    plain: Plain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init = GitRepository.init
+
+    def overtaken(*args: Any, **more: Any) -> GitRepository:
+        init(*args, **more)
+        return init(*args, **more)
+
+    monkeypatch.setattr(importing, "_MOST_PACKED", 0)
+    monkeypatch.setattr(GitRepository, "init", overtaken)
+    assert import_plain(plain.path, tmp_path / "target", author=ADA).branches == 2
+    check(tmp_path / "target")
+
+
 def test_one_without_snapshots_is_an_empty_repository(tmp_path: Path) -> None:
     Plain(tmp_path / "plain")
     done = import_plain(tmp_path / "plain", tmp_path / "target")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lancewood.repo.items import looking
 from lancewood.repo.items.file_rows import FileRow, item_files
 from lancewood.repo.items.outcome import Done, Outcome, Tally
 from lancewood.repo.items.writing import ItemWriter, Snapshots
-from lancewood.spark.items import checking, finding, reading, running, writing
+from lancewood.spark.items import checking, finding, importing, reading, running, writing
 from lancewood.spark.items.folders import checked_folder
 from lancewood.spark.items.frame_rows import items_in
 from lancewood.spark.items.texts import as_text, text_of
@@ -158,6 +159,34 @@ def test_a_folder_is_a_path_on_a_disk() -> None:
     for bad in ("", None, b"x", "a\0b"):
         with pytest.raises(InvalidInputError, match="folder"):
             checked_folder(bad)
+
+
+def test_an_import_makes_no_item_around_others_nor_beside_other_things(tmp_path: Path) -> None:
+    source, target = tmp_path / "plain", tmp_path / "items"
+    digest = sha256(b"<x/>").hexdigest()
+    names = ["around", "beside", "free", "there"]
+    for each in names:
+        (source / each / "refs/heads").mkdir(parents=True)
+        (source / each / "objects").mkdir()
+        (source / each / "objects" / digest).write_bytes(b"<x/>")
+        (source / each / "refs/heads/main").write_text(digest)
+        (source / each / "HEAD").write_text("ref: refs/heads/main")
+    made(target, "around/b")
+    (target / "beside").mkdir()
+    (target / "beside/notes.txt").write_text("mine")
+    work = importing._Work(*(str(source), str(target), "x", ADA, True, False, "fail", None, False))
+    for names_now in (["there"], names):
+        rows = pa.record_batch({"item": names_now})
+        done = {each.item: each for each in importing._import(work, [rows])}
+    assert {item: each.done.value for item, each in done.items()} == {
+        "around": "refused",
+        "beside": "refused",
+        "free": "written",
+        "there": "unchanged",
+    }
+    assert "items are not in each other" in str(done["around"].why)
+    assert found(target) == ["around/b", "free", "there"]
+    assert os.listdir(target / "beside") == ["notes.txt"]
 
 
 def test_what_is_no_item_is_refused_and_a_failing_disk_is_left_to_another_attempt(

@@ -9,7 +9,8 @@ changes nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -17,7 +18,12 @@ from pathlib import Path
 
 from lancewood.catalog.file_names import checked_path
 from lancewood.catalog.files import walk_entries
-from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
+from lancewood.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    RetryableConflictError,
+    StorageError,
+)
 from lancewood.git.birth import make_whole
 from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.history import is_ancestor
@@ -99,7 +105,11 @@ def import_as(
     fsync: bool | None,
     places: ItemPlaces | None = None,
 ) -> Imported:
-    """The same for one whose author is known, and for many in one folder: see ``places``."""
+    """The same for an author who is known.
+
+    ``places`` is for one of many items in a folder: the repository is made where they say, and
+    its name is durable when they are settled.
+    """
     source = path_on_disk(source, "a repository in the plain layout")
     target = path_on_disk(target, "the repository that is imported into")
     _check_apart(source, target)
@@ -113,7 +123,8 @@ def import_as(
     if not os.path.lexists(f"{store.uri}/{HEAD}"):
         _is_free(store.uri)
         branch = "main" if is_hash(plain.head) else plain.head.removeprefix(HEADS)
-        GitRepository.init(store.uri, branch=branch, settings=new_settings(), fsync=fsync)
+        with suppress(AlreadyExistsError):  # another who imports the same was faster
+            GitRepository.init(store.uri, branch=branch, settings=new_settings(), fsync=fsync)
     git = GitRepository.open(store.uri, fsync=fsync)
     try:
         return _moved(plain, git, file, by, log, force)
@@ -135,11 +146,13 @@ def _born(
     refs = {ref: commits.of_ref(ref, hash) for ref, hash in plain.refs.items()}
     head = commits.of_ref(HEAD, plain.head) if is_hash(plain.head) else plain.head
     kept = commits.put_archive(commits.archive(told), ())
+    above = os.path.dirname(store.uri)
     if places is not None:
         staging = places.staging()
     else:
-        os.makedirs(os.path.dirname(store.uri), exist_ok=True)
-        staging = f"{os.path.dirname(store.uri)}/.tmp{os.urandom(8).hex()}"
+        with _or_storage_error(f"cannot make {above}"):
+            os.makedirs(above, exist_ok=True)
+        staging = f"{above}/.tmp{os.urandom(8).hex()}"
     is_born = make_whole(
         store.uri,
         staging=staging,
@@ -152,7 +165,8 @@ def _born(
     if not is_born:
         return None
     if places is None and store.fsync:
-        sync_paths(directories=[os.path.dirname(store.uri)])
+        with _or_storage_error(f"cannot sync {above}"):
+            sync_paths(directories=[above])
     return _told(plain, store.uri, head, refs, tuple(refs))
 
 
@@ -287,6 +301,14 @@ def _told(
         changed,
         refs,
     )
+
+
+@contextmanager
+def _or_storage_error(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise StorageError(f"{what}: {cause.strerror}") from cause
 
 
 def _check_apart(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:

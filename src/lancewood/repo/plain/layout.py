@@ -143,7 +143,7 @@ def _check_name(path: str, name: str) -> None:
             raise InvalidInputError(f"refs below {OURS} are what an import keeps for itself")
     except InvalidInputError as refused:
         raise InvalidInputError(
-            f"{path}/{name!s}: {refused.message}; rename it, or take it away",
+            f"{path}/{name}: {refused.message}; rename it, or take it away",
             **{**refused.facts, "file": f"{path}/{name}"},
         ) from refused
 
@@ -191,7 +191,8 @@ def _files(path: str, directory: str) -> Iterator[str]:
                         yield name
                     else:
                         raise FormatError(
-                            f"{path}/{name} is no plain file: a link, or the like", file=name
+                            f"{path}/{name} is no plain file: a link, or the like",
+                            file=f"{path}/{name}",
                         )
         except OSError as cause:
             raise StorageError(f"cannot list {path}/{at}: {cause.strerror}") from cause

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lancewood.catalog.file_names import checked_path
 from lancewood.errors import InvalidInputError
+from lancewood.git.names import HEAD
 from lancewood.git.signature import Signature
 from lancewood.repo.identity import author_here
 from lancewood.repo.items.outcome import Done, Outcome
@@ -92,7 +93,7 @@ class _Work:
     def run(self, sources: ItemPlaces, places: ItemPlaces, item: str) -> Outcome:
         sources.check_inside(item)
         places.make_room(item)
-        is_new = not os.path.lexists(f"{places.path(item)}/HEAD")
+        is_new = not os.path.lexists(f"{places.path(item)}/{HEAD}")
         done = import_as(
             f"{self.source}/{item}",
             places.path(item),
