@@ -1,7 +1,7 @@
 """From a text to the manifest store it names.
 
-Knows the schemes, not what is behind them; the client of a database is imported when it is first
-asked something. Never repeats a uri, which may hold a password.
+Knows the schemes, not what is behind them, and connects to nothing: at the most the client of a
+database is imported, to check its uri. Never repeats a uri, which may hold a password.
 """
 
 from __future__ import annotations
@@ -49,11 +49,13 @@ def open_manifest_store(
 
 
 def _path(rest: str) -> str:
-    if not rest.startswith("/") or not rest.strip("/") or "\0" in rest or "?" in rest:
+    path = unquote(rest)
+    if not path.startswith("/") or not path.strip("/") or "\0" in path or "?" in rest:
         raise InvalidInputError(
-            "a manifest store in SQLite is an absolute path: sqlite:///path/file.db"
+            "a manifest store in SQLite is an absolute path, without settings after a '?': "
+            "sqlite:///path/file.db"
         )
-    return "/" + unquote(rest).lstrip("/")
+    return "/" + path.lstrip("/")
 
 
 def _table(rest: str) -> str:

@@ -58,12 +58,14 @@ class Root:
                 self._delete(staged)
                 return self._lost(found, name, data)
             # A store that asks twice has met itself: the entry is ours.
+        place = Place(staged, name)
         try:
-            self._copy(entry, Place(staged, name))
+            is_there = self._copy(entry, place)
         except (StorageError, UnsupportedError) as error:
             raise _unclear(error) from error
-        with suppress(StorageError, UnsupportedError):  # it is where everybody finds it
-            self._point_to(entry, Place(staged, name))
+        if is_there:  # else it was completed and removed meanwhile, and the entry is another's
+            with suppress(StorageError, UnsupportedError):  # it is where everybody finds it
+                self._point_to(entry, place)
         return PutOutcome.CREATED
 
     def complete(self, entry: Entry) -> Place:

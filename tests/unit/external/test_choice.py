@@ -42,6 +42,7 @@ def test_slashes_in_front_of_a_file_do_not_matter() -> None:
         "sqlite://file.db",
         "sqlite:///",
         "sqlite:///a?b",
+        "sqlite:///a%00b",
         "mysql://me:planted-secret@host/db",
         "dynamodb://",
         "dynamodb://a/b",

@@ -83,6 +83,23 @@ def test_a_loser_leaves_nothing_behind_and_the_winner_is_completed() -> None:
     assert [*store.inner.names("_versions")] == [NAME]
 
 
+def test_who_comes_late_to_a_table_that_was_made_again_leaves_its_entry_alone() -> None:
+    inner, theirs = MemoryStore(), staged_name(NAME)
+
+    class MadeAgain(MemoryManifests):
+        """Right after the entry is put, somebody drops the table, and makes another."""
+
+        def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+            super().put_if_not_exists(base, entry)
+            inner.delete([each.key for each in inner.list()])
+            inner.put(f"_versions/{theirs}", b"theirs")
+            return super().put_if_exists(base, Entry(Version(7), path_of(base, theirs)))
+
+    store = ExternalStore(inner, MadeAgain(), "t")
+    assert store.put_new(KEY, b"mine") is PutOutcome.CREATED  # as it was, for a moment
+    assert store.get(KEY) == b"theirs"
+
+
 def test_manifests_beside_the_history_and_other_objects_need_no_entry() -> None:
     manifests = MemoryManifests()
     store = ExternalStore(MemoryStore(), manifests, "t")
