@@ -513,6 +513,14 @@ class TestInARepository:
         assert early.known_as("labels") is None
         assert early.known_as("Photos") == "photos"
 
+    def test_only_a_branch_stands_before_as_of(self, repo: lw.Repository) -> None:
+        for revision in ("main", "HEAD", "main:"):
+            found = Sources(None, repo, None, None, Settings()).version("photos", revision, 1)
+            assert found.manifest.row_count == 4
+        for revision in ("v1", "main~2", repo.at("v1").hash, repo.at("v1").hash[:12]):
+            with pytest.raises(InvalidInputError, match="each say which version"):
+                Sources(None, repo, None, None, Settings()).version("photos", revision, 2)
+
     def test_tags_of_the_table_itself_come_last(self, repo: lw.Repository) -> None:
         repo.at("v1").table("photos").tags.create("mine", at=":1")
         assert self.rows(repo, "photos", "mine") == 4

@@ -108,7 +108,7 @@ class Sources:
             return self.version(name, at)
         if at is not None:
             base = self.version(name, revision)
-            if revision is not None and not _is_branch(revision, base):
+            if revision is not None and not self._names_branch(name, revision, base):
                 raise _twice(name, revision)
             return resolve(base, at)
         if name in self._tables:
@@ -140,6 +140,14 @@ class Sources:
                 return resolve(self.version(name, None), revision)
             except NotFoundError:
                 raise missing from None
+
+    def _names_branch(self, name: str, revision: str, found: Snapshot) -> bool:
+        """Whether a text after an @ leaves open which version is meant; one that was found in the
+        repository has to be a branch there."""
+        if name not in self._tables and revision in self._views:
+            assert self._repository is not None
+            return revision == "HEAD" or revision in self._repository.branches.list()
+        return _is_branch(revision, found)
 
     def _at(self, revision: str) -> View:
         """A commit of the repository, found once."""
