@@ -13,6 +13,8 @@ from typing import Self
 from lancewood.errors import FormatError, InvalidInputError
 
 _MOST_SECONDS = 2**63 - 1
+LAST_OF_CALENDAR = 253_402_300_799
+"""The last second of the year 9999, where calendars end; git counts further."""
 _is_line = re.compile(rb"([^<>\n]*?) ?<([^<>\n]*)> (\d{1,19}) ([+-])(\d{2})(\d{2})").fullmatch
 _is_unfit = re.compile(r"[<>\x00-\x1f\x7f]").search
 

@@ -16,9 +16,9 @@ from lancewood.errors import FormatError, NotFoundError, StorageError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.names import HEAD, HEADS, TAGS
-from lancewood.git.objects import Signature
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
+from lancewood.git.signature import LAST_OF_CALENDAR, Signature
 from lancewood.repo.items.runs import run_of
 
 REFS = ("item", "ref", "kind", "hash", "commit", "target", "is_head")
@@ -38,7 +38,6 @@ HISTORY = (
     "run",
 )
 CONTENTS = ("item", "path", "commit", "hash", "mode", "size", "content")
-_MOST_SECONDS = 253402300799
 
 
 @contextmanager
@@ -156,7 +155,7 @@ def _commit_of(git: GitRepository, hash: Hash | None) -> Hash | None:
 
 def _moment(by: Signature) -> datetime | None:
     """None for a time beyond the calendar, which git can hold."""
-    return datetime.fromtimestamp(by.seconds, UTC) if by.seconds <= _MOST_SECONDS else None
+    return datetime.fromtimestamp(by.seconds, UTC) if by.seconds <= LAST_OF_CALENDAR else None
 
 
 def _text(what: str, name: str) -> str:

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 
 from lancewood.errors import FormatError
 from lancewood.git.hashes import is_hash
+from lancewood.git.signature import LAST_OF_CALENDAR
 
 _OPS = ("snapshot", "branch")
-_MOST_SECONDS = 253402300799
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +82,4 @@ def _seconds(text: object) -> int | None:
         seconds = int(when.timestamp())
     except (ValueError, OverflowError):
         return None
-    return seconds if 0 <= seconds <= _MOST_SECONDS else None
+    return seconds if 0 <= seconds <= LAST_OF_CALENDAR else None
