@@ -165,8 +165,9 @@ class TestSQLite(ManifestStoreContract):
     def test_a_directory_that_is_not_there_is_told(self, tmp_path: Path) -> None:
         manifests = open_manifest_store(f"sqlite://{tmp_path}/nowhere/manifests.db")
         assert manifests.latest("b") is None
-        with pytest.raises(StorageError, match="check that its directory is there"):
+        with pytest.raises(StorageError, match="check that its directory is there") as told:
             manifests.put_if_not_exists("b", entry(1))
+        assert told.value.facts["landed"] is False
 
 
 class TestPostgreSQL(ManifestStoreContract):
@@ -258,7 +259,7 @@ class TestDynamoDB(ManifestStoreContract):
             manifests.put_if_not_exists("b", entry(1))
         assert failure.value.facts["landed"] is False
 
-    def test_the_endpoint_may_be_in_the_environment(
+    def test_endpoint_and_region_may_be_in_the_environment(
         self,
         dynamodb_table: str,
         s3_endpoint: str,
@@ -267,9 +268,10 @@ class TestDynamoDB(ManifestStoreContract):
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("DYNAMODB_ENDPOINT", s3_endpoint)
-        manifests = open_manifest_store(
-            f"dynamodb://{dynamodb_table}", {**s3_options, "region": ""}
-        )
+        monkeypatch.setenv("AWS_REGION", s3_options.pop("aws_region"))
+        monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+        monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+        manifests = open_manifest_store(f"dynamodb://{dynamodb_table}", s3_options)
         assert manifests.put_if_not_exists(base, entry(1))
 
     def test_no_secret_is_in_a_text(self, s3_options: dict[str, str]) -> None:

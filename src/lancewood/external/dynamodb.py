@@ -240,6 +240,8 @@ class _Clients:
             for name, names in _KEYS.items()
         }
         endpoint = known.pop("endpoint_url") or os.environ.get("DYNAMODB_ENDPOINT") or None
+        # boto3 knows AWS_DEFAULT_REGION only; the clients of S3, and pylance, know this one too.
+        known["region_name"] = known["region_name"] or os.environ.get("AWS_REGION") or None
         failure: str
         try:
             session = boto3.session.Session(**known)
@@ -255,8 +257,8 @@ class _Clients:
         except (BotoCoreError, ValueError) as error:
             failure = options.scrubbed(str(error))
         raise StorageError(
-            f"DynamoDB cannot be reached: {failure} Give aws_region and credentials in "
-            "storage_options or in the environment",
+            f"DynamoDB cannot be reached: {failure} Give aws_region and credentials "
+            "in storage_options or in the environment",
             final=True,
             landed=False,
         )

@@ -131,9 +131,12 @@ class SQLiteManifests:
         import sqlite3
 
         settings: dict[str, Any] = {"timeout": _PATIENCE, "isolation_level": None}
+        # Before there is a connection nothing can have been written, and trying again is no use.
+        facts: dict[str, Any] = {"final": True, "landed": False}
         try:
             with closing(sqlite3.connect(self._path, **settings)) as connection:
                 connection.execute("PRAGMA synchronous = EXTRA")
+                facts = {}
                 yield connection
         except sqlite3.Error as error:
             if missing_is_empty and str(error).startswith("no such table"):
@@ -141,6 +144,7 @@ class SQLiteManifests:
             raise StorageError(
                 f"cannot {verb} the manifest store in {self._path}: {error}; {_way_out(error)}",
                 file=self._path,
+                **facts,
             ) from error
 
 
