@@ -19,7 +19,7 @@ def near_table(path: str) -> str | None:
     if "://" in path:
         return None
     parent, name = os.path.split(path.rstrip("/"))
-    found = _tables(parent or ".")
+    found = [each for each in _tables(parent or ".") if each != name]
     if f"{name}{_SUFFIX}" in found:
         return os.path.join(parent, f"{name}{_SUFFIX}")
     near = get_close_matches(name, found, 1)

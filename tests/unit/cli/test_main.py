@@ -140,6 +140,8 @@ def test_a_wrong_command_line_is_told_in_two_lines(lw_run: Lw, args: list[str], 
         ("photo.lance", "photos.lance"),
         ("photos", "photos.lance"),
         ("zzz", None),
+        ("photon.lance", "photos.lance"),
+        ("empty", None),
         ("", "photos.lance"),
     ],
 )
@@ -149,6 +151,8 @@ def test_the_table_that_was_meant_is_named(
     here = tmp_path / "here"  # with no tables of other tests beside it
     lw.create(here / "photos.lance", pa.table({"id": [1]}))
     (here / "photon.lance").mkdir()
+    if typed == "empty":
+        (here / typed / "_versions").mkdir(parents=True)
     ran = lw_run("table", "count", f"{here}/{typed}")
     assert ran.code == 3
     assert ran.err.endswith("?\n") == (meant is not None)

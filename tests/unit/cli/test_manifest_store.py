@@ -47,12 +47,31 @@ def test_what_was_removed_without_it_is_dropped_from_it(manifests: str) -> None:
     said = ("--manifest-store", manifests)
     run("table", "create", "t.lance", "--column", "id:int64", *said)
     shutil.rmtree("t.lance")
+    Path("rows.csv").write_text("id\n1\n")
+    refused = run("table", "import", "t.lance", "rows.csv", *said, code=10)
+    assert "lw table drop (where no table is left)" in refused.output
     found = run("doctor", "t.lance", "--read-only", "--json", *said, code=12)
     checks = {each["name"]: each["status"] for each in json.loads(found.stdout)["checks"]}
     assert checks["manifest store"] == "fail"
     dropped = run("table", "drop", "t.lance", "--yes", "--json", *said)
     assert json.loads(dropped.stdout)["version"] == 1
     run("table", "create", "t.lance", "--column", "id:int64", *said)
+
+
+def test_errors_name_the_option_and_the_command(manifests: str) -> None:
+    Path("rows.csv").write_text("id\n1\n")
+    wrong = "sqlite:///no/such/directory/m.db"
+    nowhere = run("table", "import", "t.lance", "rows.csv", "--manifest-store", wrong, code=11)
+    assert "check that its directory is there" in nowhere.output
+    run("table", "import", "t.lance", "rows.csv", "--manifest-store", manifests)
+    refused = run("table", "import", "t.lance", "rows.csv", "--mode", "append", code=9).output
+    assert "Name that one with --manifest-store" in refused
+    run("init", "repo")
+    command = "lw table config URI --unset lancewood.manifest_store"
+    for told in (refused, run("-C", "repo", "add", "t", "../t.lance", code=9).output):
+        assert command in told
+    run("table", "config", "t.lance", "--unset", "lancewood.manifest_store")
+    run("-C", "repo", "add", "t", "../t.lance")
 
 
 def test_a_password_is_not_repeated() -> None:

@@ -60,6 +60,8 @@ def command(
     if mode is Mode.CREATE and lw.exists(
         uri, storage_options=stored, manifest_store=manifest_store()
     ):
+        if manifest_store() is not None:
+            table_to_write(uri, storage_option, branch, unsafe=unsafe)  # or it was removed past it
         raise AlreadyExistsError(
             f"there is a table at {uri} already: use --mode append or --mode overwrite"
         )
