@@ -47,4 +47,4 @@ class Every:
 
     def check(self) -> None:
         """Raise the error of the first item that failed, when all others are done."""
-        self.tally.check(f"{self._what} failed for")
+        self.tally.check(f"{self._what} failed for", told_above=self._notes)

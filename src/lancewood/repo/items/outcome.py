@@ -89,17 +89,17 @@ class Tally:
     def items(self) -> int:
         return sum(self.counts.values())
 
-    def check(self, what: str) -> None:
+    def check(self, what: str, *, told_above: bool = False) -> None:
         """Raise the error of the items that were refused, if there are any: the class of the first,
-        and the first few of them by name."""
+        and the first few of them by name, unless all were told before."""
         if not self.refusals:
             return
         count, first = self[Done.REFUSED], self.refusals[0]
         more = f" and {count - len(self.refusals)} more" if count > len(self.refusals) else ""
-        told = "; ".join(f"{each.item!r}: {each.why}" for each in self.refusals)
+        told = "; ".join(f"{each.item!r}: {each.why}" for each in self.refusals) + more
         kind = getattr(errors, first.error or "", LancewoodError)
         raise kind(
-            f"{what} {count} of {self.items} items: {told}{more}",
+            f"{what} {count} of {self.items} items: {'see above' if told_above else told}",
             refused=count,
             items=[each.item for each in self.refusals],
             counts={name.value: each for name, each in self.counts.items()},
