@@ -54,7 +54,7 @@ def _measure(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
 
     def written(sync: bool) -> None:
         last[sync] = here / f"ours-{next(numbers)}"
-        _written(spark, last[sync], count, "first", sync, count)
+        _written(spark, last[sync], count, "first", sync)
 
     def by_git(sync: bool) -> None:
         root = here / f"git-{next(numbers)}"
@@ -64,7 +64,7 @@ def _measure(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
         ]
 
     def moved() -> None:
-        _written(spark, last[False], count, f"more {next(numbers)}", False, count)
+        _written(spark, last[False], count, f"more {next(numbers)}", False)
 
     def moved_by_git() -> None:
         for git in theirs[False]:
@@ -112,14 +112,14 @@ def _measure(spark: Any, here: Path, scale: Scale) -> Iterator[Row]:
         )
 
 
-def _written(spark: Any, folder: Path, count: int, text: str, sync: bool, wanted: int) -> None:
+def _written(spark: Any, folder: Path, count: int, text: str, sync: bool) -> None:
     frame = spark.range(count).selectExpr(
         "concat(lpad(hex(id % 256), 2, '0'), '/item-', id) AS item",
         "'edit.xmp' AS path",
         f"encode(concat('{_TEXT} {text} ', id), 'UTF-8') AS content",
     )
     done = items.write(frame, folder, author="bench <bench@example.org>", fsync=sync)
-    _check(done.written, wanted)
+    _check(done.written, count)
 
 
 def _check(found: int, wanted: int) -> None:

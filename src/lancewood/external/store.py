@@ -244,7 +244,8 @@ class ExternalStore(StoreAround):
             if again == latest:
                 break
             latest = again  # dropped, or committed to, meanwhile
-        assert latest is not None
+        if latest is None:  # dropped just now
+            return iter(())
         raise root.gone(latest.version)
 
     def _in_order(self, root: Root, directory: str, latest: Entry | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from lancewood.repo.items.outcome import Done, Outcome, Tally
 from lancewood.repo.items.writing import ItemWriter, Snapshots
 from lancewood.spark.items import checking, finding, importing, reading, running, writing
 from lancewood.spark.items.folders import checked_folder
-from lancewood.spark.items.frame_rows import items_in
+from lancewood.spark.items.frame_rows import checked_frame, items_in
 from lancewood.spark.items.texts import as_text, text_of
 
 ADA = Signature("Ada", "ada@example.org", 1_800_000_000, 0)
@@ -221,3 +221,9 @@ def test_frames_have_the_columns_that_items_are_told_in() -> None:
     assert tuple(reading.REFS) == looking.REFS
     assert tuple(reading.HISTORY) == looking.HISTORY
     assert tuple(reading.CONTENTS) == looking.CONTENTS
+
+
+def test_what_is_no_frame_of_sparks_is_refused() -> None:
+    rows: Any = pa.table({"item": ["a"]})
+    with pytest.raises(InvalidInputError, match="not from a Table"):
+        checked_frame(rows)

@@ -27,6 +27,10 @@ _GONE = "gone"
 def checked_frame(df: DataFrame) -> DataFrame:
     """The columns that are written, in order; raises InvalidInputError for a frame without them,
     or with others."""
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidInputError(
+            f"items are written from a DataFrame of Spark's, not from a {type(df).__name__}"
+        )
     wanted = {**_NEEDED, MESSAGE: "string"}
     found: dict[str, str] = {}
     for each in df.schema.fields:
