@@ -12,6 +12,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.cli.exit_codes import ExitCode
+from lancewood.spark.querying.settings import Settings
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3], "label": ["cat", "dog", None]})
@@ -79,3 +80,55 @@ def test_without_a_repository_tables_have_to_be_named(lw_run: Lw) -> None:
     failed = lw_run("sql", "SELECT 1")
     assert failed.code == ExitCode.NOT_FOUND
     assert "--table NAME=URI" in failed.err
+
+
+class Answered:
+    """A frame, as far as the command looks at one."""
+
+    def __init__(self, found: pa.Table | Exception) -> None:
+        self.columns = found.column_names if isinstance(found, pa.Table) else []
+        self.was_quiet = False
+        self._found = found
+
+    def toArrow(self) -> pa.Table:
+        logger = pytest.importorskip("pyspark.logger").PySparkLogger
+        self.was_quiet = logger.getLogger("SQLQueryContextLogger").disabled
+        if isinstance(self._found, Exception):
+            raise self._found
+        return self._found
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Answered]:
+    """Has every query answered so."""
+
+    def answer(found: Any) -> Answered:
+        frame = Answered(found)
+        command = "lancewood.cli.commands.sql"
+        monkeypatch.setattr(f"{command}.session", lambda master: None)
+        monkeypatch.setattr(f"{command}.session_settings", lambda spark: Settings())
+        monkeypatch.setattr(f"{command}.answer", lambda *args, **settings: frame)
+        return frame
+
+    return answer
+
+
+def test_json_loses_none_of_two_columns_of_one_name(
+    lw_ok: Lw, lw_run: Lw, answered: Callable[[Any], Answered]
+) -> None:
+    answered(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]))
+    asked = ("sql", "SELECT a.id, b.id FROM photos a, photos b", "-t", "photos=photos.lance")
+    failed = lw_run(*asked, "--json")
+    assert failed.code == ExitCode.INVALID_INPUT
+    assert "2 columns 'id'" in failed.out + failed.err
+    assert lw_ok(*asked, "--csv").out.splitlines() == ['"id","id"', "1,2"]
+
+
+def test_a_query_that_fails_is_told_by_us_alone(
+    lw_run: Lw, answered: Callable[[Any], Answered]
+) -> None:
+    frame = answered(RuntimeError("divided by zero"))
+    failed = lw_run("sql", "SELECT 1 / id FROM photos", "-t", "photos=photos.lance")
+    assert failed.code != ExitCode.OK
+    assert "divided by zero" in failed.err
+    assert frame.was_quiet

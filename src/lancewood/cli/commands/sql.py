@@ -7,7 +7,8 @@ it starts, which takes seconds.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
@@ -29,6 +30,7 @@ from lancewood.spark.querying.plan import QueryPlan, plan_query
 from lancewood.spark.querying.query import OfSession, answer
 from lancewood.spark.querying.settings import Settings, session_settings
 from lancewood.spark.querying.sources import Sources
+from lancewood.spark.quiet import quiet
 from lancewood.spark.running.failures import told
 from lancewood.spark.session import session
 
@@ -99,7 +101,7 @@ def command(
             return
         settings = session_settings(spark.running)
         plan = plan if settings == plan.settings else planned(settings)
-        found = _answered(spark.running, plan, limit, pushdown)
+        found = _answered(spark.running, plan, limit, pushdown=pushdown, as_json=json)
     if csv:
         with writing(STDOUT, FileFormat.CSV, found.schema, force=False) as sink:
             for batch in found.to_batches():
@@ -142,13 +144,29 @@ class _Rows:
         return iter(self._found.to_batches())
 
 
-def _answered(spark: Any, planned: QueryPlan, limit: int | None, pushdown: bool) -> pa.Table:
+def _answered(
+    spark: Any, planned: QueryPlan, limit: int | None, *, pushdown: bool, as_json: bool
+) -> pa.Table:
     frame = answer(spark, planned, pushdown=pushdown)
+    if as_json:
+        check_keys(frame.columns)
     frame = frame if limit is None else frame.limit(limit)
     try:
-        return frame.toArrow()
+        with quiet():
+            return frame.toArrow()
     except Exception as error:  # of PySpark, of Java and of the tasks, which told sorts out
         raise told(error, "the query") from error
+
+
+def check_keys(names: Sequence[str]) -> None:
+    """Raise InvalidInputError where a line of JSON would keep only one of two columns."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise InvalidInputError(
+                f"the answer has {times} columns {name!r}, and a line of JSON can have one: name "
+                "the others with AS, or ask for --csv",
+                column=name,
+            )
 
 
 def _repository(*, needed: bool) -> Path | None:
