@@ -28,7 +28,7 @@ from lancewood.engine.scan import ScanPlan, plan_scan
 from lancewood.model.schema import SYSTEM_COLUMNS
 
 ROWS = 260
-EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "10"))
 
 
 def rows(first: int, *, extra: bool) -> pa.Table:

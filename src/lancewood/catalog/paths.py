@@ -13,7 +13,7 @@ def broken_rule(path: str, *, most_bytes: int, most_part_bytes: int) -> str | No
     if not path:
         return "it is empty"
     if path.startswith("/"):
-        return "it starts with '/', and leads away from where it belongs"
+        return "it is absolute; write it without the '/' at its start"
     if "\0" in path:
         return "it contains NUL"
     if "\\" in path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.breadth import EVERY_CASE
 from tests.spark.pipeline.run_scene import At, Died, Scene, ended, meet
 
 from lancewood.pipeline.report.facts import Ending
@@ -43,9 +44,9 @@ def test_a_run_that_died_is_done_once_by_the_next_with_its_id(
     scene.check_tidy()
 
 
-def test_a_driver_that_is_killed_at_three_moments_loads_once(spark: Any, tmp_path: Path) -> None:
+def test_a_driver_that_is_killed_at_every_moment_loads_once(spark: Any, tmp_path: Path) -> None:
     scene = scene_with_news(tmp_path)
-    for event in ("ended load animals", "begun publish", "ended publish"):
+    for event in ("ended load animals", *(["begun publish"] * EVERY_CASE), "ended publish"):
         code, errors = ended(scene.process("r1", event))
         assert code == -9, errors
     assert scene.repo.at("main").commit.parents == ()

@@ -18,7 +18,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.git.homes import below
-from lancewood.model.manifest_store import manifest_store_of
+from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.store.locate import open_store, table_of_ddb
@@ -47,7 +47,8 @@ def add_table(
         )
     kind = manifest_store_of(head.manifest)
     if kind is not None:
-        raise _beside(kind)
+        freed = f"set_config({{{MANIFEST_STORE_KEY!r}: None}})"
+        raise _beside(kind, f"; {freed} frees one that nobody else writes to")
     if not _is_below(written):
         join(head, grounds.home, grounds.id, name)
     changes.pin(name, pin_of(head, written))
@@ -93,8 +94,8 @@ def _is_below(uri: str) -> bool:
     return "://" not in uri and not os.path.isabs(uri)
 
 
-def _beside(kind: str) -> UnsupportedError:
+def _beside(kind: str, or_else: str = "") -> UnsupportedError:
     return UnsupportedError(
         f"a table behind a manifest store ({kind}) cannot be in a repository: commits of the "
-        "repository do not go through it; keep it beside, or copy it with clone()"
+        f"repository do not go through it; keep it beside, or copy it with clone(){or_else}"
     )
