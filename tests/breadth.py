@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+_Param = type(pytest.param())
 EVERY_CASE = os.environ.get("LANCEWOOD_EVERY_CASE") == "1"
 SLICED = "sliced(parts): one of so many parts of the cases; all with LANCEWOOD_EVERY_CASE=1"
 
@@ -38,6 +39,13 @@ def _places(item: pytest.Function) -> Iterator[int]:
             names = [each.strip() for each in names.split(",")]
         taken = [left.pop(each) for each in names]
         given = taken[0] if len(taken) == 1 else tuple(taken)
-        yield [*values].index(given)
+        yield [_plain(each) for each in values].index(given)
     for name in left:
         yield item.callspec.indices[name]
+
+
+def _plain(value: object) -> object:
+    """What a test gets of a value, also where ``pytest.param`` says more of it."""
+    if not isinstance(value, _Param):
+        return value
+    return value.values[0] if len(value.values) == 1 else tuple(value.values)

@@ -28,6 +28,15 @@ import pytest
 def test_it(one, two):
     pass
 """
+SAID_MORE = """
+import pytest
+
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("one", [pytest.param(each, marks=pytest.mark.skip) for each in "ab"])
+@pytest.mark.parametrize("two", ["x", "y"])
+def test_it(one, two):
+    pass
+"""
 
 
 def of_the_day(pytester: pytest.Pytester, source: str) -> list[list[str]]:
@@ -54,3 +63,7 @@ def test_half_of_a_grid_has_every_pair_of_values_beside_an_axis_of_two(
 def test_values_that_are_given_together_are_one_list(pytester: pytest.Pytester) -> None:
     found = of_the_day(pytester, TOGETHER)
     assert found == [["a", "w"], ["b", "x"], ["c", "y"], ["d", "z"]]
+
+
+def test_a_value_of_which_more_is_said_has_its_place(pytester: pytest.Pytester) -> None:
+    assert sorted(of_the_day(pytester, SAID_MORE)) == [["a", "x"], ["b", "y"]]
