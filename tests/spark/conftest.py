@@ -78,3 +78,10 @@ def any_spark(sessions: Any, mode: str) -> Any:
     if mode == CONNECT:
         pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
     return sessions.use(mode)
+
+
+@pytest.fixture(scope="module")
+def connected(sessions: Any) -> Any:
+    """A session of a server of Spark Connect. Tests with it are of one group: "spark-connect"."""
+    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
+    return sessions.use("connect")

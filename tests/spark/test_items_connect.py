@@ -19,12 +19,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def connected(sessions: Any) -> Any:
-    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
-    return sessions.use("connect")
-
-
 def test_items_are_written_once_tagged_and_read_over_connect(
     connected: Any, tmp_path: Path
 ) -> None:

@@ -20,12 +20,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def connected(sessions: Any) -> Any:
-    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
-    return sessions.use("connect")
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     rows = pa.table({"i": pa.array(range(20), pa.int64())})

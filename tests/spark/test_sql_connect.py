@@ -22,12 +22,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def connected(sessions: Any) -> Any:
-    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
-    return sessions.use("connect")
-
-
 def test_queries_with_revisions_are_answered_over_connect(connected: Any, tmp_path: Path) -> None:
     table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2], "s": ["a", "b"]}))
     table.branches.create("exp").append(pa.table({"id": [3], "s": ["c"]}))
