@@ -289,3 +289,77 @@ def test_changes_are_refused_where_a_version_that_decides_was_cleaned_up(uri: st
     with pytest.raises(lw.NotFoundError, match=r"only added columns.*version 2"):
         _ = lw.open(uri, version=newest).changes(1).counts
     assert lw.open(uri, version=newest).changes(newest - 1).counts == RowCounts()
+
+
+def update_in_place(
+    uri: str, keys: list[int], mode: str | None = "rewrite_columns", at: int = 0
+) -> int:
+    """New values of ``v`` through pylance's fragments, which marks no row; the version."""
+    dataset: Any = lance.dataset(uri)
+    values = [each * 100 + dataset.version for each in keys]
+    part = pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(values, pa.int64())})
+    image, fields = dataset.get_fragment(at).update_columns(part, left_on="k", right_on="k")
+    update: Any = lance.LanceOperation.Update
+    operation = update(updated_fragments=[image], fields_modified=fields, update_mode=mode)
+    done: Any = lance.LanceDataset.commit(uri, operation, read_version=dataset.version)
+    return int(done.version)
+
+
+@pytest.mark.parametrize("mode", ["rewrite_columns", None])
+def test_columns_that_pylance_wrote_in_place_without_marks_are_updates(
+    uri: str, mode: str | None
+) -> None:
+    create(uri)
+    newest = update_in_place(uri, [3, 4], mode)
+    assert check(uri, 1, newest).counts == RowCounts(updated=2)
+
+
+def test_columns_in_place_without_marks_are_found_beside_all_that_marks_and_moves(uri: str) -> None:
+    create(uri)
+    update_in_place(uri, [3, 4])  # 2
+    table = lw.open(uri).update({"v": "-1"}, "k in (1, 3)", rewrite="columns")  # 3, marked
+    table = table.add_columns({"w": "k * 2"}).delete("k = 5")  # 4, which marks all, and 5
+    update_in_place(uri, [0, 6])  # 6
+    lance.dataset(uri).update({"v": "v + 1000"}, where="k = 2")  # 7: the row moves
+    table = lw.open(uri).restore(version=5)  # 8
+    update_in_place(uri, [8], at=1)  # 9
+    for until in range(1, 10):
+        for since in range(1, until + 1):
+            check(uri, since, until)
+
+
+def test_a_column_in_place_on_a_branch_is_no_file_that_only_moved(uri: str) -> None:
+    create(uri)
+    update_in_place(uri, [3, 4])
+    lance.dataset(uri).create_branch("b")
+    root = f"{uri}/tree/b"
+    newest = update_in_place(root, [5])
+    found = lw.open(uri, branch="b").changes(2)
+    assert (found.until, found.counts) == (newest, RowCounts(updated=1))
+    assert found.updated.to_arrow()["k"].to_pylist() == [5]
+
+
+def test_columns_in_place_that_say_their_rows_are_not_read(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(uri)
+    table = lw.open(uri).update({"v": "-1"}, "k in (1, 3)", rewrite="columns")
+
+    def read(*_: object) -> None:
+        raise AssertionError("what transactions say need not be read")
+
+    monkeypatch.setattr("lancewood.engine.unmarked.pick_rows", read)
+    assert table.changes(1).counts == RowCounts(updated=2)
+    monkeypatch.setattr("lancewood.engine.unmarked._MOST_VERSIONS", 0)
+    with pytest.raises(AssertionError, match="need not be read"):
+        table.changes(1).counts  # noqa: B018
+
+
+def test_values_decide_where_versions_are_too_far_apart_to_look_at_all(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lancewood.engine.unmarked._MOST_VERSIONS", 0)
+    create(uri)
+    lw.open(uri).update({"v": "-1"}, "k in (1, 3)", rewrite="columns")
+    newest = update_in_place(uri, [4])
+    assert check(uri, 1, newest).counts == RowCounts(updated=3)

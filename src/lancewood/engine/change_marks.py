@@ -15,7 +15,15 @@ import numpy as np
 
 from lancewood.engine.descent import Descent
 from lancewood.engine.fanout import WORKERS, in_order
-from lancewood.engine.live_rows import Ids, Ints, LiveRows, Stretches, cut_at, stretches_of
+from lancewood.engine.live_rows import (
+    Ids,
+    Ints,
+    LiveRows,
+    Stretches,
+    cut_at,
+    distinct,
+    stretches_of,
+)
 from lancewood.engine.rows import RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
@@ -52,6 +60,12 @@ def same_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> 
     return _places(one, fields) == _places(other, fields)
 
 
+def moved_fields(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> frozenset[FieldId]:
+    """Those of the fields that do not lie in the same places."""
+    before, after = _places(one, fields), _places(other, fields)
+    return frozenset(each for each in fields if before.get(each) != after.get(each))
+
+
 def kept_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
     """Whether the fields lie in the same places, as far as the first has any."""
     return _places(one, fields).items() <= _places(other, fields).items()
@@ -64,13 +78,13 @@ def same_marks(one: Fragment, other: Fragment) -> bool:
     return one.lineage(what) == other.lineage(what) and same_columns(one, other, spilled)
 
 
-def _places(fragment: Fragment, fields: frozenset[FieldId]) -> dict[int, tuple[str, int, int]]:
+def _places(fragment: Fragment, fields: frozenset[FieldId]) -> dict[FieldId, tuple[str, int, int]]:
     places = {}
     for file in fragment.message.files:
         base = file.base_id if file.HasField("base_id") else -1
         for number, column in zip(file.fields, file.column_indices, strict=False):
             if number in fields:
-                places[number] = file.path, base, column
+                places[FieldId(number)] = file.path, base, column
     return places
 
 
@@ -181,7 +195,7 @@ class Marks:
 
     def _learn(self, pieces: Pieces) -> None:
         """Look at the versions that the marks name, several at once."""
-        versions = np.unique(np.maximum(pieces.in_since, pieces.in_until)).tolist()
+        versions = distinct(np.maximum(pieces.in_since, pieces.in_until)).tolist()
         tasks = (partial(self._look, Version(each)) for each in versions)
         self._operations.update(in_order(tasks, workers=WORKERS))
 

@@ -4,7 +4,9 @@ Rows are compared by what is known of them, not by their values: whether the id 
 versions, and which version last changed it. Fragments that are the same in both are passed over.
 Nothing is assumed about the order of versions, so overwrites and restores in between are no
 special case. Which marks of a change are believed is told in ``change_marks``. Reads manifests,
-deletion files and sequences, never a column.
+deletion files and sequences; a column only where somebody wrote it anew in place and marked no row
+(``unmarked``). Rows that such a writer changed and a compaction moved afterwards are not found:
+nothing but their values would tell.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from lancewood.engine.change_marks import (
     Marks,
@@ -22,12 +26,15 @@ from lancewood.engine.change_marks import (
     same_columns,
     same_marks,
 )
-from lancewood.engine.live_rows import Ids, Ints, LiveRows
+from lancewood.engine.live_rows import Ids, Ints, LiveRows, cut_at, distinct
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.unmarked import Unmarked
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.manifest import decode_fragment, peek_fragment_id
 from lancewood.proto import table_pb2
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,24 +76,29 @@ class _Comparison:
     def changes(self) -> RowChanges:
         since, until = self._sides()
         old, new = since.rows, until.rows
-        edges = np.unique(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
+        edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
         starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
         in_old, in_new = old.find(starts), new.find(starts)
         gone, fresh = (in_old >= 0) & (in_new < 0), (in_old < 0) & (in_new >= 0)
         both = (in_old >= 0) & (in_new >= 0)
         before = old.part(starts[both], counts[both])
         after = new.part(starts[both], counts[both])
-        suspects = Pieces(before.firsts, before.counts, before.updated, after.updated).only(
-            ~self._unmoved(since, before, until, after)
-        )
-        updated = _by_id(self._marks.really_updated(suspects))
+        is_same, is_doubtful = self._in_place(since, before, until, after)
+        suspects = Pieces(before.firsts, before.counts, before.updated, after.updated)
+        marked = new.part(*_by_id(self._marks.really_updated(suspects.only(~is_same))))
+        doubtful = _without(after.only(is_doubtful), marked)
+        others = self._unmarked.rows(since.fragments, until.fragments, doubtful, self._fields)
         return RowChanges(
             since,
             until,
             inserted=new.part(starts[fresh], counts[fresh]),
-            updated=new.part(*updated),
+            updated=marked.and_also(new.part(*others)),
             deleted=old.part(starts[gone], counts[gone]),
         )
+
+    @cached_property
+    def _unmarked(self) -> Unmarked:
+        return Unmarked(self.since, self.until)
 
     @cached_property
     def _marks(self) -> Marks:
@@ -124,7 +136,7 @@ class _Comparison:
         return (
             then.lineage("row_ids") == now.lineage("row_ids")
             and then.message.deletion_file == now.message.deletion_file
-            and (same_columns(then, now, self._fields) or _is_moved(then, now))
+            and (same_columns(then, now, self._fields) or self._is_only_moved(then, now))
             and (self._are_fields_same or same_marks(then, now))
         )
 
@@ -135,28 +147,42 @@ class _Comparison:
         rows = LiveRows.of(self._marks.stretches(snapshot, listed), name)
         return Side(snapshot, fragments, rows)
 
-    def _unmoved(
+    def _in_place(
         self, since: Side, before: LiveRows, until: Side, after: LiveRows
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which rows are where they were, in files that are what they were."""
+    ) -> tuple[_Mask, _Mask]:
+        """Which rows are where they were, in files that are what they were; and which are where
+        they were, and may have other values without a mark of it."""
+        is_same = np.zeros(len(before.firsts), np.bool_)
+        is_doubtful = is_same.copy()
+        if not len(before.firsts):
+            return is_same, is_doubtful
         old_ids = np.array([each.id for each in since.fragments], np.int64)
         new_ids = np.array([each.id for each in until.fragments], np.int64)
-        if not len(before.firsts) or not self._are_fields_same:
-            return np.zeros(len(before.firsts), np.bool_)
         stayed = (old_ids[before.fragments] == new_ids[after.fragments]) & (
             before.offsets == after.offsets
         )
-        pairs = {
-            (int(one), int(other))
-            for one, other in zip(before.fragments[stayed], after.fragments[stayed], strict=True)
-        }
-        kept = [
-            other
-            for one, other in pairs
-            if same_columns(since.fragments[one], until.fragments[other], self._fields)
-        ]
-        same: np.ndarray[tuple[int], np.dtype[np.bool_]] = stayed & np.isin(after.fragments, kept)
-        return same
+        pairs = before.fragments[stayed] * len(new_ids) + after.fragments[stayed]
+        known = distinct(pairs)
+        same, doubtful = np.zeros(len(known), np.bool_), np.zeros(len(known), np.bool_)
+        for at, (one, other) in enumerate(divmod(each, len(new_ids)) for each in known.tolist()):
+            then, now = since.fragments[one], until.fragments[other]
+            if same_columns(then, now, self._fields):
+                same[at] = self._are_fields_same
+            else:
+                doubtful[at] = self._may_differ(then, now)
+        found = np.searchsorted(known, pairs)
+        is_same[stayed], is_doubtful[stayed] = same[found], doubtful[found]
+        return is_same, is_doubtful
+
+    def _may_differ(self, then: Fragment, now: Fragment) -> bool:
+        """Whether rows that nobody has marked may have other values, now that columns of their
+        fragment come from other files."""
+        if _is_moved(then, now):
+            return not self._is_only_moved(then, now)
+        return same_marks(then, now) or self._unmarked.may_be_in(now.id)
+
+    def _is_only_moved(self, then: Fragment, now: Fragment) -> bool:
+        return _is_moved(then, now) and not self._unmarked.is_in(now.id)
 
 
 def _is_moved(then: Fragment, now: Fragment) -> bool:
@@ -184,3 +210,13 @@ def _by_id(parts: Iterable[Pieces]) -> tuple[Ids, Ints]:
     counts = np.concatenate([np.empty(0, np.int64), *(each.counts for each in listed)])
     order = np.argsort(firsts)
     return firsts[order], counts[order]
+
+
+def _without(rows: LiveRows, others: LiveRows) -> LiveRows:
+    """The rows that are not among others."""
+    if not len(rows.firsts) or not len(others.firsts):
+        return rows
+    edges = np.concatenate((others.firsts, others.ends))
+    firsts, counts = cut_at(edges, rows.firsts, rows.counts)
+    left = others.find(firsts) < 0
+    return rows.part(firsts[left], counts[left])

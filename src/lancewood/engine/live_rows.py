@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from lancewood.model.segments import expand
 
 Ids: TypeAlias = npt.NDArray[np.uint64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+_Number = TypeVar("_Number", np.uint64, np.int64)
 
 
 class Stretches(NamedTuple):
@@ -64,7 +65,7 @@ def _cut_up(
 ) -> Stretches:
     begins, ends = bitmap_runs(deleted)
     bounds = (ids.bounds, created.bounds, updated.bounds)
-    cuts = np.unique(np.concatenate((*bounds, begins, ends)))
+    cuts = distinct(np.concatenate((*bounds, begins, ends)))
     starts, stops = cuts[:-1], cuts[1:]
     if len(begins):
         before = np.searchsorted(begins, starts, side="right") - 1
@@ -129,15 +130,8 @@ class LiveRows:
             np.concatenate([np.empty(0, kind), *(each[at] for each in listed)])
             for at, kind in enumerate((np.uint64, np.int64, np.int64, np.uint64, np.uint64))
         )
-        order = np.argsort(firsts, kind="stable")
-        made = cls(
-            firsts[order],
-            counts[order],
-            owner[order].astype(np.int64),
-            offsets[order],
-            created[order],
-            updated[order],
-        )
+        listed_so = cls(firsts, counts, owner.astype(np.int64), offsets, created, updated)
+        made = listed_so._at(np.argsort(firsts, kind="stable"))
         double = np.flatnonzero(made.firsts[1:] < made.ends[:-1])
         if len(double):
             raise FormatError(f"{what}: two live rows have the id {made.firsts[double[0] + 1]}")
@@ -171,6 +165,32 @@ class LiveRows:
             self.updated[at],
         )
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> LiveRows:
+        """The stretches that are chosen."""
+        return self._at(np.flatnonzero(chosen))
+
+    def and_also(self, other: LiveRows) -> LiveRows:
+        """The stretches of both, which are of the same fragments and have no row in common."""
+        both = LiveRows(
+            np.concatenate((self.firsts, other.firsts)),
+            np.concatenate((self.counts, other.counts)),
+            np.concatenate((self.fragments, other.fragments)),
+            np.concatenate((self.offsets, other.offsets)),
+            np.concatenate((self.created, other.created)),
+            np.concatenate((self.updated, other.updated)),
+        )
+        return both._at(np.argsort(both.firsts, kind="stable")) if len(other.firsts) else self
+
+    def _at(self, places: npt.NDArray[np.intp]) -> LiveRows:
+        return LiveRows(
+            self.firsts[places],
+            self.counts[places],
+            self.fragments[places],
+            self.offsets[places],
+            self.created[places],
+            self.updated[places],
+        )
+
     def by_fragment(self) -> Iterator[tuple[int, Ints]]:
         """Each fragment that rows are in, by position, and their physical offsets, ascending."""
         order = np.lexsort((self.offsets, self.fragments))
@@ -182,10 +202,19 @@ class LiveRows:
             yield number, expand(starts, counts[begin:end], 1).astype(np.int64)
 
 
+def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """The values, ascending, each once. ``np.unique`` takes a route over hashes since numpy 2.3,
+    which is several times slower for numbers that come almost sorted, as those of rows do."""
+    ordered = np.sort(values, kind="stable")
+    if not len(ordered):
+        return ordered
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+
+
 def cut_at(edges: Ids, firsts: Ids, counts: Ints) -> tuple[Ids, Ints]:
     """The stretches cut at every edge that lies inside one; stretches ascend and are disjoint."""
     ends = firsts + counts.astype(np.uint64)
-    cuts = np.unique(np.concatenate((firsts, ends, edges)))
+    cuts = distinct(np.concatenate((firsts, ends, edges)))
     starts = cuts[:-1]
     if not len(firsts) or not len(starts):
         return firsts, counts

@@ -41,7 +41,7 @@ class ChangedRows:
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
     def count(self) -> int:
-        """How many there are; reads no column."""
+        """How many there are; see ``Changes.counts``."""
         return self._rows.row_count
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -89,7 +89,8 @@ class Changes:
 
     @property
     def counts(self) -> RowCounts:
-        """How many rows of each; reads no column."""
+        """How many rows of each; reads a column only where another writer wrote it anew in place
+        and marked no row."""
         return RowCounts(
             inserted=self.inserted.count(),
             updated=self.updated.count(),
@@ -148,11 +149,12 @@ class ChangeVerbs(Handle):
 
         A row is known by its stable row id. One that came and went in between is not there, one
         that was updated and then deleted is deleted. An update counts even if it wrote the values
-        that were there; a version that only added, cast, renamed or dropped columns counts for
-        nothing, nor does compaction. Versions and columns are checked now, rows are compared and
-        read when they are asked for, and only what differs is opened. On a branch a version from
-        before it was made is that of the branch it came from; one of its own from before a reset
-        is refused.
+        that were there; of columns that another writer wrote anew in place without a mark, values
+        that differ do, until a compaction moves the rows. A version that only added, cast, renamed
+        or dropped columns counts for nothing, nor does compaction. Versions and columns are checked
+        now, rows are compared and read when they are asked for, and only what differs is opened. On
+        a branch a version from before it was made is that of the branch it came from; one of its
+        own from before a reset is refused.
 
         Raises UnsupportedError on a table without stable row ids, NotFoundError for a version
         that is not there, and later for one in between that is needed and was cleaned up.

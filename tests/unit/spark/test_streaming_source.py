@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 from pyspark.sql.types import LongType, StructField, StructType
 
 from lancewood.spark.source.lance_source import LanceSource
+from lancewood.spark.streaming.between import find_between
 
 Rows = list[dict[str, Any]]
 
@@ -298,6 +299,21 @@ def test_changes_are_those_of_the_table(uri: str) -> None:
                 ({k: row[k] for k in ("a", "_change", "_rowid")} for row in wanted), key=key
             )
     assert table.version == 2
+
+
+def test_columns_that_pylance_wrote_in_place_without_marks_are_changes(uri: str) -> None:
+    table = lw.create(uri, rows(1, 2, 3, s=["x", "y", "z"]), fsync=False)
+    stream = Stream(uri, onChange="changes")
+    assert len(stream.batches()) == 1
+    dataset: Any = lance.dataset(uri)
+    part = rows(2, s=["new"])
+    image, fields = dataset.get_fragment(0).update_columns(part, left_on="a", right_on="a")
+    operation = lance.LanceOperation.Update(updated_fragments=[image], fields_modified=fields)
+    lance.LanceDataset.commit(uri, operation, read_version=1)
+    [batch] = stream.batches()
+    assert [(each["_change"], each["a"], each["s"]) for each in batch] == [("updated", 2, "new")]
+    between = find_between(table._snapshot, lw.open(uri)._snapshot)
+    assert between.row_count == 1, "what is new to an incremental source of a pipeline"
 
 
 def test_changes_can_be_applied_to_get_the_table_again(uri: str) -> None:

@@ -2,7 +2,7 @@
 
 With stable row ids that is exact. Without them fragments tell as much as they can: an overwrite
 and new fragments beside untouched ones are clear, an update is not. Reads manifests, deletion
-files and sequences, never a column.
+files and sequences; a column only where ``engine.changes`` does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Walking through the versions of a table: how far a batch goes, and which rows it has.
 
 What a batch has follows from its two offsets alone, today and after a restart. Versions that only
-append are read from the newest of them, one manifest for all. Opens no data file.
+append are read from the newest of them, one manifest for all.
 """
 
 from __future__ import annotations
