@@ -20,6 +20,7 @@ from lancewood.format.deep_clone import deep_clone_manifest
 from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
 from lancewood.format.manifest import Stamp
 from lancewood.format.transaction import encode_transaction
+from lancewood.model.closing import RESET_KEY
 from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
@@ -69,13 +70,15 @@ def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -
     which versions made them. Raises AlreadyExistsError if somebody was faster.
     """
     check_source(source)
-    made = CloneHead(source.place.uri, source.manifest.branch, branch)
+    version = Version(max(head.manifest.version + 1, source.manifest.version))
+    config = {**source.manifest.config, RESET_KEY: str(version)}
+    made = CloneHead(source.place.uri, source.manifest.branch, branch, config)
     return _write(
         source,
         head.place,
         _clone(source, is_shallow=True, branch=branch),
         lambda stamp: clone_manifest(source.manifest, made, stamp),
-        version=Version(max(head.manifest.version + 1, source.manifest.version)),
+        version=version,
         scheme=head.scheme,
     )
 

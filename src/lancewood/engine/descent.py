@@ -8,28 +8,26 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
-from lancewood.engine.fanout import in_order
 from lancewood.engine.place import Place
 from lancewood.engine.refs import load_branch
 from lancewood.engine.revisions import branch_place, main_place
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.transactions import load_transaction_of, missing_transaction
-from lancewood.engine.versions import list_versions, newest_version
+from lancewood.engine.versions import newest_version
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.inherited import inherited_fragments
+from lancewood.format.layout import manifest_key
+from lancewood.model.closing import RESET_KEY
 from lancewood.model.ids import BaseId, Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
-
-_AT_ONCE = 16
-"""Transactions that are fetched at the same time where a store is slow to answer."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +66,28 @@ class Descent:
             scheme = newest.scheme
         return load_transaction_of(place.store, version, scheme)
 
-    def reset_after(self, version: Version) -> Version | None:
-        """The version in which the branch began anew after one of its own, which is therefore not
-        part of this history; None if it did not, as far as the versions tell that are there."""
-        own, last = self.snapshot, self.snapshot.manifest.version
-        if own.manifest.branch is None or version >= last:
-            return None
-        there = list_versions(own.place.store).versions
-        if version not in there:
-            return None
-        tasks = (partial(self._clones, each) for each in there if version < each <= last)
-        return next(in_order(tasks, workers=_AT_ONCE), None)
+    def reset_after(self, earlier: Snapshot) -> Version | None:
+        """The version in which a branch of this history began anew after an earlier version of its
+        own, or between the two of which it went back to one from before: then the earlier one is
+        not part of this history. None if it did not."""
+        then, now = _began_anew(earlier), _began_anew(self._last_beside(earlier))
+        return None if then == now else Version(max(then, now))
 
-    def _clones(self, version: Version) -> Iterator[Version]:
-        made = load_transaction_of(self.snapshot.place.store, version, self.snapshot.scheme)
-        if any(isinstance(each, Clone) for each in made.operations):
-            yield version
+    def _last_beside(self, earlier: Snapshot) -> Snapshot:
+        """The last version that leads here of the root that holds an earlier one; the earlier one
+        itself where that is main, which never begins anew."""
+        own, version = self.snapshot, earlier.manifest.version
+        if own.manifest.branch is None or version > self._stretches[0].after:
+            return own
+        with contextlib.suppress(NotFoundError):
+            own.place.store.head(manifest_key(version, own.scheme))
+            return own
+        at = next(at for at, each in enumerate(self._stretches) if version > each.after)
+        if self._stretches[at].after < 0:
+            return earlier
+        with contextlib.suppress(NotFoundError):
+            return load_snapshot(self._stretches[at].place, version=self._stretches[at - 1].after)
+        return earlier
 
     def _stretch(self, version: int) -> _Stretch:
         return next(each for each in self._stretches if version > each.after)
@@ -136,3 +140,9 @@ class Descent:
             if base.is_dataset_root and place.leads_to(base, ancestor.store):
                 return BaseId(base.id)
         return None
+
+
+def _began_anew(snapshot: Snapshot) -> int:
+    """The version in which its branch began anew for the last time; 0 if it never did."""
+    found = snapshot.manifest.config.get(RESET_KEY, "")
+    return int(found) if found.isdecimal() and found.isascii() else 0

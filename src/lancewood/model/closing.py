@@ -14,6 +14,9 @@ from lancewood.errors import FormatError
 from lancewood.model.ids import Version
 
 PUBLISHED_KEY = "lancewood.published"
+RESET_KEY = "lancewood.reset"
+"""Stands in every version of a branch since it began anew, and says in which version that was. Two
+versions with different values have row ids that are not the same rows'."""
 RENAMED_KEY = "lancewood.renamed"
 """Stands in the last version of a root whose branch has another name now, and says which."""
 

@@ -179,12 +179,13 @@ class ChangeVerbs(Handle):
                     "so that rows of two versions cannot be told to be the same; changes need a "
                     "table that was created with them"
                 )
-        reset = Descent(last).reset_after(first.manifest.version)
+        reset = Descent(last).reset_after(first)
         if reset is not None:
+            later = f"ask for changes since version {reset}, or " if reset > since else ""
             raise InvalidInputError(
-                f"{last.place.uri} was reset in version {reset}, and since then its row ids are "
-                f"those of other rows than in version {since}; ask for changes since version "
-                f"{reset}, or read both versions and compare the rows",
+                f"{last.place.uri} was reset in version {reset}, and the row ids of versions "
+                f"{since} and {last.manifest.version}, of which one is from before that, are those "
+                f"of different rows; {later}read both versions and compare the rows",
                 version=reset,
             )
         return Changes(first, last, columns)

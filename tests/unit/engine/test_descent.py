@@ -10,12 +10,15 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.descent import Descent
+from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.format.refs import branch_key
+from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.model.refs import BranchName
+from lancewood.testing.faults import FaultyStore
 
 _names = count()
 
@@ -115,3 +118,50 @@ def test_a_version_from_before_a_reset_is_not_part_of_the_history() -> None:
         new.changes(since=old.version)
     assert new.changes(since=made.version).inserted.to_arrow()["a"].to_pylist() == [5]
     assert old.changes(since=1).inserted.to_arrow()["a"].to_pylist() == [100, 101]
+
+
+def test_a_version_from_beside_a_reset_that_was_taken_back_is_not_part_of_the_history() -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
+    old = main.branches.create("exp").append(rows(100, 101))
+    made = main.append(rows(200)).branches.reset("exp", force=True)
+    new = made.append(rows(5))
+    back = new.restore(version=old.version)
+    with pytest.raises(lw.InvalidInputError, match=f"reset in version {made.version}") as refused:
+        back.changes(since=new.version)
+    assert "ask for changes since" not in str(refused.value)
+    assert back.changes(since=old.version).counts == RowCounts()
+
+
+def test_a_version_of_the_parent_from_before_its_reset_is_not_part_of_the_history() -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
+    old = main.branches.create("dev").append(rows(100)).append(rows(101))  # 2, 3
+    made = main.branches.reset("dev", force=True)  # 4
+    assert (old.version, made.version) == (3, 4)
+    child = made.append(rows(7)).branches.create("child").append(rows(8))
+    with pytest.raises(lw.InvalidInputError, match="reset in version 4"):
+        child.changes(since=3)
+    assert child.changes(since=1).inserted.to_arrow()["a"].to_pylist() == [7, 8]
+    again = made.latest().branches.reset("child", force=True)
+    with pytest.raises(lw.InvalidInputError, match="reset in version"):
+        again.changes(since=3)
+    with pytest.raises(lw.InvalidInputError, match=f"reset in version {again.version}"):
+        again.changes(since=child.version)
+    assert again.changes(since=4).inserted.to_arrow()["a"].to_pylist() == [7]
+
+
+@pytest.mark.parametrize("since", [2, 1], ids=["own version", "the parent's version"])
+def test_what_changes_asks_of_the_store_does_not_grow_with_the_versions(
+    tmp_path: Path, since: int
+) -> None:
+    asked = []
+    for versions in (3, 30):
+        main = lw.create(str(tmp_path / f"t{versions}"), rows(1), fsync=False)  # 1
+        table = main.branches.create("exp").append(rows(2)).append(rows(3))
+        for number in range(versions):
+            table = table.set_config({"a.b": str(number)})
+        found = table._snapshot
+        store = FaultyStore(found.place.store, at=10**9, mode="before")
+        counted = lw.Table(Snapshot(Place(store), found.manifest, found.scheme))
+        assert counted.changes(since).counts == RowCounts(inserted=3 - since)
+        asked.append(len(store.calls))
+    assert asked[0] == asked[1] <= 4

@@ -21,7 +21,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.jobs.publishing.holding import Held, held_in
-from lancewood.model.closing import PUBLISHED_KEY
+from lancewood.model.closing import PUBLISHED_KEY, RESET_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
@@ -35,8 +35,9 @@ from lancewood.model.operations import (
 )
 from lancewood.model.refs import MAIN, BranchName, called
 
-MARKS = frozenset({PUBLISHED_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
-"""Keys of the configuration that say who may write to a branch; they are the branch's own."""
+MARKS = frozenset({PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
+"""Keys of the configuration that say who may write to a branch, and where it began anew; they are
+the branch's own."""
 
 
 @dataclass(frozen=True, slots=True)
