@@ -17,9 +17,9 @@ BRANCH_PROPERTY = "lancewood.branch"
 BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
 """Which work a version of the target is, for people."""
 HELD_PROPERTY = "lancewood.holds"
-"""All of it, where there is more than that: ``exp:5-7 dev:9-12``."""
+"""All of it, for whoever brings more: ``exp:5-7@0b1c… dev:9-12``."""
 
-_is_range = re.compile(r"([^\s:]+):(\d{1,20})-(\d{1,20})").fullmatch
+_is_range = re.compile(r"([^\s:]+):(\d{1,20})-(\d{1,20})(?:@(\S+))?").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,19 @@ class Held:
     branch: str
     since: Version
     until: Version
+    line: str = ""
+    """The identity of the transaction that the branch began with, which tells it from others that
+    had its name, and is the same under another name; empty where it is not known."""
 
     def meets(self, other: Held) -> bool:
         """Whether both have a version in common."""
-        return self.branch == other.branch and self.since < other.until and other.since < self.until
+        are_known = self.line and other.line
+        is_same = self.line == other.line if are_known else self.branch == other.branch
+        return is_same and self.since < other.until and other.since < self.until
 
     def __str__(self) -> str:
-        return f"{self.branch}:{self.since}-{self.until}"
+        line = f"@{self.line}" if self.line else ""
+        return f"{self.branch}:{self.since}-{self.until}{line}"
 
 
 def encode_held(work: Iterable[Held]) -> str:
@@ -48,8 +54,11 @@ def held_in(transaction: Transaction) -> tuple[Held, ...]:
     properties = transaction.properties
     text = properties.get(HELD_PROPERTY)
     if text is not None:
-        found = [match for each in text.split() if (match := _is_range(each))]
-        return tuple(Held(each[1], Version(int(each[2])), Version(int(each[3]))) for each in found)
+        found = [match.groups("") for each in text.split() if (match := _is_range(each))]
+        return tuple(
+            Held(branch, Version(int(since)), Version(int(until)), line)
+            for branch, since, until, line in found
+        )
     branch, version = properties.get(BRANCH_PROPERTY), properties.get(BRANCH_VERSION_PROPERTY, "")
     if branch is None or not version.isdecimal():
         return ()

@@ -92,7 +92,7 @@ def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transact
     told = {
         BRANCH_PROPERTY: work.branch,
         BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
-        **({HELD_PROPERTY: encode_held(work.held)} if len(work.held) > 1 else {}),
+        HELD_PROPERTY: encode_held(work.held),
         **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
         **properties,
     }

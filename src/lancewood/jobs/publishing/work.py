@@ -147,6 +147,7 @@ class _Walk:
         self._brought: list[Held] = []
         self.clone: Clone | None = None
         """Where the branch began, if it was passed."""
+        self._line = ""
 
     def back_to(self, end: Version | None) -> Version:
         """Go back to a version, which is left out, or to where the branch began; the version."""
@@ -156,7 +157,7 @@ class _Walk:
             transaction = load_transaction_of(head.place.store, version, head.scheme)
             for operation in transaction.operations:
                 if isinstance(operation, Clone):
-                    self.clone = operation
+                    self.clone, self._line = operation, transaction.uuid
                     return version
                 _check_known(head, version, operation)
                 if not only_marks(operation):
@@ -171,7 +172,7 @@ class _Walk:
         if first != head.manifest.version:
             found = load_manifest(head.place.store, first, head.scheme)
             begun = Snapshot(head.place, found, head.scheme)
-        own = Held(head.manifest.branch or MAIN, first, head.manifest.version)
+        own = Held(head.manifest.branch or MAIN, first, head.manifest.version, self._line)
         steps = tuple(reversed(self._steps))
         return Work(begun, head, parent, fork, steps, (own,), tuple(self._brought))
 

@@ -25,8 +25,8 @@ from lancewood.model.transaction import Transaction
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
-def held(branch: str, since: int, until: int) -> Held:
-    return Held(branch, Version(since), Version(until))
+def held(branch: str, since: int, until: int, line: str = "") -> Held:
+    return Held(branch, Version(since), Version(until), line)
 
 
 def said(properties: dict[str, str]) -> tuple[Held, ...]:
@@ -34,8 +34,8 @@ def said(properties: dict[str, str]) -> tuple[Held, ...]:
 
 
 def test_what_is_written_down_is_read_again() -> None:
-    work = (held("exp", 5, 7), held("a/b.c", 9, 12), held("exp", 5, 7))
-    assert encode_held(work) == "exp:5-7 a/b.c:9-12"
+    work = (held("exp", 5, 7, "0b1c"), held("a/b.c", 9, 12), held("exp", 5, 7, "0b1c"))
+    assert encode_held(work) == "exp:5-7@0b1c a/b.c:9-12"
     assert said({HELD_PROPERTY: encode_held(work)}) == work[:2]
 
 
@@ -58,6 +58,9 @@ def test_what_cannot_be_understood_is_left_out() -> None:
         (held("exp", 5, 7), held("exp", 7, 9), False),
         (held("exp", 5, 7), held("exp", 0, 5), False),
         (held("exp", 5, 7), held("dev", 5, 7), False),
+        (held("exp", 5, 7, "one"), held("exp", 5, 7, "other"), False),
+        (held("exp", 5, 7, "one"), held("renamed", 6, 8, "one"), True),
+        (held("exp", 5, 7, "one"), held("exp", 6, 8), True),
     ],
 )
 def test_versions_meet_after_the_first_and_up_to_the_last(
@@ -83,3 +86,14 @@ def test_a_restored_version_from_before_the_fork_is_still_refused(tmp_path: Path
     table.latest().restore(1)
     with pytest.raises(ConflictError, match="Restore"):
         table.branches.publish("exp")
+
+
+def test_a_branch_whose_name_was_used_before_is_another_one(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t.lance", ROWS)
+    table.tags.create("old")
+    table = table.append(ROWS).append(ROWS)
+    table.branches.create("fix").append(ROWS)
+    table = table.append(ROWS).branches.publish("fix")
+    table.branches.delete("fix")
+    table.branches.create("fix", at="old").append(ROWS)
+    assert table.branches.publish("fix").count_rows() == table.count_rows() + 3
