@@ -169,6 +169,33 @@ def test_the_kinds_of_index_that_hold_row_ids_are_those_that_pylance_does_not_re
     assert {each.name for each in after.values() if each.holds_row_ids} == IN_ROW_IDS
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_version_of_a_full_text_index_follows_in_pylance(
+    uri: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANCE_FTS_FORMAT_VERSION", str(version))
+    dataset = lance.write_dataset(
+        rows(0, 40), uri, enable_stable_row_ids=True, max_rows_per_file=10
+    )
+    dataset.create_scalar_index("s", "INVERTED", name="words")
+    (before,) = lw.open(uri).indices
+    assert (before.message.index_version, before.holds_row_ids) == (version, True)
+    lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=1_000)
+    (after,) = lw.open(uri).indices
+    assert (after.uuid, list(after.fragments)) == (before.uuid, [4])
+
+
+@pytest.mark.parametrize("kind", ["IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_SQ"])
+def test_every_vector_index_that_pylance_writes_is_of_a_known_version(uri: str, kind: str) -> None:
+    values = np.random.default_rng(1).random(256 * 16).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), 16)
+    dataset: Any = lance.write_dataset(pa.table({"v": vectors}), uri, enable_stable_row_ids=True)
+    more = {"num_sub_vectors": 4} if kind == "IVF_PQ" else {}
+    dataset.create_index("v", kind, num_partitions=1, **more)
+    (index,) = lw.open(uri).indices
+    assert index.holds_row_ids
+
+
 def test_an_index_on_another_column_follows_an_update_of_pylance_only_in_row_ids(uri: str) -> None:
     lance.write_dataset(rows(0, 40), uri, enable_stable_row_ids=True)
     make_indices(uri)

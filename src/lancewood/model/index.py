@@ -6,6 +6,7 @@ What we do not understand stays in the message and is written back unchanged.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap
@@ -17,17 +18,17 @@ from lancewood.proto import table_pb2, transaction_pb2
 
 MEM_WAL = "__lance_mem_wal"
 FRAGMENT_REUSE = "__lance_frag_reuse"
-_HOLD_ROW_IDS = frozenset(
-    {
-        "BitmapIndexDetails",
-        "LabelListIndexDetails",
-        "InvertedIndexDetails",
-        "NGramIndexDetails",
-        "VectorIndexDetails",
-    }
-)
-"""Indices whose content names rows by id, on a table that has stable ids: measured by what pylance
-does to them when rows move. BTREE, ZONEMAP and BLOOMFILTER hold addresses."""
+_HOLD_ROW_IDS: Mapping[str, frozenset[int]] = {
+    "BitmapIndexDetails": frozenset({0}),
+    "LabelListIndexDetails": frozenset({1}),
+    "InvertedIndexDetails": frozenset({1, 2, 3}),
+    "NGramIndexDetails": frozenset({0}),
+    "VectorIndexDetails": frozenset({1, 2}),
+}
+"""Indices whose content names rows by id, on a table that has stable ids, and the versions of which
+that is known: measured by what pylance 14 does to them when rows move. BTREE, ZONEMAP and
+BLOOMFILTER hold addresses, and so may a later version of any kind; what is not known counts as
+addresses, which costs a scan and is never wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,9 @@ class Index:
 
     @property
     def holds_row_ids(self) -> bool:
-        """Whether it is of a kind that names rows by id where ids are stable."""
-        return self.kind in _HOLD_ROW_IDS
+        """Whether it is of a kind and a version that name rows by id where ids are stable."""
+        known = _HOLD_ROW_IDS.get(self.kind, frozenset())
+        return self.message.HasField("index_version") and self.message.index_version in known
 
     def under(self, base_id: BaseId | None) -> Index:
         """The same index with its files under another base path; None is the own root."""

@@ -42,9 +42,11 @@ def with_deleted(fragment: Fragment, count: int) -> Fragment:
     return fragment.with_deletion_file(DeletionFile(message))
 
 
-def index(name: str, fields: Sequence[int], fragments: Sequence[int], kind: str) -> Index:
-    """An index; BTree holds addresses, Bitmap row ids."""
-    message = table_pb2.IndexMetadata(name=name, fields=fields)
+def index(
+    name: str, fields: Sequence[int], fragments: Sequence[int], kind: str, version: int | None = 0
+) -> Index:
+    """An index; BTree holds addresses, Bitmap of version 0 row ids."""
+    message = table_pb2.IndexMetadata(name=name, fields=fields, index_version=version)
     message.uuid.uuid = name.encode().rjust(16, b"0")[:16]
     message.fragment_bitmap = BitMap(fragments).serialize()
     message.index_details.type_url = f"/lance.table.{kind}IndexDetails"

@@ -127,19 +127,28 @@ def test_without_stable_ids_no_index_follows() -> None:
 @pytest.mark.parametrize(
     ("kind", "by_id"),
     [
-        ("Bitmap", True),
-        ("LabelList", True),
-        ("Inverted", True),
-        ("NGram", True),
-        ("Vector", True),
-        ("BTree", False),
-        ("ZoneMap", False),
-        ("BloomFilter", False),
-        ("SomethingNew", False),
+        ("Bitmap", {0}),
+        ("LabelList", {1}),
+        ("Inverted", {1, 2, 3}),
+        ("NGram", {0}),
+        ("Vector", {1, 2}),
+        ("BTree", set()),
+        ("ZoneMap", set()),
+        ("BloomFilter", set()),
+        ("SomethingNew", set()),
     ],
 )
-def test_which_kinds_hold_row_ids(kind: str, by_id: bool) -> None:
-    assert index("i", [0], [0], kind).holds_row_ids is by_id
+def test_which_kinds_and_versions_hold_row_ids(kind: str, by_id: set[int]) -> None:
+    known = {each for each in range(9) if index("i", [0], [0], kind, each).holds_row_ids}
+    assert known == by_id
+    assert not index("i", [0], [0], kind, None).holds_row_ids
+
+
+def test_an_index_of_a_newer_version_does_not_follow_rows_that_moved() -> None:
+    newer = (index("newer", [1], [0, 1, 2], "Bitmap", 1),)
+    assert with_moved_rows(newer, fragments(0), fragments(7), fields(0)) == newer
+    groups = [(BitMap([0, 1]), BitMap([7]))]
+    assert covered(with_rewritten_fragments(newer, groups, ids_are_stable=True)) == [{2}]
 
 
 def test_what_an_index_says_besides_its_coverage_is_kept() -> None:
