@@ -58,6 +58,11 @@ def update(where: str, rewrite: str) -> Change:
     return lambda table: table.update({"a": "a + 100"}, where, rewrite=rewrite)  # type: ignore[arg-type]
 
 
+def update_by_pylance(table: lw.Table) -> lw.Table:
+    dataset(table).update({"a": "9"}, "k = 27")
+    return table.latest()
+
+
 def append(first: int, stop: int) -> Change:
     return lambda table: table.append(rows(first, stop))
 
@@ -90,6 +95,7 @@ WORK: dict[str, Sequence[Change]] = {
     "add a column": [add],
     "add nulls": [lambda table: table.add_columns(NULLS)],
     "drop": [lambda table: table.drop_columns(["s"])],
+    "drop what is updated": [lambda table: table.drop_columns(["a"])],
     "rename": [lambda table: table.rename_column("a", "b")],
     "cast": [lambda table: table.cast_column("a", pa.int32())],
     "compact": [delete("k IN (3, 4)"), compact(10)],
@@ -141,6 +147,8 @@ MOVES: dict[str, Sequence[Change]] = {
     "delete in the same fragment": [delete("k IN (1, 11)")],
     "update rows elsewhere": [update("k IN (27, 28)", "rows")],
     "update columns elsewhere": [update("k IN (27, 28)", "columns")],
+    "upsert": [lambda table: table.merge(UPSERT, on="k")],
+    "update by pylance": [update_by_pylance],
     "config": [lambda table: table.set_config({"w": "2"})],
     "compact elsewhere": [delete("k IN (31, 32)"), compact(10)],
     "rename": [lambda table: table.rename_column("s", "t")],
@@ -175,6 +183,10 @@ TOGETHER = [
     ("rename, append", "append, delete there"),
     ("drop", "append"),
     ("drop", "delete elsewhere"),
+    ("drop", "update rows elsewhere"),
+    ("drop", "update columns elsewhere"),
+    ("drop", "update by pylance"),
+    ("drop what is updated", "append"),
     ("field metadata", "append"),
     ("config", "config"),
 ]
@@ -187,6 +199,10 @@ APART = [
     ("delete a fragment", "delete in the same fragment"),
     ("merge", "append"),
     ("rename", "rename"),
+    ("drop what is updated", "update rows elsewhere"),
+    ("drop what is updated", "update columns elsewhere"),
+    ("drop what is updated", "update by pylance"),
+    ("drop what is updated", "upsert"),
     ("overwrite", "append"),
     ("overwrite", "config"),
     ("restore", "config"),

@@ -15,7 +15,9 @@ from lancewood.model.ids import FieldId
 from lancewood.model.operations import (
     Append,
     CreateIndex,
+    DataOverlay,
     DataReplacement,
+    FieldMessages,
     Merge,
     Operation,
     Project,
@@ -26,6 +28,8 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.proto import schema_pb2
+from lancewood.rules.indices import with_relatives
+from lancewood.rules.moves import moves_files
 from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict
 
 
@@ -96,6 +100,47 @@ class IdReuse:
             return COMPATIBLE
         old, new = self._given
         return _retry(f"the id of the dropped column {old!r} was given to {new!r}")
+
+
+class DroppedColumns:
+    """Columns that are dropped: values that others give to rows in them meanwhile would be lost. New
+    rows are not looked at: they lose the column like all others."""
+
+    def __init__(self, before: FieldMessages, after: FieldMessages) -> None:
+        kept = {each.id for each in after}
+        self._names = {FieldId(each.id): each.name for each in before if each.id not in kept}
+        self._related = with_relatives(before, self._names)
+
+    def is_by(self, mine: Operation) -> bool:
+        """Whether one of the columns is gone after an operation."""
+        if not isinstance(mine, Merge | Project):
+            return False
+        return not self._names.keys() <= {each.id for each in mine.fields}
+
+    def see(self, theirs: Operation) -> Verdict:
+        """What the drop means for values that an operation gave to rows."""
+        if not self._names or moves_files(theirs):
+            return COMPATIBLE
+        if isinstance(theirs, DataOverlay):
+            return _retry(f"it may have given new values to {self._told(self._names)}")
+        if isinstance(theirs, Update) and (theirs.updated_fragments or theirs.removed_fragment_ids):
+            given = frozenset(_set_fields((theirs,)))
+            if not given:
+                return _retry(
+                    "it changed rows without saying in which columns, perhaps in "
+                    f"{self._told(self._names)}"
+                )
+        elif isinstance(theirs, DataReplacement):
+            given = frozenset(_columns(each.new_file for each in theirs.replacements))
+        else:
+            return COMPATIBLE
+        lost = given & self._related
+        return _retry(f"it gave new values to {self._told(lost)}") if lost else COMPATIBLE
+
+    def _told(self, fields: Iterable[FieldId]) -> str:
+        names = sorted(repr(self._names[each]) for each in fields if each in self._names)
+        which = f"column {names[0]}" if names else "a column"
+        return f"{which}, which the branch drops"
 
 
 _NAME_NO_COLUMNS = (ReserveFragments, UpdateBases, UpdateConfig)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.unit.rules.manifests import FIELDS, field, file, fragment, index
 
 from lancewood.model.ids import FieldId, FragmentId
@@ -17,7 +19,9 @@ from lancewood.model.operations import (
     Update,
     UpdateConfig,
 )
-from lancewood.rules.columns import ColumnWatch, IdReuse
+from lancewood.proto import schema_pb2
+from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse
+from lancewood.rules.moves import moved_files
 from lancewood.rules.verdicts import Outcome
 
 A, B = FIELDS
@@ -109,3 +113,21 @@ def test_an_update_of_a_column_that_was_dropped_is_run_again() -> None:
     other = Update((), (), (), fields_for_preserving_frag_bitmap=(FieldId(0),))
     assert outcomes(by_rows, DROP_B) == outcomes(by_columns, DROP_B) == [Outcome.RETRY]
     assert outcomes(other, DROP_B) == [Outcome.COMPATIBLE]
+
+
+def test_values_given_to_a_column_that_is_dropped_are_not_lost_without_a_word() -> None:
+    def reason(theirs: Operation, after: Sequence[schema_pb2.Field] = (A,)) -> str:
+        return DroppedColumns(FIELDS, tuple(after)).see(theirs).reason
+
+    image = (fragment("f", 0),)
+    moved = Update((), image, (fragment("g", 1),), fields_for_preserving_frag_bitmap=(FieldId(1),))
+    in_place = Update((), image, (), fields_modified=(FieldId(1),), rewrites_columns=True)
+    replaced = DataReplacement((Replacement(FragmentId(0), file("f", 1)),))
+    for each in (moved, in_place, replaced):
+        assert reason(each) == "it gave new values to column 'b', which the branch drops"
+        assert reason(each, FIELDS) == ""
+        assert reason(each, (B,)) == ""
+    assert "perhaps in column 'b'" in reason(Update((), image, (fragment("g", 1),)))
+    inserted = Update((), (), (fragment("g", 1),))
+    for other in (Append((fragment("g", 1),)), inserted, Delete(image, ()), moved_files(image)):
+        assert reason(other) == ""

@@ -29,7 +29,7 @@ from lancewood.model.operations import (
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
 from lancewood.rules import meetings
-from lancewood.rules.columns import ColumnWatch, IdReuse
+from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse
 from lancewood.rules.common_part import common_part
 from lancewood.rules.conflicts import RULES, judge_operations
 from lancewood.rules.moves import moves_files
@@ -45,6 +45,7 @@ class Judge:
         operations = [each.operation for each in work.steps]
         self._columns = ColumnWatch(work.first.manifest.fields, operations)
         self.reuse = IdReuse(work.first.manifest.fields, operations)
+        self._dropped = DroppedColumns(work.first.manifest.fields, work.head.manifest.fields)
         self._mine = self._by_kind(work.steps)
         self.rewritten: set[FragmentId] = set()
         """Fragments of which the target has written columns anew."""
@@ -75,6 +76,10 @@ class Judge:
             columns = severest((self._columns.see(operation), self.reuse.see(operation)))
             if columns.outcome is not Outcome.COMPATIBLE:
                 raise self._refusal(None, operation, version, columns)
+            lost = self._dropped.see(operation)
+            if lost.outcome is not Outcome.COMPATIBLE:
+                steps = (each for each in self._work.steps if self._dropped.is_by(each.operation))
+                raise self._refusal(next(steps, None), operation, version, lost)
             self._note(operation)
 
     def conflict(self, newest: Version, conflict: ConflictError) -> ConflictError:
