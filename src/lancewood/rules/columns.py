@@ -103,8 +103,8 @@ class IdReuse:
 
 
 class DroppedColumns:
-    """Columns that are dropped: values that others give to rows in them meanwhile would be lost. New
-    rows are not looked at: they lose the column like all others."""
+    """Columns that are dropped: values that others give to rows in them meanwhile would be lost.
+    New rows are not looked at: they lose the column like all others."""
 
     def __init__(self, before: FieldMessages, after: FieldMessages) -> None:
         kept = {each.id for each in after}
@@ -119,21 +119,12 @@ class DroppedColumns:
 
     def see(self, theirs: Operation) -> Verdict:
         """What the drop means for values that an operation gave to rows."""
-        if not self._names or moves_files(theirs):
-            return COMPATIBLE
-        if isinstance(theirs, DataOverlay):
-            return _retry(f"it may have given new values to {self._told(self._names)}")
-        if isinstance(theirs, Update) and (theirs.updated_fragments or theirs.removed_fragment_ids):
-            given = frozenset(_set_fields((theirs,)))
-            if not given:
-                return _retry(
-                    "it changed rows without saying in which columns, perhaps in "
-                    f"{self._told(self._names)}"
-                )
-        elif isinstance(theirs, DataReplacement):
-            given = frozenset(_columns(each.new_file for each in theirs.replacements))
-        else:
-            return COMPATIBLE
+        given = given_fields(theirs) if self._names else frozenset()
+        if given is None:
+            return _retry(
+                "it changed rows without saying in which columns, perhaps in "
+                f"{self._told(self._names)}"
+            )
         lost = given & self._related
         return _retry(f"it gave new values to {self._told(lost)}") if lost else COMPATIBLE
 
@@ -141,6 +132,22 @@ class DroppedColumns:
         names = sorted(repr(self._names[each]) for each in fields if each in self._names)
         which = f"column {names[0]}" if names else "a column"
         return f"{which}, which the branch drops"
+
+
+def given_fields(operation: Operation) -> frozenset[FieldId] | None:
+    """The columns in which an operation gave other values to rows that were there; None where it
+    does not say. What makes the schema or the table anew is not asked."""
+    if moves_files(operation):
+        return frozenset()
+    if isinstance(operation, DataOverlay):
+        return None
+    if isinstance(operation, DataReplacement):
+        return frozenset(_columns(_new_files((operation,))))
+    if isinstance(operation, Update) and (
+        operation.updated_fragments or operation.removed_fragment_ids
+    ):
+        return frozenset(_set_fields((operation,))) or None
+    return frozenset()
 
 
 _NAME_NO_COLUMNS = (ReserveFragments, UpdateBases, UpdateConfig)

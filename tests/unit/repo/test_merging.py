@@ -76,6 +76,31 @@ def test_a_table_that_both_changed_gets_both_where_the_rules_allow_it(repo: lw.R
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 5]
 
 
+def test_a_primary_key_that_both_sides_brought_is_refused_by_name(repo: lw.Repository) -> None:
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    field = pa.field("id", pa.int64(), nullable=False, metadata=key)
+
+    def people(*keys: int) -> pa.Table:
+        return pa.table([pa.array(keys, pa.int64())], schema=pa.schema([field]))
+
+    with repo.transaction("main", "people") as changes:
+        changes.create_table("people", people(1, 2))
+    repo.branches.create("dev")
+    for branch, keys in (("dev", (3, 4)), ("main", (4, 5))):
+        with repo.transaction(branch, "more") as changes:
+            changes.table("people").append(people(*keys))
+    before = repo.at("main").hash
+    for dry_run in (True, False):
+        with pytest.raises(IncompatibleConflictError, match=r"'people': .*\(id = 4\)"):
+            repo.merge("dev", dry_run=dry_run)
+    assert repo.at("main").hash == before
+    assert seen(repo, "main", "people") == [1, 2, 4, 5]
+    with repo.transaction("dev", "another") as changes:
+        changes.table("people").delete("id = 4")
+    repo.merge("dev")
+    assert seen(repo, "main", "people") == [1, 2, 3, 4, 5]
+
+
 def test_all_tables_that_refuse_are_named_and_nothing_has_changed(repo: lw.Repository) -> None:
     for branch in ("exp", "main"):
         with repo.transaction(branch, "both overwrite") as changes:

@@ -81,6 +81,23 @@ def resolve_key(schema: Schema, on: str | Sequence[str] | None) -> Key:
     return _checked(sorted(found, key=lambda each: each[1].id))
 
 
+def primary_key(schema: Schema) -> tuple[FieldId, ...]:
+    """The fields of the key that a schema declares; none where it declares none."""
+    return tuple(field.id for _, field in _primary_key(schema))
+
+
+def key_of(schema: Schema, fields: Sequence[FieldId]) -> Key | None:
+    """The key that these fields are; None if there is none, they are not all there, or rows cannot
+    be told apart by them."""
+    known = {field.id: (path, field) for top in schema.fields for path, field in _walk((), top)}
+    if not fields or not known.keys() >= set(fields):
+        return None
+    try:
+        return _checked([known[each] for each in fields])
+    except InvalidInputError:
+        return None
+
+
 def _primary_key(schema: Schema) -> list[tuple[Path, Field]]:
     """The fields that are part of it, those with a position first."""
     found = [
@@ -221,10 +238,16 @@ def check_distinct(key: Key, index: KeyIndex, columns: Sequence[pa.Array]) -> No
 
 def same_key(key: Key, columns: Sequence[pa.Array], row: int, which: str) -> InvalidInputError:
     """The error for rows that have the same key, which is that of one row of the columns."""
-    values = {name: column[row].as_py() for name, column in zip(key.names, columns, strict=True)}
-    shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    shown, values = shown_key(key, columns, row)
     return InvalidInputError(
-        f"{which} the same key {shown[:_MOST_SHOWN]}: which of them a row of the table should "
+        f"{which} the same key {shown}: which of them a row of the table should "
         "become is not known; keep one row for each key",
         key=values,
     )
+
+
+def shown_key(key: Key, columns: Sequence[pa.Array], row: int) -> tuple[str, dict[str, Any]]:
+    """The key of one row of the columns, for people and as values."""
+    values = {name: column[row].as_py() for name, column in zip(key.names, columns, strict=True)}
+    shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    return shown[:_MOST_SHOWN], values

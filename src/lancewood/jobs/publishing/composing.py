@@ -7,19 +7,21 @@ same can be asked without a commit, to find out beforehand what would be refused
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lancewood.engine.composer import Composition
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import ConflictError, RetryableConflictError
+from lancewood.jobs.merging.keys import primary_key
 from lancewood.jobs.publishing.copies import Copies
 from lancewood.jobs.publishing.fragments import Translation
 from lancewood.jobs.publishing.indices import IndexMerge, Indices
 from lancewood.jobs.publishing.judging import Judge
-from lancewood.jobs.publishing.net import Net, open_config
+from lancewood.jobs.publishing.net import Net, find_net, open_config
 from lancewood.jobs.publishing.numbering import Numbering, number_work
 from lancewood.jobs.publishing.placing import Spots, TargetBases
 from lancewood.jobs.publishing.recording import Effect, recorded_as
+from lancewood.jobs.publishing.same_keys import check_keys, new_keys
 from lancewood.jobs.publishing.work import Work
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -28,6 +30,7 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.operations import FieldMessages, Overwrite
 from lancewood.model.patch import HeadChanges
 from lancewood.model.transaction import Transaction
+from lancewood.rules.columns import given_fields
 from lancewood.rules.features import check_writable
 from lancewood.rules.indices import check_no_fragment_reuse
 from lancewood.rules.numbering import field_mark, next_fragment_id
@@ -60,6 +63,8 @@ class Publication:
     _judge: Judge = field(init=False)
     _spots: Spots = field(init=False)
     _shift: int = 0
+    _compared: dict[FragmentId, Fragment] = field(default_factory=dict)
+    """New fragments of the target whose keys are known to be none of the branch's."""
     _planned: tuple[Version, Composition] | None = None
     """The last plan, and for which version it is: one is asked for more than once."""
 
@@ -121,6 +126,8 @@ class Publication:
             live,
         )
         added, changed, removed = self._fragments(translation)
+        if self._judge.has_seen:
+            self._check_keys(newest)
         indices = self._indices(newest, numbering, fields)
         changes = HeadChanges(
             fields=head.fields,
@@ -223,6 +230,29 @@ class Publication:
                 changed[pair.now.id] = image
         added = tuple(translation.added(each) for each in self.net.added)
         return added, changed, frozenset(removed)
+
+    def _check_keys(self, newest: Manifest) -> None:
+        """Raises IncompatibleConflictError where both sides have new rows under one primary key.
+        What was looked at for an earlier plan is not looked at again."""
+        work, target = self.work, Snapshot(self.target.place, newest, self.target.scheme)
+        key = primary_key(work.head.schema)
+        if key == primary_key(work.first.schema):
+            key = primary_key(target.schema)
+        if not key:
+            return
+        born = work.first.manifest.next_row_id
+        given = [given_fields(each.operation) for each in work.steps]
+        all_given = None if None in given else frozenset[FieldId]().union(*filter(None, given))
+        mine = new_keys(work.head, self.net, key, born, all_given)
+        if mine is None:
+            return
+        there = find_net(self.target.manifest, newest)
+        unseen = [each for each in there.added if self._compared.get(each.id) != each]
+        given_there = None if self._judge.given is None else frozenset(self._judge.given)
+        theirs = new_keys(target, replace(there, added=unseen), key, born, given_there)
+        if theirs is not None:
+            check_keys(mine, theirs, self.runner)
+        self._compared.update((each.id, each) for each in unseen)
 
     def _indices(self, newest: Manifest, numbering: Numbering, fields: FieldMessages) -> IndexMerge:
         return Indices(

@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
 from lancewood.jobs.publishing.holding import Held, held_in, in_common
 from lancewood.jobs.publishing.work import Step, Work, only_marks
-from lancewood.model.ids import FragmentId, Version
+from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.operations import (
     Clone,
     DataReplacement,
@@ -29,7 +29,7 @@ from lancewood.model.operations import (
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
 from lancewood.rules import meetings
-from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse
+from lancewood.rules.columns import ColumnWatch, DroppedColumns, IdReuse, given_fields
 from lancewood.rules.common_part import common_part
 from lancewood.rules.conflicts import RULES, judge_operations
 from lancewood.rules.moves import moves_files
@@ -49,6 +49,8 @@ class Judge:
         self._mine = self._by_kind(work.steps)
         self.rewritten: set[FragmentId] = set()
         """Fragments of which the target has written columns anew."""
+        self.given: set[FieldId] | None = set()
+        """Columns in which the target gave rows other values; None where it does not say."""
         self.has_merged = False
         """Whether columns of any fragment may come from other files on the target now."""
         self.has_seen = False
@@ -124,6 +126,8 @@ class Judge:
             self.has_merged = True
         if moves_files(theirs):
             return
+        given = given_fields(theirs)
+        self.given = None if self.given is None or given is None else self.given | given
         if isinstance(theirs, Update) and theirs.rewrites_columns:
             self.rewritten.update(each.id for each in theirs.updated_fragments)
         if isinstance(theirs, DataReplacement):
