@@ -733,7 +733,7 @@ def test_a_conflict_that_lands_at_the_last_moment_opens_the_branch_again(
         return made
 
     monkeypatch.setattr(composing.Publication, "compose", meddle)
-    with pytest.raises(lw.ConflictError, match="both change its row 3"):
+    with pytest.raises(lw.ConflictError, match="both change the row with _rowid 3"):
         table.branches.publish("exp")
     assert len(sorted(Path(table.uri, "_deletions").rglob("*"))) == len(files) + 1
     assert table.latest().version == 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
 from lancewood.model.ids import Version
-from lancewood.model.operations import operation_name
+from lancewood.model.operations import operation_name, told_operation
 from lancewood.model.transaction import Transaction
 from lancewood.rules.verdicts import Outcome, Verdict
 from lancewood.store.base import Store
@@ -26,8 +26,9 @@ def conflict_of(
         return None
     met = operation_name(theirs.operations[0])
     text = (
-        f"{', '.join(map(operation_name, mine.operations))} built on version {mine.read_version} "
-        f"of {store.uri} meets {met} in version {version}: {verdict.reason}"
+        f"{', '.join(map(told_operation, mine.operations))} built on version {mine.read_version} "
+        f"of {store.uri} meets {told_operation(theirs.operations[0])} in version {version}: "
+        f"{verdict.reason}"
     )
     if verdict.outcome is not Outcome.INCOMPATIBLE:
         return RetryableConflictError(
@@ -42,5 +43,5 @@ def conflict_of(
 
 def names_of(steps: Sequence[Transaction]) -> str:
     """The operations of some transactions, each kind once."""
-    names = [operation_name(each) for step in steps for each in step.operations]
+    names = [told_operation(each) for step in steps for each in step.operations]
     return ", ".join(dict.fromkeys(names))

@@ -127,8 +127,7 @@ class _RowRebase:
         deleted = self._deletions(self._newest, image) - before
         affected = deleted | self._rewritten(image)
         if not affected.isdisjoint(theirs):
-            row = (affected & theirs).min()
-            raise _conflict(image.id, f"both change its row {row}")
+            raise row_conflict(self._base, then, (affected & theirs).min())
         if not deleted:
             return image.with_deletion_file(now.deletion_file), None
         return image, deleted | theirs | before
@@ -163,3 +162,17 @@ def _is_more_than_dropped_columns(then: Fragment, now: Fragment) -> bool:
 
 def _conflict(fragment_id: FragmentId, why: str) -> RetryableConflictError:
     return RetryableConflictError(f"fragment {fragment_id}: {why}", fragment=fragment_id)
+
+
+def row_conflict(base: Manifest, fragment: Fragment, offset: int) -> RetryableConflictError:
+    """The error for a row, by its offset, that both sides changed since a version."""
+    ids = fragment.row_ids if base.has_stable_row_ids else None
+    which, facts = f"row {offset} of fragment {fragment.id}", {}
+    if ids is not None:
+        row_id = ids.value_at(offset)
+        facts["row_id"] = row_id
+        which = (
+            f"the row with _rowid {row_id} (version {base.version} shows it where "
+            f"_rowid = {row_id})"
+        )
+    return RetryableConflictError(f"both change {which}", fragment=fragment.id, **facts)

@@ -21,7 +21,7 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.model.operations import Operation, operation_name
+from lancewood.model.operations import Operation, told_operation
 from lancewood.model.transaction import Transaction
 
 R = TypeVar("R")
@@ -103,7 +103,7 @@ def execute(
         raise last
     seconds = terms.persistence.clock() - started
     raise RetryableConflictError(
-        f"{operation_name(transaction.operation)} on {snapshot.place.uri} was executed {limit} "
+        f"{told_operation(transaction.operation)} on {snapshot.place.uri} was executed {limit} "
         f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "
         f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},

@@ -259,3 +259,17 @@ Operation: TypeAlias = (
 def operation_name(operation: Operation) -> str:
     """The operation's name as the specification spells it."""
     return type(operation).__name__
+
+
+def told_operation(operation: Operation) -> str:
+    """The same for people, with what is meant where the name alone would mislead: Merge is what
+    adds columns, and no merge of rows or branches."""
+    name = operation_name(operation)
+    return f"{name} ({_MEANT[name]})" if name in _MEANT else name
+
+
+_MEANT = {
+    "Merge": "columns added or cast",
+    "Project": "columns dropped or renamed",
+    "Rewrite": "a compaction",
+}

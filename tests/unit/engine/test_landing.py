@@ -324,7 +324,7 @@ def test_rows_deleted_on_both_sides_are_rebased_or_diverged(tmp_path: Path) -> N
         assert {verb for verb, _ in store.calls} <= READS
         if left is None:
             assert isinstance(state.conflict, RetryableConflictError)
-            with pytest.raises(RetryableConflictError, match="both change its row 1"):
+            with pytest.raises(RetryableConflictError, match="both change the row with _rowid 1"):
                 land(stage.place, landing)
         else:
             assert state.is_waiting

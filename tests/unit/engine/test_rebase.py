@@ -90,7 +90,7 @@ def test_rows_that_were_gone_before_both_do_not_count() -> None:
 def test_a_row_that_both_took_is_a_conflict() -> None:
     mine = delete(BASE, 0, 1, 2)
     newest = after(BASE, delete(BASE, 0, 2, 4))
-    with pytest.raises(RetryableConflictError, match="fragment 0: both change its row 2"):
+    with pytest.raises(RetryableConflictError, match="both change the row with _rowid 2"):
         rebased(BASE, newest, mine)
 
 
@@ -98,7 +98,7 @@ def test_a_conflict_in_one_fragment_writes_no_file_for_another() -> None:
     mine = Delete((without(BASE, 0, 1), without(BASE, 1, 3)), (), "some")
     newest = after(BASE, Delete((without(BASE, 0, 2), without(BASE, 1, 3)), (), "theirs"))
     before = [each.key for each in PLACE.store.list("_deletions/")]
-    with pytest.raises(RetryableConflictError, match="fragment 1: both change its row 3"):
+    with pytest.raises(RetryableConflictError, match=r"both change the row with _rowid \d+"):
         rebased(BASE, newest, mine)
     assert [each.key for each in PLACE.store.list("_deletions/")] == before
 
@@ -184,7 +184,7 @@ def test_columns_written_in_place_hold_for_the_rows_that_are_left() -> None:
 @pytest.mark.parametrize("offsets", [BitMap([4]), None], ids=["that row", "any row"])
 def test_a_row_that_was_written_in_place_and_deleted_is_a_conflict(offsets: BitMap | None) -> None:
     newest = after(BASE, delete(BASE, 0, 4))
-    with pytest.raises(RetryableConflictError, match="both change its row 4"):
+    with pytest.raises(RetryableConflictError, match="both change the row with _rowid 4"):
         rebased(BASE, newest, in_place(offsets))
 
 

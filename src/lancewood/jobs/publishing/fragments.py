@@ -2,7 +2,8 @@
 
 Where the target left a fragment as it was at the fork, the branch's takes its place. Where it did
 not, what the branch changed is put into the target's, and nothing is pasted over. Deletion files
-may have to be read for that; nothing is written here.
+may have to be read for that, and the key of a row that both sides changed, to name it; nothing is
+written here.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from typing import TypeAlias
 import numpy as np
 from pyroaring import BitMap
 
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.fragments import open_fragment
 from lancewood.engine.place import Place
+from lancewood.engine.projection import project
+from lancewood.engine.rebase import row_conflict
+from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.vectors import load_deletions
 from lancewood.errors import RetryableConflictError
+from lancewood.jobs.merging.keys import key_of, primary_key, shown_key
 from lancewood.jobs.publishing.copies import Copies
 from lancewood.jobs.publishing.judging import Judge, rewritten_rows
 from lancewood.jobs.publishing.net import Changed
@@ -160,12 +167,26 @@ class Translation:
         if affected and number in self.judge.rewritten:
             raise _conflict(number, "the target wrote columns of it anew")
         if not affected.isdisjoint(theirs):
-            raise _conflict(number, f"both change its row {(affected & theirs).min()}")
+            raise self._row_conflict(then, (affected & theirs).min())
         if not mine:
             return now.deletion_file
         if not theirs:
             return self._deletion(changed.now, number)
         return mine | theirs | before
+
+    def _row_conflict(self, then: Fragment, offset: int) -> RetryableConflictError:
+        """A row that both changed, by its key if the schema declares one: of the version at the
+        fork, where both have it."""
+        base = Snapshot(self.target, self.base, self.work.first.scheme)
+        key = key_of(base.schema, primary_key(base.schema))
+        if key is None:
+            return row_conflict(self.base, then, offset)
+        wanted = WantedColumns(project(base.schema, key.names).stored)
+        reader = open_fragment(base, then, wanted)
+        shown, values = shown_key(key, key.values(reader.take(np.array([offset]))), 0)
+        return RetryableConflictError(
+            f"both change the row with the key {shown}", fragment=then.id, key=values
+        )
 
     def _deleted(self, fragment: Fragment) -> BitMap:
         head = self.work.head

@@ -25,6 +25,7 @@ from lancewood.model.operations import (
     UnknownOperation,
     Update,
     operation_name,
+    told_operation,
 )
 from lancewood.model.refs import called
 from lancewood.model.transaction import Transaction
@@ -193,4 +194,4 @@ def rewritten_rows(work: Work, fragment: FragmentId, rows: int) -> BitMap:
 
 
 def _told(operation: Operation, version: Version) -> str:
-    return f"{operation_name(operation)} in version {version}"
+    return f"{told_operation(operation)} in version {version}"

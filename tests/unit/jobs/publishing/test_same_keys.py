@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.errors import IncompatibleConflictError
+from lancewood.errors import ConflictError, IncompatibleConflictError
 from lancewood.jobs.publishing import publish, same_keys
 
 Change = Callable[[lw.Table], lw.Table]
@@ -195,3 +195,24 @@ def test_a_branch_that_declares_the_key_is_held_to_it(tmp_path: Path) -> None:
     table = lw.create(tmp_path / "t", rows(1, declared=False), fsync=False)
     with pytest.raises(IncompatibleConflictError, match="id = 2"):
         meet(table, [lambda t: t.set_field_metadata({"id": KEY}), append(2)], [append(2)])
+
+
+def test_a_row_that_both_changed_is_named_by_its_key(table: lw.Table) -> None:
+    def change(value: int) -> Change:
+        return lambda table: table.update({"v": str(value)}, "id = 7", rewrite="rows")
+
+    with pytest.raises(ConflictError, match="both change the row with the key id = 7;") as refused:
+        meet(table, [change(1)], [change(2)])
+    assert refused.value.facts["key"] == {"id": 7}
+
+
+def test_without_a_key_it_is_named_by_its_row_id_and_how_to_see_it(tmp_path: Path) -> None:
+    table = lw.create(tmp_path / "t", rows(*range(10), declared=False), fsync=False)
+    with pytest.raises(ConflictError, match=r"_rowid 7 \(version 1 shows it where _rowid = 7\)"):
+        meet(table, [lambda t: t.delete("id = 7")], [lambda t: t.delete("id in (7, 8)")])
+    assert table.scan(["id"], "_rowid = 7").to_arrow()["id"].to_pylist() == [7]
+
+
+def test_the_operation_that_adds_columns_is_told_from_a_merge_of_rows(table: lw.Table) -> None:
+    with pytest.raises(ConflictError, match=r"Merge \(columns added or cast\) in version 2"):
+        meet(table, [lambda t: t.delete("id = 7")], [lambda t: t.add_columns({"w": "id"})])
