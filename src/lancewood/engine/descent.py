@@ -29,6 +29,9 @@ from lancewood.model.refs import BranchName
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 
+_MOST_DIGITS = 20
+"""Of a version's number."""
+
 
 @dataclass(frozen=True)
 class _Stretch:
@@ -145,4 +148,4 @@ class Descent:
 def _began_anew(snapshot: Snapshot) -> int:
     """The version in which its branch began anew for the last time; 0 if it never did."""
     found = snapshot.manifest.config.get(RESET_KEY, "")
-    return int(found) if found.isdecimal() and found.isascii() else 0
+    return int(found) if found.isdecimal() and len(found) <= _MOST_DIGITS else 0

@@ -130,8 +130,8 @@ class LiveRows:
             np.concatenate([np.empty(0, kind), *(each[at] for each in listed)])
             for at, kind in enumerate((np.uint64, np.int64, np.int64, np.uint64, np.uint64))
         )
-        listed_so = cls(firsts, counts, owner.astype(np.int64), offsets, created, updated)
-        made = listed_so._at(np.argsort(firsts, kind="stable"))
+        unsorted = cls(firsts, counts, owner.astype(np.int64), offsets, created, updated)
+        made = unsorted._at(np.argsort(firsts, kind="stable"))
         double = np.flatnonzero(made.firsts[1:] < made.ends[:-1])
         if len(double):
             raise FormatError(f"{what}: two live rows have the id {made.firsts[double[0] + 1]}")
@@ -203,8 +203,8 @@ class LiveRows:
 
 
 def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
-    """The values, ascending, each once. ``np.unique`` takes a route over hashes since numpy 2.3,
-    which is several times slower for numbers that come almost sorted, as those of rows do."""
+    """The values, ascending, each once. ``np.unique`` of numpy 2.4 goes by hashes, which is several
+    times slower for numbers that come almost sorted, as those of rows do."""
     ordered = np.sort(values, kind="stable")
     if not len(ordered):
         return ordered

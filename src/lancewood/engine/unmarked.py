@@ -95,6 +95,8 @@ class Unmarked:
         ]
         if any(part.is_blob for each in columns for part in each.walk()):
             return np.ones(len(offsets), np.bool_)
+        if not columns:
+            return np.zeros(len(offsets), np.bool_)
         earlier = [self.since.schema.by_id[each.id] for each in columns]
         batches = in_step(
             [

@@ -13,7 +13,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import ConflictError, IncompatibleConflictError
-from lancewood.jobs.publishing import publish, same_keys
+from lancewood.jobs.publishing import same_keys
+from lancewood.jobs.publishing.closing import close
 
 Change = Callable[[lw.Table], lw.Table]
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -173,8 +174,6 @@ def test_more_keys_than_are_held_at_once_are_compared_in_portions(
 def test_a_key_that_lands_at_the_last_moment_is_found(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch, compared: list[str]
 ) -> None:
-    close = publish.close
-
     def late(*arguments: Any) -> Any:
         done = close(*arguments)
         table.latest().append(rows(11))
@@ -182,11 +181,11 @@ def test_a_key_that_lands_at_the_last_moment_is_found(
 
     table.branches.create("b").append(rows(11))
     table.append(rows(12))
-    monkeypatch.setattr(publish, "close", late)
+    monkeypatch.setattr("lancewood.jobs.publishing.publish.close", late)
     with pytest.raises(IncompatibleConflictError, match="id = 11"):
         table.branches.publish("b")
     assert compared == ["1 1", "1 1"], "what was looked at is not looked at again"
-    monkeypatch.setattr(publish, "close", close)
+    monkeypatch.setattr("lancewood.jobs.publishing.publish.close", close)
     table.latest().delete("id = 11")
     assert table.latest().branches.publish("b").count_rows() == 12
 
