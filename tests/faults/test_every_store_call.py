@@ -157,7 +157,7 @@ def test_an_answer_lost_at_the_manifest_is_found_again(tmp_path: Path) -> None:
     store = FaultyStore(DiskStore(uri), at=at, mode="after")
     assert run(uri, append, store) == "done"
     assert lw.open(uri).version == 4
-    assert [verb for verb, _ in store.calls[at:]] == ["get", "sync"]
+    assert [verb for verb, _ in store.calls[at:]] == ["get", "sync", "head", "names"]
 
 
 def test_files_of_a_commit_whose_fate_is_unknown_are_never_deleted(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
+from tests.breadth import EVERY_CASE
 
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.place import Place
@@ -36,6 +37,8 @@ from lancewood.testing.schedule import Outcome, explore
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 SMALL = 400
 """How many orders of a case that has more are tried."""
+MANY = None if EVERY_CASE else 1_000
+"""The same for a case of which ``make campaigns`` tries all."""
 
 
 def fragment(name: str, rows: int = 10) -> Fragment:
@@ -137,7 +140,7 @@ PAIRS = {
 @pytest.mark.parametrize("case", PAIRS.values(), ids=PAIRS.keys())
 def test_two_writers_in_every_order(case: tuple[tuple[Operation, ...], ...]) -> None:
     runs, serial = 0, serial_contents(case)
-    for outcome in explore(fresh, [writer(*each) for each in case]):
+    for outcome in explore(fresh, [writer(*each) for each in case], MANY):
         check(outcome, case, serial)
         runs += 1
     assert runs > 20
@@ -167,7 +170,7 @@ def test_three_writers_in_every_order_of_what_they_share(
     change, and transactions under names of their own."""
     runs, serial = 0, serial_contents(case)
     shared = {"names", "put_new"}
-    for outcome in explore(fresh, [writer(*each) for each in case], verbs=shared):
+    for outcome in explore(fresh, [writer(*each) for each in case], MANY, verbs=shared):
         check(outcome, case, serial)
         runs += 1
     assert runs > 90
@@ -200,7 +203,7 @@ def create(name: str) -> Callable[[Store], object]:
 
 
 def test_of_two_creators_exactly_one_wins() -> None:
-    for outcome in explore(MemoryStore, [create("one"), create("two")]):
+    for outcome in explore(MemoryStore, [create("one"), create("two")], SMALL):
         wins = [n for n, each in enumerate(outcome.results) if each == 1]
         assert len(wins) == 1, outcome
         assert isinstance(outcome.results[1 - wins[0]], LancewoodError)
@@ -212,7 +215,7 @@ def test_a_reader_never_sees_a_half_written_version() -> None:
         return [content(load_version(store)[0]) for _ in range(2)]
 
     allowed: list[object] = [(["first"], []), (["A", "first"], [])]
-    for outcome in explore(fresh, [writer(*A), read]):
+    for outcome in explore(fresh, [writer(*A), read], SMALL):
         seen = outcome.results[1]
         assert isinstance(seen, list), outcome
         assert all(each in allowed for each in seen)

@@ -1,19 +1,213 @@
 """What may have happened while a version was published: asked once it is there.
 
-It landed, so the only error is CommitUnknownError: nobody may take its files for those of a commit
-that did not.
+A name that is free is not proof enough. A writer can be held up between its look at the newest
+version and the put; by then others may have gone on and a cleanup may have freed the number, or the
+table was dropped, or its branch deleted. What it puts is then a ghost: a version that nothing
+follows, or one that stands in the way of another table. So it looks again afterwards, and takes a
+ghost back.
+
+What did land is not taken back, and what is in doubt is a CommitUnknownError: nobody may take its
+files for those of a commit that did not.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
 from lancewood.engine.place import Place
 from lancewood.engine.refs import load_branch
-from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
-from lancewood.format.layout import NamingScheme, manifest_key
+from lancewood.engine.versions import load_manifest, versions_since
+from lancewood.errors import CommitUnknownError, FormatError, NotFoundError, StorageError
+from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
 from lancewood.model.ids import Version, is_detached
-from lancewood.model.manifest import ManifestHead
+from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName
+from lancewood.proto import table_pb2
 from lancewood.store.base import Store
+
+HELD_NS = 5_000_000_000
+"""Whoever took longer for a put, in nanoseconds, was held up, and looks more closely."""
+_LOOKED_UP = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Putting:
+    """A version that was just put, in the root that its writer knew."""
+
+    place: Place
+    scheme: NamingScheme
+    manifest: Manifest
+    data: bytes
+    """The bytes of its file."""
+    before: Callable[[], Manifest | None]
+    """The version that it was built on, where that is at hand."""
+    lost: Callable[[], str | None]
+    """A file that it brought, and that is gone."""
+    witness: str
+    """The key of a file that its writer found or left in this root, and that goes with the root."""
+    took_ns: int
+    """How long it was between the last look at the files and the end of the put."""
+    is_long: bool = False
+    """Whether the versions are so many that they should not be listed without need."""
+
+    @property
+    def was_held(self) -> bool:
+        return self.took_ns >= HELD_NS
+
+    @property
+    def store(self) -> Store:
+        return self.place.store
+
+    @property
+    def version(self) -> Version:
+        return self.manifest.version
+
+    @property
+    def key(self) -> str:
+        return manifest_key(self.version, self.scheme)
+
+    def stands(self) -> bool:
+        """Whether it is part of the history: right after the version before it, and the newest, or
+        followed by others. If not it was withdrawn, and nothing is changed.
+
+        One listing and one look at the witness, and no more unless something is odd. Raises
+        CommitUnknownError where it stays in doubt, and is still there then.
+        """
+        try:
+            is_sound = self._is_sound()
+        except (StorageError, FormatError) as cause:
+            if self.was_held:
+                raise self._doubt(f"what became of it cannot be seen: {cause}") from cause
+            return True  # it landed, and nothing speaks against it
+        if not is_sound:
+            self._withdraw()
+        return is_sound
+
+    def _is_sound(self) -> bool:
+        # In this order: a cleanup that takes the witness of a version that did land leaves a
+        # newer one, which the listing finds.
+        is_same_root = _is_there(self.store, self.witness)
+        found = self._found()
+        after = min((each for each in found if each > self.version), default=None)
+        if after is not None:
+            return self._is_followed_by(after, is_same_root)
+        if not is_same_root:
+            return False
+        if self.version - 1 not in found:
+            self._check_branch()
+        return not self.was_held or self.lost() is None
+
+    def _found(self) -> tuple[Version, ...]:
+        """The versions from the one before this on."""
+        store, version = self.store, self.version
+        if not self.is_long or self.was_held:
+            with contextlib.suppress(NotFoundError):
+                return versions_since(store, Version(max(0, version - 2)), self.scheme).versions
+            return ()
+        near = (version - 1, *range(version + 1, version + 1 + _LOOKED_UP))
+        return tuple(
+            Version(each)
+            for each in near
+            if _is_there(store, manifest_key(Version(each), self.scheme))
+        )
+
+    def _is_followed_by(self, after: Version, is_same_root: bool) -> bool:
+        """Whether the next version was built on this one, or was there before it.
+
+        One that follows is not older than this one. Where times cannot tell, as those of S3, which
+        are whole seconds, what this one brought does: whoever built on it has that too.
+        """
+        store = self.store
+        theirs = store.head(manifest_key(after, self.scheme)).modified
+        try:
+            mine = store.head(self.key).modified
+        except NotFoundError:
+            mine = theirs  # cleaned up since: it had landed
+        else:
+            if not is_same_root:
+                return False  # a cleanup takes a version before it takes the witness
+        if theirs > mine and not self.was_held:
+            return True
+        brought = _news(self.manifest, self.before())
+        if brought & _news(load_manifest(store, after, self.scheme), self.before()):
+            return True
+        if theirs > mine:
+            raise self._doubt(
+                f"version {after} landed after it, and does not show whether it was built on it"
+            )
+        return theirs == mine and not self.was_held and not brought
+
+    def _check_branch(self) -> None:
+        """Raises CommitUnknownError if the version landed in a root that its branch has left.
+
+        Renaming and deleting a branch free the numbers of its versions. As long as the version
+        before is there, or a record names the branch, nobody has done so.
+        """
+        head, main = self.manifest, self.place.main(self.manifest)
+        if main is None or head.branch is None:
+            return
+        if load_branch(main, BranchName.found(head.branch)) is None:
+            raise CommitUnknownError(
+                f"version {head.version} of branch {head.branch} landed at "
+                f"{self.place.uri} while the branch was renamed or deleted; look at "
+                "branches.list(), and do it again on the branch as it is now called",
+                version=head.version,
+                branch=head.branch,
+            )
+
+    def _withdraw(self) -> None:
+        """Take it back, if it is ours; raises CommitUnknownError if that cannot be done."""
+        store = self.store
+        try:
+            if store.get(self.key) == self.data:
+                store.delete([self.key])
+                store.prune(VERSIONS_DIR)
+        except NotFoundError:
+            return
+        except StorageError as cause:
+            raise self._doubt(
+                f"it is no part of the history, and could not be withdrawn: {cause}. Nothing "
+                "follows it; remove it, and do it again"
+            ) from cause
+
+    def _doubt(self, why: str) -> CommitUnknownError:
+        return CommitUnknownError(
+            f"version {self.version} of {self.store.uri} was put, and whether the history goes "
+            f"through it is unknown: {why}. Look at the newest version before you do it again",
+            version=self.version,
+        )
+
+
+def _news(manifest: Manifest, before: Manifest | None) -> set[object]:
+    """What a version has that the one before had not, as far as others know it again: files,
+    indices, settings. Nothing where the one before is not at hand."""
+    if before is None:
+        return set()
+    known = frozenset(before.message.fragments)
+    fresh = [each for each in manifest.message.fragments if each not in known]
+    own = Manifest(table_pb2.Manifest(fragments=fresh), name=manifest.name)
+    return {*_named(own, manifest)} - {*_named(before, before)}
+
+
+def _named(fragments: Manifest, head: Manifest) -> Iterator[object]:
+    for fragment in fragments.fragments:
+        yield from (each.path for each in fragment.files)
+        deletion = fragment.deletion_file
+        if deletion is not None:
+            yield fragment.id, deletion.read_version, deletion.id
+    yield from (each.uuid for each in head.indices)
+    yield from head.config.items()
+    yield from (each.SerializeToString() for each in head.fields)
+
+
+def _is_there(store: Store, key: str) -> bool:
+    try:
+        store.head(key)
+    except NotFoundError:
+        return False
+    return True
 
 
 def check_source(store: Store, scheme: NamingScheme, version: Version, source: Version) -> None:
@@ -33,29 +227,5 @@ def check_source(store: Store, scheme: NamingScheme, version: Version, source: V
             "the version before goes back",
             version=version,
         ) from cause
-    except StorageError:
-        return  # it landed, and nothing speaks against it
-
-
-def check_branch(place: Place, scheme: NamingScheme, head: ManifestHead, before: Version) -> None:
-    """Raises CommitUnknownError if the version landed in a root that its branch has left.
-
-    Renaming and deleting a branch free the numbers of its versions. As long as the version
-    ``before`` is there, or a record names the branch, nobody has done so.
-    """
-    main = place.main(head)
-    if main is None or head.branch is None:
-        return
-    try:
-        place.store.head(manifest_key(before, scheme))
-    except NotFoundError:
-        if load_branch(main, BranchName.found(head.branch)) is None:
-            raise CommitUnknownError(
-                f"version {head.version} of branch {head.branch} landed at "
-                f"{place.uri} while the branch was renamed or deleted; look at "
-                "branches.list(), and do it again on the branch as it is now called",
-                version=head.version,
-                branch=head.branch,
-            ) from None
     except StorageError:
         return  # it landed, and nothing speaks against it

@@ -1,11 +1,12 @@
 """The commit: the one place where a table changes.
 
 Judge what landed meanwhile, patch the newest manifest, publish; if somebody was faster, again.
-Nothing that is already visible is ever changed or deleted.
+Nothing that others made visible is ever changed or deleted.
 
 The versions are listed before every attempt, although the next number is known: a handle may be
 old, and cleanup may have removed the versions after it. A manifest put into such a gap would be
-a version in the past, and the commit would be lost.
+a version in the past, and the commit would be lost. Whoever is held up between that look and the
+put may still hit a gap, so the versions are looked at once more afterwards (``engine.aftermath``).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lancewood.engine.aftermath import check_branch, check_source
+from lancewood.engine.aftermath import Putting, check_source
 from lancewood.engine.composer import Composer
 from lancewood.engine.drafting import Draft, Drafting
 from lancewood.engine.hints import leave_hint
 from lancewood.engine.judging import Step, steps_of
 from lancewood.engine.manifest_stores import check_manifest_store
+from lancewood.engine.new_files import lost_file
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.sighting import take_sighting
@@ -146,17 +148,55 @@ class _Attempt:
         drafting, publisher, store = self.drafting, self.policy.publisher, self.place.store
         for draft in drafts:
             version = draft.manifest.version
+            started = self.policy.clock()
             self._write_transaction(draft.step.transaction)
+            self._check_files(draft)
             if publisher.publish(store, version, self.scheme, draft.data) is PutOutcome.EXISTS:
                 return False
-            before = drafting.newest.version
+            if publisher.follows_newest and not self._stands(draft, started):
+                drafting.doubt()
+                self.noted.clear()
+                return False
             drafting.has_landed(draft.manifest)
             self._check_source(draft)
-            if publisher.follows_newest:
-                check_branch(self.place, self.scheme, draft.manifest, before)
         if drafts and drafting.is_long and publisher.follows_newest:
             drafting.newest.sighting = take_sighting(store, drafting.newest.version)
         return True
+
+    def _check_files(self, draft: Draft) -> None:
+        """Raises RetryableConflictError if a file that the draft brings is gone, NotFoundError if
+        that is because the whole table is."""
+        lost = self._lost(draft)
+        if lost is not None:
+            if self.policy.publisher.follows_newest:
+                self.drafting.doubt()
+                self.drafting.catch_up()
+            raise RetryableConflictError(
+                f"{lost}, which {self.drafting.names} on {self.place.uri} was to name, is gone: "
+                "a cleanup took it for what a failed writer left. Nothing was changed; write it "
+                "again",
+                file=lost,
+                landed=self.drafting.landed,
+            )
+
+    def _lost(self, draft: Draft) -> str | None:
+        return lost_file(self.place, draft.source, draft.patch, draft.manifest)
+
+    def _stands(self, draft: Draft, started: int) -> bool:
+        """Whether a draft that was put is part of the history; a ghost is withdrawn, and its race
+        is lost like any other."""
+        step = draft.step.transaction
+        return Putting(
+            place=self.place,
+            scheme=self.scheme,
+            manifest=draft.manifest,
+            data=draft.data,
+            before=lambda: self.drafting.newest,
+            lost=lambda: self._lost(draft),
+            witness=transaction_key(transaction_name(step.read_version, step.uuid)),
+            took_ns=self.policy.clock() - started,
+            is_long=self.drafting.is_long,
+        ).stands()
 
     def _check_source(self, draft: Draft) -> None:
         source = None if self.composer else needed_version(draft.step.transaction)

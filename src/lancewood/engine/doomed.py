@@ -33,9 +33,9 @@ def announced(main: Store, branch: str | None, versions: Iterable[Version]) -> I
     if not doomed:
         yield
         return
-    _forget_the_dead(main)
     key = f"{CLEANUPS_DIR}/{uuid4().hex}.json"
     main.put(key, json.dumps({"branch": branch, "versions": doomed}).encode())
+    _forget_the_dead(main, main.head(key).modified)
     yield
     with contextlib.suppress(StorageError):
         main.delete([key])
@@ -78,12 +78,13 @@ def _decode(data: bytes, name: str) -> tuple[object, list[object]]:
     return found["branch"], versions
 
 
-def _forget_the_dead(main: Store) -> None:
+def _forget_the_dead(main: Store, now: datetime) -> None:
+    """Remove old announcements; how old is told by the store's own clock."""
     old = []
     for name in main.names(CLEANUPS_DIR):
         key = f"{CLEANUPS_DIR}/{name}"
         with contextlib.suppress(NotFoundError):
-            if datetime.now(UTC) - main.head(key).modified > _HOLDS:
+            if now - main.head(key).modified > _HOLDS:
                 old.append(key)
     if old:
         main.delete(old)

@@ -41,6 +41,9 @@ class Draft:
     manifest: Manifest
     data: bytes
     step: Step
+    source: Manifest
+    """The version that the patch changes: the one before, or the one that is restored."""
+    patch: ManifestPatch
 
 
 class Drafting(Judging):
@@ -161,7 +164,7 @@ class Drafting(Judging):
             library_version=RELEASE,
         )
         manifest, data = splice(source, patch, stamp)
-        return Draft(manifest, data, step)
+        return Draft(manifest, data, step, source, patch)
 
     def encoded(self, transaction: Transaction) -> bytes:
         """The bytes of a step; those of the last one are kept, for it is built again and again."""

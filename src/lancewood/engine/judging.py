@@ -108,6 +108,11 @@ class Judging:
         self.landed.append(manifest.version)
         del self.steps[0]
 
+    def doubt(self) -> None:
+        """Forget what is known of the newest version: it may be gone, with its whole table."""
+        self.newest.sighting = None
+        self._is_known = False
+
     def catch_up(self, upto: Manifest | None = None) -> None:
         """Judge every version since the newest one we know, and raise the severest conflict.
 

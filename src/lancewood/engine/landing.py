@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from lancewood.engine.aftermath import check_branch
+from lancewood.engine.aftermath import Putting
 from lancewood.engine.commit import commit_steps, pause_before
 from lancewood.engine.drafting import Drafting
 from lancewood.engine.hints import leave_hint
 from lancewood.engine.judging import Step
 from lancewood.engine.landed_steps import Landed, Sight, exact_versions, look_for
 from lancewood.engine.manifest_stores import check_manifest_store
+from lancewood.engine.new_files import lost_staged_file
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
-from lancewood.engine.staged_files import lost_file
 from lancewood.engine.staged_steps import already_made
 from lancewood.engine.staging import Stage
 from lancewood.engine.transactions import load_transaction
@@ -94,6 +95,7 @@ def land(
     task = _Landing(place, landing, policy, {} if stage is None else stage.known)
     if stage is not None and stage.base.version == landing.base and stage.is_base_newest():
         sight = Sight(landing, stage.scheme, landing.base, (), 0)
+        task.is_long = stage.base.sighting is not None
     else:
         sight = look_for(place.store, landing)
     if sight.is_landed:
@@ -151,6 +153,8 @@ class _Landing:
     landing: Landing
     policy: CommitPolicy
     known: Mapping[Version, Manifest]
+    is_long: bool = False
+    """Whether the directory is so long that it should not be listed without need."""
     _loaded: dict[int, Manifest] = field(default_factory=dict)
 
     def put(self, sight: Sight) -> bool:
@@ -166,13 +170,40 @@ class _Landing:
         self.check_files(sight)
         for number, staged in zip(missing, states, strict=True):
             version = landing.exact_version(number)
-            before = max(before, staged.timestamp_ns, self.policy.clock())
+            started = self.policy.clock()
+            before = max(before, staged.timestamp_ns, started)
             manifest, data = restamped(staged, version, before)
             outcome = self.policy.publisher.publish(store, version, scheme, data)
             if outcome is PutOutcome.EXISTS:
                 return False
-            check_branch(self.place, scheme, manifest, Version(version - 1))
+            put = Putting(
+                place=self.place,
+                scheme=scheme,
+                manifest=manifest,
+                data=data,
+                before=partial(self._before, number, scheme),
+                lost=partial(self._lost_file, number, scheme),
+                witness=manifest_key(landing.steps[number], scheme),
+                took_ns=self.policy.clock() - started,
+                is_long=self.is_long,
+            )
+            if not put.stands():
+                return False
         return True
+
+    def _before(self, number: int, scheme: NamingScheme) -> Manifest | None:
+        """The state that a step was built on; None where it is gone."""
+        try:
+            if number:
+                return self._staged(number - 1, scheme)
+            base = self.landing.base
+            return load_manifest(self.place.store, base, scheme) if base else None
+        except NotFoundError:
+            return None
+
+    def _lost_file(self, number: int, scheme: NamingScheme) -> str | None:
+        before, state = self._before(number, scheme), self._staged(number, scheme)
+        return None if before is None else lost_staged_file(self.place, before, state)
 
     def rebase(self, sight: Sight) -> Landed:
         """Land what is missing after what others wrote."""
@@ -216,7 +247,7 @@ class _Landing:
         if before is None and at:
             before = load_manifest(store, at, sight.scheme)
         last = self._staged(len(landing.steps) - 1, sight.scheme)
-        lost = lost_file(self.place, before, last)
+        lost = lost_staged_file(self.place, before, last)
         if lost is not None:
             raise IncompatibleConflictError(
                 f"transaction {landing.uuid} cannot land on {self.place.uri}: {lost}, which its "

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
-from operator import eq
+from itertools import islice, pairwise
+from operator import eq, lt
 from typing import overload
 
 from google.protobuf.message import DecodeError, Message
@@ -190,6 +190,11 @@ class Manifest(ManifestHead):
         self._decode_fragments(decoded)
         return _Fragments(decoded)
 
+    @property
+    def last_fragment(self) -> Fragment:
+        """The last one of at least one, without decoding the others."""
+        return Fragment(decode_fragment(self.message.fragments[-1], self.name))
+
     @cached_property
     def rows_by_fragment(self) -> Sequence[int] | None:
         """The live rows of each fragment; None where a writer left one of them out.
@@ -229,6 +234,26 @@ class Manifest(ManifestHead):
         if "fragments" in self.__dict__:
             return self.fragments[position]
         return Fragment(decode_fragment(self.message.fragments[position], self.name))
+
+    def check_unique_fragments(self) -> None:
+        """Raise FormatError if a fragment is listed twice: its rows would be written twice.
+
+        Goes through all ids, once; for changes to fragments, not for what only adds some.
+        """
+        if self._twice is not None:
+            raise FormatError(
+                f"{self.name}: fragment {self._twice} is there twice, and a change would double "
+                "its rows; restore a version that verifies: repair() looks for one",
+                file=self.name,
+                fragment=self._twice,
+            )
+
+    @cached_property
+    def _twice(self) -> int | None:
+        ids = [peek_fragment_id(each, self.name) for each in self.message.fragments]
+        if all(map(lt, ids, islice(ids, 1, None))):
+            return None
+        return next((a for a, b in pairwise(sorted(ids)) if a == b), None)
 
     def expect_lookups(self, count: int) -> None:
         """Decode all fragments now if so many are going to be looked for one by one."""

@@ -44,6 +44,7 @@ from lancewood.rules.indices import check_no_fragment_reuse
 from lancewood.rules.numbering import (
     check_field_ids,
     check_fragment_id,
+    check_row_mark,
     field_mark,
     hand_out_ids,
     next_fragment_id,
@@ -58,7 +59,8 @@ def apply(
 
     A Restore also needs the head of the version it names (``needed_version`` says which), and its
     patch is relative to that one. Raises UnsupportedError for an operation that Lancewood reads
-    but does not carry out.
+    but does not carry out, and FormatError for fragments or row ids that are there twice, where it
+    changes some.
     """
     operation = transaction.operation
     if isinstance(operation, Restore):
@@ -66,6 +68,8 @@ def apply(
     rule = _RULES.get(type(operation))
     if rule is None:
         raise UnsupportedError(f"{operation_name(operation)} cannot be committed by Lancewood")
+    if isinstance(operation, _CHANGE_FRAGMENTS):
+        manifest.check_unique_fragments()
     return rule(manifest, operation)
 
 
@@ -76,6 +80,7 @@ def needed_version(transaction: Transaction) -> Version | None:
 
 
 def _append(manifest: Manifest, operation: Append) -> ManifestPatch:
+    check_row_mark(manifest)
     added, changes = hand_out_ids(manifest, operation.fragments)
     return make_patch(manifest, changes, add=added)
 
@@ -157,6 +162,7 @@ def _restored_config(
 
 _OF_NOW = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
 """The keys of a configuration that say who may write to the table, and how."""
+_CHANGE_FRAGMENTS = (Delete, Update, Rewrite, Merge, Project, DataReplacement)
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]
 
 _RULES: Mapping[type, _Rule] = {

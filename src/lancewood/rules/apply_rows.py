@@ -23,7 +23,12 @@ from lancewood.rules.indices import (
     with_rewritten_fragments,
 )
 from lancewood.rules.moves import apply_move
-from lancewood.rules.numbering import check_fragment_id, hand_out_ids, next_fragment_id
+from lancewood.rules.numbering import (
+    check_fragment_id,
+    check_unique_rows,
+    hand_out_ids,
+    next_fragment_id,
+)
 from lancewood.rules.patching import make_patch
 
 
@@ -103,6 +108,7 @@ def apply_rewrite(manifest: Manifest, operation: Rewrite) -> ManifestPatch:
         added.extend(group.new_fragments)
         groups.append((BitMap(old), BitMap(each.id for each in group.new_fragments)))
     _check_reserved(manifest, [each.id for each in added])
+    check_unique_rows(added)
     indices = with_rewritten_fragments(
         manifest.indices, groups, ids_are_stable=manifest.has_stable_row_ids
     )

@@ -14,8 +14,9 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.model.fragment import Fragment
+from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.ids import FragmentId
-from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, ManifestHead
+from lancewood.model.manifest import FLAG_FIELD_IDS_NOT_REUSED, Manifest, ManifestHead
 from lancewood.model.operations import FieldMessages
 from lancewood.model.patch import HeadChanges
 from lancewood.model.rowids import RowIdSequence, RowVersions
@@ -69,10 +70,46 @@ def hand_out_ids(
             moved = RowIdSequence.concat([moved, fresh])
             created = RowVersions.concat([created, RowVersions.uniform(version, len(fresh))])
         done.append(fragment.with_lineage(moved, created, births[rows]).numbered(number))
+    if created_at is not None and head.has_stable_row_ids:
+        check_unique_rows(done)
     return tuple(done), HeadChanges(
         max_fragment_id=next_id - 1 if next_id else None,
         next_row_id=next_row_id if head.has_stable_row_ids else None,
     )
+
+
+def check_row_mark(manifest: Manifest) -> None:
+    """Raises FormatError if the last fragment has a row id that a new row would get once more.
+
+    Looks at no other fragment.
+    """
+    if not manifest.has_stable_row_ids or not manifest.fragment_count:
+        return
+    last = manifest.last_fragment
+    given = last.lineage("row_ids")
+    most = RowIdSequence.decode(given).max_value() if isinstance(given, bytes) else None
+    if most is not None and most >= manifest.next_row_id:
+        raise FormatError(
+            f"{manifest.name}: fragment {last.id} has the row id {most}, which new rows would get "
+            f"once more: the next one is {manifest.next_row_id}; restore a version that verifies: "
+            "repair() looks for one",
+            fragment=last.id,
+            row_id=most,
+        )
+
+
+def check_unique_rows(fragments: Iterable[Fragment]) -> None:
+    """Raises FormatError if two of the rows that moved into new fragments have the same id."""
+    known = [(each, each.row_ids) for each in fragments]
+    parts = [IdRanges.of(ids) for _, ids in known if ids is not None]
+    _, twice = union([ranges for ranges, _ in parts])
+    twice = next((found for _, found in parts if found is not None), twice)
+    if twice is not None:
+        raise FormatError(
+            f"two rows have the row id {twice}, and are not written again like that; "
+            "restore a version that verifies: repair() looks for one",
+            row_id=twice,
+        )
 
 
 def _moved_ids(fragment: Fragment, head: ManifestHead) -> RowIdSequence:

@@ -1,4 +1,4 @@
-"""A store that fails, loses an answer or dies at its n-th call.
+"""A store that fails, loses an answer, dies or is held up at its n-th call.
 
 Knows the verbs of a store and nothing of what is written. Does not retry, sleep or choose: the
 test says where it hurts.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, Self, TypeVar
 
 from lancewood.errors import StorageError
@@ -226,3 +226,34 @@ class FaultyStore(WatchedStore):
     def location(self, key: str) -> str | None:
         self._script.check_alive()
         return self._inner.location(key)
+
+
+class HeldStore(WatchedStore):
+    """``inner``, whose writer is held up right before call number ``at`` (the first is 1; 0 never
+    holds, only counts): ``meanwhile`` is what the others do until it may go on.
+
+    Holds once. ``turn`` lets everyone in at once: nobody waits for a writer that stands still.
+    """
+
+    def __init__(
+        self, inner: Store, at: int = 0, meanwhile: Callable[[], object] = lambda: None
+    ) -> None:
+        super().__init__(inner)
+        self._at = at
+        self._meanwhile = meanwhile
+        self._script = _Script(0, "before")
+
+    @property
+    def calls(self) -> Sequence[tuple[str, str]]:
+        """Each call so far as (verb, key), the one before which it was held included."""
+        return self._script.calls
+
+    def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
+        self._script.next(verb, key)
+        if len(self.calls) == self._at:
+            self._meanwhile()
+        return action()
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        check_directory(directory)
+        return nullcontext()

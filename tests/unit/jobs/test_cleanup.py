@@ -407,6 +407,7 @@ def test_candidates_are_listed_before_refs_and_manifests_are_read(uri: str) -> N
     assert max(listed) < min(asked)
     assert max(asked) < max(removed)
     assert [key.split("/")[0] for _, key in (calls[n] for n in removed)] == [
+        "_transactions",  # what told the time
         "_versions",
         "_refs",
         "_transactions",
@@ -599,4 +600,22 @@ def test_a_handle_on_a_branch_that_is_gone_removes_nothing(uri: str) -> None:
     before = files(uri)
     with pytest.raises(lw.NotFoundError, match="nothing was removed"):
         branch.cleanup(keep_versions=1)
+    assert files(uri) == before
+
+
+def test_what_is_old_is_told_by_the_clock_of_the_store(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of a writer at work, and a cleaner whose clock is a month ahead."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + 30 * DAYS
+
+    lw.open(uri).write_fragments(ROWS)
+    before = files(uri)
+    monkeypatch.setattr("lancewood.jobs.upkeep.cleanup.datetime", Ahead)
+    report = lw.open(uri).cleanup()
+    assert (report.data_files, report.in_flight) == (0, 1)
     assert files(uri) == before

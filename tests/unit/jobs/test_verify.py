@@ -20,8 +20,8 @@ from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep import deep_check, verify
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments
 from lancewood.jobs.upkeep.deep_check import PageChecker
-from lancewood.jobs.upkeep.id_ranges import IdRanges, union
 from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
 from lancewood.store.memory import MemoryStore

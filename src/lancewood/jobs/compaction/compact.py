@@ -40,10 +40,11 @@ def check_compactable(snapshot: Snapshot) -> None:
     """Raise UnsupportedError where rows of the table cannot be written again, before any is read.
 
     That is so for blobs of the second layout, and while pylance has deferred the remapping of
-    indices.
+    indices. FormatError where a fragment is listed twice.
     """
     manifest = snapshot.manifest
     snapshot.check_writable()
+    manifest.check_unique_fragments()
     check_no_fragment_reuse(manifest.indices, "a compaction")
     for each in snapshot.schema.walk():
         if each.is_blob_v2:

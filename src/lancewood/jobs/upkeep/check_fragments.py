@@ -22,10 +22,10 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.vectors import load_deletions
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.upkeep.deep_check import PageChecker
-from lancewood.jobs.upkeep.id_ranges import IdRanges, union
 from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of
 from lancewood.model.file_version import version_name
 from lancewood.model.fragment import DataFile, Fragment, Lineage
+from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.manifest import FLAG_MIXED_FILE_VERSIONS
 from lancewood.model.rowids import FIRST_VERSION, RowVersions
 from lancewood.store.base import Store

@@ -13,10 +13,10 @@ The order is the safety argument:
    any writer may still be at work.
 
 Versions of the last minutes stay: a commit that saw the one before would take a number that became
-free, and land in the past. Whatever cannot be read stops it before anything is removed, and a crash
-leaves at most files that nothing refers to. Touches one root only, there only names that the format
-makes, and never follows a base path. Only the pins that a clone left at its sources go, once no
-version of it reads from there.
+free, and would have to withdraw (``engine.aftermath``). Whatever cannot be read stops it before
+anything is removed, and a crash leaves at most files that nothing refers to. Touches one root only,
+there only names that the format makes, and never follows a base path. Only the pins that a clone
+left at its sources go, once no version of it reads from there.
 
 A table of a repository is brought up to the repository's commits first, and what they pin counts
 like refs do, in steps 2 and 3 (``commitments``).
@@ -55,6 +55,7 @@ from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifest
 from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions
 from lancewood.model.ids import Version
 from lancewood.store.base import Store
+from lancewood.store.clock import time_by
 
 if TYPE_CHECKING:
     from lancewood.jobs.upkeep.commitments import Commitments
@@ -115,18 +116,15 @@ def clean_up(
 
     Raises FormatError or UnsupportedError, before anything is removed, for a ref or a manifest of
     the table or of any of its branches that cannot be read, and NotFoundError for a repository
-    that the table belongs to and that cannot be opened any more.
+    that the table belongs to and that cannot be opened any more. What is old is told by the clock
+    of the store, in a dry run, which writes nothing, by that of this machine.
     """
     commitments = _commitments(snapshot)
     landed = () if dry_run or commitments is None else commitments.land()
-    job = _Cleanup(
-        snapshot,
-        find_family(snapshot),
-        retention,
-        runner,
-        now or datetime.now(UTC),
-        commitments,
-    )
+    if now is None:
+        store = snapshot.place.store
+        now = datetime.now(UTC) if dry_run else time_by(store, TRANSACTIONS_DIR)
+    job = _Cleanup(snapshot, find_family(snapshot), retention, runner, now, commitments)
     report = replace(job.run(dry_run=dry_run), landed=landed)
     if dry_run:
         return report

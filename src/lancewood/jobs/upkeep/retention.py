@@ -18,7 +18,7 @@ IN_FLIGHT = timedelta(days=7)
 """So long may a writer be at work whose files no version names yet."""
 COMMITTING = timedelta(minutes=10)
 """So long may a commit be between the look for the newest version and the number after it. Were
-that number free again by then, the commit would land there, in the past, and be lost."""
+that number free again by then, the commit would land there, in the past, and have to withdraw."""
 _CLOCKS = timedelta(hours=1)
 """A file this much older than asked settles the age of its version; else its manifest does."""
 

@@ -18,9 +18,9 @@ from lancewood.jobs.packing import TASKS_PER_SLOT, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments, twice_problem
 from lancewood.jobs.upkeep.check_table import check_history, check_index, check_manifest, check_refs
-from lancewood.jobs.upkeep.id_ranges import IdRanges, union
 from lancewood.jobs.upkeep.problems import Kind, Problem
 from lancewood.model.fragment import Fragment
+from lancewood.model.id_ranges import IdRanges, union
 
 _WORTH_A_LISTING = 1_000
 """From this many data files on, a listing of all that lie there is cheaper than asking for each."""

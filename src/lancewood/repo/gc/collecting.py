@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from lancewood.catalog.names import table_at_home
+from lancewood.catalog.names import TABLES_DIR, table_at_home
 from lancewood.engine.refs import load_refs
 from lancewood.engine.revisions import branch_place
 from lancewood.engine.roots import branch_roots
@@ -51,6 +51,7 @@ from lancewood.repo.gc.report import GcReport, Spot, Stays
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.writing.writable import is_ours
 from lancewood.store.base import Store
+from lancewood.store.clock import time_by
 
 
 def collect_garbage(
@@ -65,9 +66,14 @@ def collect_garbage(
     """Remove what nobody needs; see the module.
 
     Raises NotFoundError, FormatError or UnsupportedError, before anything is removed, if commits
-    cannot be read: what they need is not known then. ``fsck`` tells which.
+    cannot be read: what they need is not known then. ``fsck`` tells which. What is old is told by
+    the clock of the store, if that is behind; in a dry run, which writes nothing, by ours alone.
     """
-    job = _Collection(grounds, retention, runner, dry_run, now or datetime.now(UTC))
+    if now is None:
+        now = datetime.now(UTC)
+        if not dry_run:
+            now = min(now, time_by(grounds.store_at(TABLES_DIR), "_clock"))
+    job = _Collection(grounds, retention, runner, dry_run, now)
     return job.run(tables=tables)
 
 

@@ -6,9 +6,9 @@ import contextlib
 
 from lancewood.catalog.pin import Pin
 from lancewood.engine.landing import find_landing
+from lancewood.engine.new_files import lost_staged_file
 from lancewood.engine.sameness import same_content
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staged_files import lost_file
 from lancewood.engine.transactions import load_transaction
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import NotFoundError
@@ -52,7 +52,7 @@ def _whole(state: Snapshot, pin: Pin) -> Snapshot:
     if pin.landing is not None and pin.landing.base:
         with contextlib.suppress(NotFoundError):
             before = load_manifest(state.place.store, pin.landing.base, state.scheme)
-    lost = lost_file(state.place, before, state.manifest)
+    lost = lost_staged_file(state.place, before, state.manifest)
     if lost is not None:
         raise NotFoundError(
             f"{lost} of {state.place.uri}, which version {pin.version} needs that the commit pins, "

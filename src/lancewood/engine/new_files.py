@@ -1,0 +1,109 @@
+"""Whether the files that a version brings are there, asked before it is published.
+
+Until then no version names them, and a cleanup whose clock is wrong, or that does not know the
+repository, takes them for what a failed writer left. A version without its files would make the
+whole table unreadable. Looks only at what is new with the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import TypeAlias
+
+from lancewood.engine.place import Place
+from lancewood.errors import NotFoundError
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.manifest import Manifest
+from lancewood.model.patch import ManifestPatch
+from lancewood.proto import table_pb2
+from lancewood.store.base import Store
+from lancewood.store.together import together
+
+_FEW = 256
+"""So many files are looked at one by one; of more their directories are listed."""
+
+_File: TypeAlias = tuple[Store, str]
+
+
+def lost_file(place: Place, source: Manifest, patch: ManifestPatch, state: Manifest) -> str | None:
+    """A file that a patch of ``source`` brings to a state, and that is gone.
+
+    A store that no codec can write to, as one in memory, has no data files to lose.
+    """
+    changed = ((source.fragment(number), each) for number, each in patch.replace.items())
+    added = ((None, each) for each in patch.add)
+    files = _files(place, state, chain(changed, added))
+    return _lost({(store, key) for store, key in files if store.location(key) is not None})
+
+
+def lost_staged_file(place: Place, before: Manifest | None, state: Manifest) -> str | None:
+    """A file below the root of a staged state's branch that the state needs, that the version
+    before it does not have, and that is gone."""
+    known = frozenset[bytes]() if before is None else frozenset(before.message.fragments)
+    fresh = [each for each in state.message.fragments if each not in known]
+    own = Manifest(table_pb2.Manifest(fragments=fresh), name=state.name)
+    files = _files(place, state, [(None, each) for each in own.fragments], own_root=True)
+    return _lost({*files})
+
+
+def _files(
+    place: Place,
+    state: Manifest,
+    fragments: Iterable[tuple[Fragment | None, Fragment]],
+    *,
+    own_root: bool = False,
+) -> Iterator[_File]:
+    """The files that fragments have and that they did not have before."""
+    for before, now in fragments:
+        known = set() if before is None else {*map(_name, _data_files(before))}
+        for each in _data_files(now):
+            is_elsewhere = own_root and each.HasField("base_id")
+            if _name(each) not in known and not is_elsewhere:
+                yield place.data_file(state, DataFile(each))
+        deletion = now.deletion_file
+        if deletion is None or (before is not None and deletion == before.deletion_file):
+            continue
+        found = place.deletion_file(state, now)
+        if found is not None and not (own_root and deletion.base_id is not None):
+            yield found
+
+
+def _data_files(fragment: Fragment) -> Iterator[table_pb2.DataFile]:
+    yield from fragment.message.files
+    yield from (each.data_file for each in fragment.message.overlays)
+
+
+def _name(file: table_pb2.DataFile) -> tuple[str, int | None]:
+    return file.path, file.base_id if file.HasField("base_id") else None
+
+
+def _lost(files: set[_File]) -> str | None:
+    """The first of the files that is not there."""
+    lost: list[str] = []
+
+    def look(store: Store, key: str) -> None:
+        try:
+            store.head(key)
+        except NotFoundError:
+            lost.append(key)
+
+    if len(files) <= _FEW:
+        together([partial(look, *each) for each in sorted(files, key=lambda each: each[1])])
+    else:
+        lost.extend(_not_listed(files))
+    return min(lost, default=None)
+
+
+def _not_listed(files: set[_File]) -> Iterator[str]:
+    directories: dict[tuple[Store, str], set[str]] = {}
+    for store, key in files:
+        directory, _, name = key.rpartition("/")
+        directories.setdefault((store, directory), set()).add(name)
+    for (store, directory), names in directories.items():
+        for each in store.names(directory):
+            names.discard(each)
+            if not names:
+                break
+        yield from (f"{directory}/{each}" for each in names)

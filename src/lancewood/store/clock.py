@@ -1,0 +1,26 @@
+"""What time it is by the clock of a store: that by which it says how old its objects are.
+
+The clock of the machine that asks may be days ahead, and whoever removes what is old would take
+what is being written.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from uuid import uuid4
+
+from lancewood.errors import StorageError
+from lancewood.store.base import Store
+
+
+def time_by(store: Store, directory: str) -> datetime:
+    """The time of an object that is written to the directory for it, and removed again."""
+    key = f"{directory}/clock-{uuid4()}.txn"
+    store.put(key, b"")
+    try:
+        return store.head(key).modified
+    finally:
+        with suppress(StorageError):
+            store.delete([key])
+            store.prune(directory)

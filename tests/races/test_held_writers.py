@@ -1,0 +1,306 @@
+"""A writer that is held up before one of its store calls, while others clean up, drop or rename.
+
+When it goes on it lands, and the newest version has what it did; or it is told otherwise, and
+nothing of it is left in the table. Either way both implementations read what is there. Every day
+the step that creates the manifest and two more of each case; all with LANCEWOOD_EVERY_STEP=1.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.engine import aftermath
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.versions import list_versions
+from lancewood.format.layout import VERSIONS_DIR
+from lancewood.jobs.runner import LocalRunner
+from lancewood.jobs.upkeep.cleanup import clean_up
+from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
+from lancewood.store.base import Store
+from lancewood.store.locate import open_store
+from lancewood.testing.faults import HeldStore
+
+EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
+MOST_CALLS = 120
+ROWS = pa.table({"a": range(6), "s": ["x"] * 6})
+MINE = pa.table({"a": [100, 101], "s": ["mine"] * 2})
+THEIRS = pa.table({"a": [50], "s": ["theirs"]})
+ANEW = pa.table({"a": [1], "s": ["anew"]})
+
+
+@dataclass
+class Scene:
+    """A table of two versions, and how to reach it."""
+
+    uri: str
+    options: dict[str, str] | None = None
+    branch: str | None = None
+    names: Iterator[int] = field(default_factory=lambda: iter(range(MOST_CALLS)))
+
+    def fresh(self) -> Scene:
+        """The same anew, at another place."""
+        made = Scene(f"{self.uri}-{next(self.names)}.lance", self.options, self.branch)
+        lw.create(made.uri, ROWS, max_rows_per_file=3, storage_options=self.options).append(ROWS)
+        if made.branch is not None:
+            made.main().branches.create(made.branch).append(ROWS)
+        return made
+
+    def main(self) -> lw.Table:
+        return lw.open(self.uri, storage_options=self.options)
+
+    def open(self) -> lw.Table:
+        table = self.main()
+        return table if self.branch is None else table.checkout(branch=self.branch)
+
+    def held(self, at: int, meanwhile: Callable[[], object]) -> tuple[lw.Table, HeldStore]:
+        """A handle of a writer that is held up."""
+        known = self.open()._snapshot
+        store = HeldStore(open_store(self.uri, storage_options=self.options), at, meanwhile)
+        place = Place(store, self.options)
+        if self.branch is not None:
+            place = place.at(store.at(f"tree/{self.branch}"))
+        return lw.Table(Snapshot(place, known.manifest, known.scheme)), store
+
+    def root(self) -> Store:
+        found = open_store(self.uri, storage_options=self.options)
+        return found if self.branch is None else found.at(f"tree/{self.branch}")
+
+    def versions(self) -> tuple[int, ...]:
+        return list_versions(self.root()).versions
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The newest version, as both read it."""
+        table = self.open()
+        dataset = lance.dataset(self.uri, storage_options=self.options)
+        if self.branch is not None:
+            dataset = dataset.checkout_version((self.branch, None))
+        dataset.validate()
+        rows: list[dict[str, Any]] = table.to_arrow().to_pylist()
+        assert dataset.to_table().to_pylist() == rows
+        assert table.verify().ok, table.verify().problems
+        return rows
+
+
+Verb = Callable[[lw.Table], object]
+VERBS: dict[str, tuple[Verb, Callable[[lw.Table], bool]]] = {
+    "append": (lambda table: table.append(MINE), lambda table: "mine" in texts(table)),
+    "delete": (lambda table: table.delete("a = 1"), lambda table: 1 not in numbers(table)),
+    "overwrite": (
+        lambda table: table.overwrite(MINE),
+        lambda table: "mine" in texts(table) and "x" not in texts(table),
+    ),
+    "update": (
+        lambda table: table.update({"s": "'mine'"}, where="a = 2"),
+        lambda table: "mine" in texts(table),
+    ),
+    "merge": (lambda table: table.merge(MINE, on="a"), lambda table: "mine" in texts(table)),
+    "set_config": (
+        lambda table: table.set_config({"mine": "1"}),
+        lambda table: "mine" in table.config,
+    ),
+    "add_columns": (
+        lambda table: table.add_columns({"b": "a + 1"}),
+        lambda table: "b" in table.schema.names,
+    ),
+    "compact": (
+        lambda table: table.compact(),
+        lambda table: min(each.id for each in table.fragments) >= 4,
+    ),
+}
+"""What is done, and how it shows."""
+
+
+def texts(table: lw.Table) -> set[str]:
+    return set(table.to_arrow()["s"].to_pylist())
+
+
+def numbers(table: lw.Table) -> set[int]:
+    return set(table.to_arrow()["a"].to_pylist())
+
+
+def go_on(scene: Scene) -> None:
+    for _ in range(3):
+        scene.open().append(THEIRS)
+
+
+def clean(scene: Scene) -> None:
+    """An hour later."""
+    retention = Retention.checked(None, 1, (), IN_FLIGHT)
+    now = datetime.now(UTC) + timedelta(hours=1)
+    clean_up(scene.open()._snapshot, retention, LocalRunner(1), now=now)
+
+
+def go_on_and_clean(scene: Scene) -> None:
+    go_on(scene)
+    clean(scene)
+
+
+def tag_go_on_and_clean(scene: Scene) -> None:
+    """The version that the writer builds on stays, and those after it go."""
+    scene.main().tags.create("kept", scene.open().version)
+    go_on_and_clean(scene)
+
+
+def drop(scene: Scene) -> None:
+    lw.drop(scene.uri, storage_options=scene.options)
+
+
+def drop_and_create(scene: Scene) -> None:
+    drop(scene)
+    lw.create(scene.uri, ANEW, storage_options=scene.options)
+
+
+def drop_and_create_as_many(scene: Scene) -> None:
+    drop_and_create(scene)
+    scene.main().append(ANEW)
+
+
+def drop_create_go_on_and_clean(scene: Scene) -> None:
+    drop_and_create(scene)
+    go_on_and_clean(scene)
+
+
+def delete_branch(scene: Scene) -> None:
+    assert scene.branch is not None
+    scene.main().branches.delete(scene.branch)
+
+
+def delete_and_branch_again(scene: Scene) -> None:
+    assert scene.branch is not None
+    delete_branch(scene)
+    scene.main().branches.create(scene.branch).append(ANEW)
+
+
+def delete_and_branch_again_from_before(scene: Scene) -> None:
+    assert scene.branch is not None
+    delete_branch(scene)
+    scene.main().branches.create(scene.branch, at=1)
+
+
+def rename_branch(scene: Scene) -> None:
+    assert scene.branch is not None
+    scene.main().branches.rename(scene.branch, "elsewhere")
+
+
+ON_MAIN = {
+    each.__name__: each
+    for each in (
+        go_on_and_clean,
+        tag_go_on_and_clean,
+        drop,
+        drop_and_create,
+        drop_and_create_as_many,
+        drop_create_go_on_and_clean,
+    )
+}
+CLEANUPS = go_on_and_clean, tag_go_on_and_clean
+ON_A_BRANCH = {
+    each.__name__: each
+    for each in (
+        go_on_and_clean,
+        delete_branch,
+        delete_and_branch_again,
+        delete_and_branch_again_from_before,
+        rename_branch,
+    )
+}
+
+
+def steps(scene: Scene, verb: Verb, name: str) -> list[int]:
+    """The calls before which a writer is held."""
+    counted = scene.fresh()
+    table, store = counted.held(0, lambda: None)
+    verb(table)
+    calls = [*store.calls]
+    every = range(1, len(calls) + 1)
+    if EVERY_STEP:
+        return [*every]
+    puts = [at for at, (called, key) in enumerate(calls, 1) if is_commit(called, key)]
+    assert puts, calls
+    return sorted({*puts, *random.Random(name).sample(every, 2)})
+
+
+def is_commit(verb: str, key: str) -> bool:
+    return verb == "put_new" and f"{VERSIONS_DIR}/" in key
+
+
+def check_held(scene: Scene, name: str, meanwhile: Callable[[Scene], None]) -> None:
+    verb, shows = VERBS[name]
+    for at in steps(scene, verb, f"{name} {meanwhile.__name__}"):
+        each = scene.fresh()
+        left: list[tuple[int, ...]] = []
+
+        def others(each: Scene = each, left: list[tuple[int, ...]] = left) -> None:
+            meanwhile(each)
+            left.append(each.versions())
+
+        table, store = each.held(at, others)
+        told: Exception | None = None
+        try:
+            verb(table)
+        except lw.LancewoodError as error:
+            told = error
+        before, after = store.calls[: at - 1], store.calls[at - 1 :]
+        case = name, meanwhile.__name__, at, after, told
+        had_landed = any(is_commit(*each) for each in before)
+        had_landed = had_landed and not any(is_commit(*each) for each in after)
+        is_undone = had_landed and meanwhile not in CLEANUPS
+        """The table went when it had landed, and before its writer knew."""
+        assert is_undone or not isinstance(told, lw.CommitUnknownError), case
+        if told is not None:
+            assert each.versions() == left[0], case
+        if each.versions():
+            each.rows()
+            assert is_undone or shows(each.open()) == (told is None), case
+            each.open().append(each.open().head(1))
+            each.rows()
+        else:
+            assert is_undone or told is not None, case
+            assert each.branch or not lw.exists(each.uri, storage_options=each.options), case
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Scene]:
+    yield Scene(str(tmp_path / "t"))
+    shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("meanwhile", ON_MAIN)
+def test_on_a_disk_it_lands_or_is_told(disk: Scene, name: str, meanwhile: str) -> None:
+    check_held(disk, name, ON_MAIN[meanwhile])
+
+
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("meanwhile", ON_A_BRANCH)
+def test_on_a_branch_it_lands_there_or_is_told(disk: Scene, name: str, meanwhile: str) -> None:
+    disk.branch = "exp"
+    check_held(disk, name, ON_A_BRANCH[meanwhile])
+
+
+@pytest.mark.sliced(6)
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("meanwhile", ON_MAIN)
+def test_in_a_bucket_it_lands_or_is_told(
+    s3_root: str,
+    s3_options: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    meanwhile: str,
+) -> None:
+    """By the clock of the server, which has whole seconds, all happens at once."""
+    monkeypatch.setattr(aftermath, "HELD_NS", 0)
+    check_held(Scene(f"{s3_root}/t", s3_options), name, ON_MAIN[meanwhile])
