@@ -11,8 +11,9 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine import aftermath
+from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import list_versions
+from lancewood.external.store import ExternalStore
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
@@ -32,6 +35,7 @@ from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
+from lancewood.testing.manifest_watch import WatchedManifests
 
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
 MOST_CALLS = 120
@@ -48,18 +52,27 @@ class Scene:
     uri: str
     options: dict[str, str] | None = None
     branch: str | None = None
+    manifests: str | None = None
+    """A manifest store."""
     names: Iterator[int] = field(default_factory=lambda: iter(range(MOST_CALLS)))
 
     def fresh(self) -> Scene:
         """The same anew, at another place."""
-        made = Scene(f"{self.uri}-{next(self.names)}.lance", self.options, self.branch)
-        lw.create(made.uri, ROWS, max_rows_per_file=3, storage_options=self.options).append(ROWS)
+        made = replace(self, uri=f"{self.uri}-{next(self.names)}.lance")
+        made.create(ROWS, max_rows_per_file=3).append(ROWS)
         if made.branch is not None:
             made.main().branches.create(made.branch).append(ROWS)
         return made
 
+    @property
+    def reached(self) -> dict[str, Any]:
+        return {"storage_options": self.options, "manifest_store": self.manifests}
+
+    def create(self, rows: pa.Table, **how: Any) -> lw.Table:
+        return lw.create(self.uri, rows, fsync=False, **self.reached, **how)
+
     def main(self) -> lw.Table:
-        return lw.open(self.uri, storage_options=self.options)
+        return lw.open(self.uri, **self.reached)
 
     def open(self) -> lw.Table:
         table = self.main()
@@ -67,11 +80,14 @@ class Scene:
 
     def held(self, at: int, meanwhile: Callable[[], object]) -> tuple[lw.Table, HeldStore]:
         """A handle of a writer that is held up."""
-        known = self.open()._snapshot
         store = HeldStore(open_store(self.uri, storage_options=self.options), at, meanwhile)
-        place = Place(store, self.options)
+        known, main = self.open()._snapshot, self.main()._snapshot.place.store
+        root: Store = store
+        if isinstance(main, ExternalStore):
+            root = ExternalStore(store, WatchedManifests(main.manifests, store), main.base)
+        place = Place(root, self.options)
         if self.branch is not None:
-            place = place.at(store.at(f"tree/{self.branch}"))
+            place = place.at(root.at(f"tree/{self.branch}"))
         return lw.Table(Snapshot(place, known.manifest, known.scheme)), store
 
     def root(self) -> Store:
@@ -154,13 +170,20 @@ def tag_go_on_and_clean(scene: Scene) -> None:
     go_on_and_clean(scene)
 
 
+def clean_a_month_later(scene: Scene) -> None:
+    """What was written for a commit that is under way counts as left behind."""
+    retention = Retention.checked(None, None, (), IN_FLIGHT)
+    now = datetime.now(UTC) + timedelta(days=30)
+    clean_up(scene.open()._snapshot, retention, LocalRunner(1), now=now)
+
+
 def drop(scene: Scene) -> None:
-    lw.drop(scene.uri, storage_options=scene.options)
+    lw.drop(scene.uri, **scene.reached)
 
 
 def drop_and_create(scene: Scene) -> None:
     drop(scene)
-    lw.create(scene.uri, ANEW, storage_options=scene.options)
+    scene.create(ANEW)
 
 
 def drop_and_create_as_many(scene: Scene) -> None:
@@ -200,13 +223,14 @@ ON_MAIN = {
     for each in (
         go_on_and_clean,
         tag_go_on_and_clean,
+        clean_a_month_later,
         drop,
         drop_and_create,
         drop_and_create_as_many,
         drop_create_go_on_and_clean,
     )
 }
-CLEANUPS = go_on_and_clean, tag_go_on_and_clean
+CLEANUPS = go_on_and_clean, tag_go_on_and_clean, clean_a_month_later
 ON_A_BRANCH = {
     each.__name__: each
     for each in (
@@ -234,7 +258,7 @@ def steps(scene: Scene, verb: Verb, name: str) -> list[int]:
 
 
 def is_commit(verb: str, key: str) -> bool:
-    return verb == "put_new" and f"{VERSIONS_DIR}/" in key
+    return verb == "put_if_not_exists" or (verb == "put_new" and f"{VERSIONS_DIR}/" in key)
 
 
 def check_held(scene: Scene, name: str, meanwhile: Callable[[Scene], None]) -> None:
@@ -269,7 +293,7 @@ def check_held(scene: Scene, name: str, meanwhile: Callable[[Scene], None]) -> N
             each.rows()
         else:
             assert is_undone or told is not None, case
-            assert each.branch or not lw.exists(each.uri, storage_options=each.options), case
+            assert each.branch or not lw.exists(each.uri, **each.reached), case
 
 
 @pytest.fixture
@@ -280,7 +304,21 @@ def disk(tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.mark.parametrize("name", VERBS)
 @pytest.mark.parametrize("meanwhile", ON_MAIN)
-def test_on_a_disk_it_lands_or_is_told(disk: Scene, name: str, meanwhile: str) -> None:
+def test_on_a_disk_it_lands_or_is_told(
+    disk: Scene, monkeypatch: pytest.MonkeyPatch, name: str, meanwhile: str
+) -> None:
+    if meanwhile == clean_a_month_later.__name__:
+        monkeypatch.setattr(aftermath, "HELD_NS", 0)
+    check_held(disk, name, ON_MAIN[meanwhile])
+
+
+@pytest.mark.sliced(3)
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("meanwhile", ["go_on_and_clean", "drop", "drop_and_create"])
+def test_through_a_manifest_store_it_lands_or_is_told(
+    disk: Scene, name: str, meanwhile: str
+) -> None:
+    disk.manifests = f"sqlite://{disk.uri}.db"
     check_held(disk, name, ON_MAIN[meanwhile])
 
 
@@ -304,3 +342,32 @@ def test_in_a_bucket_it_lands_or_is_told(
     """By the clock of the server, which has whole seconds, all happens at once."""
     monkeypatch.setattr(aftermath, "HELD_NS", 0)
     check_held(Scene(f"{s3_root}/t", s3_options), name, ON_MAIN[meanwhile])
+
+
+def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
+    """While another makes it, and goes on; or makes it, and drops it."""
+
+    def make_go_on_and_clean(scene: Scene) -> None:
+        scene.create(ANEW)
+        go_on_and_clean(scene)
+
+    def make_and_drop(scene: Scene) -> None:
+        scene.create(ANEW)
+        drop(scene)
+
+    for others in (make_go_on_and_clean, make_and_drop):
+        for at in range(1, MOST_CALLS):
+            each = replace(disk, uri=f"{disk.uri}-{next(disk.names)}.lance")
+            store = HeldStore(open_store(each.uri, fsync=False), at, partial(others, each))
+            told: Exception | None = None
+            try:
+                create_table(Place(store), MINE, NewTable())
+            except lw.LancewoodError as error:
+                told = error
+            if any(is_commit(*call) for call in store.calls[: at - 1]):
+                break
+            case = others.__name__, at, store.calls[at - 1 :], told
+            assert lw.exists(each.uri) or told is not None, case
+            if lw.exists(each.uri):
+                each.rows()
+                assert (texts(each.open()) == {"mine"}) == (told is None), case

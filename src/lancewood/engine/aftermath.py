@@ -13,7 +13,7 @@ files for those of a commit that did not.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lancewood.engine.place import Place
@@ -130,8 +130,11 @@ class Putting:
                 return False  # a cleanup takes a version before it takes the witness
         if theirs > mine and not self.was_held:
             return True
-        brought = _news(self.manifest, self.before())
-        if brought & _news(load_manifest(store, after, self.scheme), self.before()):
+        before = self.before()
+        brought = set() if before is None else _news(self.manifest, before)
+        if before is not None and brought & _marks(
+            load_manifest(store, after, self.scheme), before
+        ):
             return True
         if theirs > mine:
             raise self._doubt(
@@ -180,26 +183,31 @@ class Putting:
         )
 
 
-def _news(manifest: Manifest, before: Manifest | None) -> set[object]:
-    """What a version has that the one before had not, as far as others know it again: files,
-    indices, settings. Nothing where the one before is not at hand."""
-    if before is None:
-        return set()
+def _news(manifest: Manifest, before: Manifest) -> set[object]:
+    """What a version brought by which others that have it are known: files and indices, whose names
+    nobody else gives, or else settings, which another may have made as well."""
+    new = _marks(manifest, before) - _marks(before, before)
+    return {each for each in new if not isinstance(each, _Setting)} or new
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    value: object
+
+
+def _marks(manifest: Manifest, before: Manifest) -> set[object]:
+    """What a version has; of its fragments only those that the one before does not have alike."""
     known = frozenset(before.message.fragments)
     fresh = [each for each in manifest.message.fragments if each not in known]
-    own = Manifest(table_pb2.Manifest(fragments=fresh), name=manifest.name)
-    return {*_named(own, manifest)} - {*_named(before, before)}
-
-
-def _named(fragments: Manifest, head: Manifest) -> Iterator[object]:
-    for fragment in fragments.fragments:
-        yield from (each.path for each in fragment.files)
+    found: set[object] = {each.uuid for each in manifest.indices}
+    for fragment in Manifest(table_pb2.Manifest(fragments=fresh), name=manifest.name).fragments:
+        found.update(each.path for each in fragment.files)
         deletion = fragment.deletion_file
         if deletion is not None:
-            yield fragment.id, deletion.read_version, deletion.id
-    yield from (each.uuid for each in head.indices)
-    yield from head.config.items()
-    yield from (each.SerializeToString() for each in head.fields)
+            found.add((fragment.id, deletion.read_version, deletion.id))
+    found.update(map(_Setting, manifest.config.items()))
+    found.update(_Setting(each.SerializeToString()) for each in manifest.fields)
+    return found
 
 
 def _is_there(store: Store, key: str) -> bool:

@@ -63,6 +63,12 @@ class Root:
             is_there = self._copy(entry, place)
         except (StorageError, UnsupportedError) as error:
             raise _unclear(error) from error
+        except IntegrityError:
+            # What was staged went before the entry was there, as with a table that is dropped.
+            if not isinstance(self.manifests, Forgetting):
+                raise
+            self.forget({version: staged})
+            return PutOutcome.EXISTS
         if is_there:  # else it was completed and removed meanwhile, and the entry is another's
             with suppress(StorageError, UnsupportedError):  # it is where everybody finds it
                 self._point_to(entry, place)

@@ -95,6 +95,8 @@ class _Deletion:
         self.store.delete([tag_key(each.name) for each in needs.tags])
         self.store.delete([branch_key(self.name)])
         remove_files(self.root, find_files(self.root), self._stay)
+        # Whoever was about to commit while they were listed has left something since.
+        remove_files(self.root, find_files(self.root), self._stay)
         withdraw(self.root)
         prune(self.store, self.name)
 
