@@ -105,39 +105,125 @@ def test_a_commit_of_files_is_taken_back_and_done_again(repo: Repository) -> Non
         repo.revert("exp~1")
 
 
+def crossed(repo: Repository, ours: dict[str, bytes], theirs: dict[str, bytes]) -> None:
+    """A commit on main and one on exp, and each is merged into the other branch."""
+    here = repo.snapshot(ours, "ours", branch="main").hash
+    there = repo.snapshot(theirs, "theirs", branch="exp").hash
+    repo.merge(str(there), into="main")
+    repo.merge(str(here), into="exp")
+
+
+def judged_by_git(repo: Repository, one: str, other: str) -> str | None:
+    """The tree of the merge that stock git makes; None for a conflict."""
+    judged = subprocess.run(
+        ["git", "-c", "merge.renames=false", "merge-tree", "--write-tree", one, other],
+        capture_output=True,
+        text=True,
+        cwd=repo.path,
+        check=False,
+    )
+    return None if judged.returncode else judged.stdout.split()[0]
+
+
+@everywhere
+def test_what_was_taken_back_does_not_return_by_a_merge_that_crosses_another(
+    repo: Repository,
+) -> None:
+    crossed(repo, {"one": b"main", "in/two": b"2"}, {"one": b"1", "in/two": b"exp"})
+    taken_back = {"one": b"1", "in/two": b"exp"}
+    tip = repo.snapshot(taken_back, "main takes it back").hash
+    for dry_run in (True, False):
+        with pytest.raises(IncompatibleConflictError, match=r"crosswise.*'one'; make") as caught:
+            repo.merge("exp", dry_run=dry_run)
+        assert caught.value.facts["files"] == ["one"]
+    assert repo.at("main").hash == tip
+    assert files(repo) == taken_back
+    repo.snapshot(taken_back, "and exp takes it back", branch="exp")
+    repo.merge("exp")
+    assert files(repo) == taken_back
+
+
+@everywhere
+def test_what_both_sides_agree_on_is_merged_across(repo: Repository) -> None:
+    crossed(repo, {"one": b"main", "in/two": b"2"}, {"one": b"1", "in/two": b"exp"})
+    both = {"one": b"main", "in/two": b"exp"}
+    repo.snapshot({**both, "in/three": b"3"}, "more", branch="exp")
+    repo.merge("exp")
+    assert files(repo) == {**both, "in/three": b"3"}
+
+
+def test_a_table_whose_bases_differ_is_refused(scene: Scene) -> None:
+    repo = scene.repo
+    repo.branches.create("exp")
+    here = scene.both(4).hash
+    repo.snapshot({"note": b"1"}, "note", branch="exp")
+    there = repo.at("exp").hash
+    repo.merge(str(there), into="main")
+    repo.merge(str(here), into="exp")
+    repo.revert(str(here), branch="main")
+    with pytest.raises(IncompatibleConflictError, match="crosswise") as caught:
+        repo.merge("exp")
+    assert {*caught.value.facts["tables"]} == {"photos", "labels"}
+    assert scene.counts() == (3, 3)
+    assert scene.counts("exp") == (4, 4)
+
+
+def drawn(chance: random.Random, before: dict[str, bytes]) -> dict[str, bytes]:
+    made = dict(before)
+    for each in chance.sample(PATHS, chance.randrange(4)):
+        if chance.random() < 0.3:
+            made.pop(each, None)
+        else:
+            made[each] = b"%d\n" % chance.randrange(4)
+    return made
+
+
+def test_merges_that_cross_others_are_those_of_git_or_refused(path: Path) -> None:
+    chance = random.Random(SEED)
+    repo = Repository.init(path)
+    ends = set()
+    for number in range(40):
+        base = drawn(chance, drawn(chance, {"a": b"0\n"}))
+        repo.snapshot(base, f"base {number}", branch="main")
+        repo.branches.create("exp", at="main")
+        try:
+            crossed(repo, drawn(chance, base), drawn(chance, base))
+        except IncompatibleConflictError:
+            repo.branches.delete("exp", force=True)
+            continue
+        repo.snapshot(drawn(chance, files(repo)), "ours on", branch="main")
+        repo.snapshot(drawn(chance, files(repo, "exp")), "theirs on", branch="exp")
+        judged = judged_by_git(repo, "main", "exp")
+        why = ""
+        try:
+            repo.merge("exp")
+        except IncompatibleConflictError as refused:
+            why = "crosswise" if "crosswise" in refused.message else "conflict"
+        if not why:
+            assert repo.at("main").commit.tree == judged
+        assert judged is None or why != "conflict"
+        ends.add(why)
+        repo.branches.delete("exp", force=True)
+    assert ends == {"", "crosswise", "conflict"}, "every kind was drawn"
+
+
 def test_merges_of_files_are_those_of_git(path: Path) -> None:
     chance = random.Random(SEED)
     repo = Repository.init(path)
-
-    def drawn(before: dict[str, bytes]) -> dict[str, bytes]:
-        made = dict(before)
-        for each in chance.sample(PATHS, chance.randrange(4)):
-            if chance.random() < 0.3:
-                made.pop(each, None)
-            else:
-                made[each] = b"%d\n" % chance.randrange(4)
-        return made
-
     ends = set()
     for number in range(40):
-        base = drawn(drawn({}))
+        base = drawn(chance, drawn(chance, {}))
         repo.snapshot(base, f"base {number}")
         branch = f"b{number}"
         repo.branches.create(branch)
-        repo.snapshot(drawn(base), "theirs", branch=branch)
-        repo.snapshot(drawn(base), "ours")
-        judged = subprocess.run(
-            ["git", "-c", "merge.renames=false", "merge-tree", "--write-tree", "main", branch],
-            capture_output=True,
-            text=True,
-            cwd=path,
-            check=False,
-        )
-        ends.add(judged.returncode)
-        if judged.returncode:
+        repo.snapshot(drawn(chance, base), "theirs", branch=branch)
+        repo.snapshot(drawn(chance, base), "ours")
+        judged = judged_by_git(repo, "main", branch)
+        ends.add(judged is None)
+        if judged is None:
             with pytest.raises(IncompatibleConflictError):
                 repo.merge(branch)
         else:
             repo.merge(branch)
-            assert repo.at().commit.tree == judged.stdout.split()[0]
-    assert ends == {0, 1}, "both kinds were drawn"
+            assert repo.at().commit.tree == judged
+    assert ends == {False, True}, "both kinds were drawn"

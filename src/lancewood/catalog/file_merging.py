@@ -7,7 +7,7 @@ commits of other repositories, which git can put into a tree, come along as they
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from lancewood.git.objects import TREE, Entry, Objects
 
@@ -60,6 +60,37 @@ def _merged(
         else:
             del found[name]
     return found, refused
+
+
+def crossed_paths(
+    objects: Objects,
+    bases: Sequence[Mapping[str, Entry]],
+    after: Mapping[str, Entry],
+    now: Mapping[str, Entry],
+) -> list[str]:
+    """The paths that differ between ``after`` and ``now``, and in which several bases of the two
+    differ: each base would tell another change."""
+    return [*_crossed(objects, bases, after, now, "", 0)]
+
+
+def _crossed(
+    objects: Objects,
+    bases: Sequence[Mapping[str, Entry]],
+    after: Mapping[str, Entry],
+    now: Mapping[str, Entry],
+    above: str,
+    depth: int,
+) -> Iterator[str]:
+    for name in sorted({*after, *now}.union(*bases)):
+        then, wanted, here = [each.get(name) for each in bases], after.get(name), now.get(name)
+        if wanted == here or all(each == then[0] for each in then):
+            continue
+        path, sides = f"{above}{name}", [*then, wanted, here]
+        if depth == _DEEPEST or not all(map(_may_be_directory, sides)):
+            yield path
+            continue
+        *below, there, ours = (_entries(objects, each) for each in sides)
+        yield from _crossed(objects, below, there, ours, f"{path}/", depth + 1)
 
 
 def _may_be_directory(entry: Entry | None) -> bool:

@@ -6,18 +6,21 @@
     changed on both             published, if the rules of the table let it
     removed on one side         removed, unless the other changed it
 
+Where the two were merged crosswise there are several bases. A table that is not the same in all of
+them is refused: each would tell another change.
+
 Reads records of branches and pins; judges no work, and writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.refs import load_branch
-from lancewood.errors import LancewoodError
+from lancewood.errors import IncompatibleConflictError, LancewoodError
 from lancewood.model.refs import BranchName, called
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import same_table
@@ -51,6 +54,8 @@ class MergePlan:
     base: TableTree
     ours: TableTree
     theirs: TableTree
+    crossing: tuple[TableTree, ...] = ()
+    """Commits that are as good a base as the first."""
     is_squashed: bool = False
     """Theirs goes afterwards: what is pinned is the target's own, where it can be."""
 
@@ -62,6 +67,7 @@ class MergePlan:
             if theirs in (base, ours):
                 continue
             try:
+                self._check_not_crossed(name)
                 found = self._decided(name, ours_changed=ours != base)
             except LancewoodError as error:
                 refusals.add(name, error)
@@ -70,6 +76,25 @@ class MergePlan:
                 refusals.add(name, found)
             elif found is not None:
                 yield found
+
+    def _check_not_crossed(self, name: str) -> None:
+        """Raise where the bases differ in a table that is not the same on both sides."""
+        bases = (self.base, *self.crossing)
+        if self._all_same(name, bases) or self._all_same(name, (self.ours, self.theirs)):
+            return
+        raise IncompatibleConflictError(
+            "the two were merged crosswise before, and which side took back what cannot be told; "
+            "make a fresh branch of one side, and write there again what the other changed"
+        )
+
+    def _all_same(self, name: str, trees: Sequence[TableTree]) -> bool:
+        """Whether commits pin the same rows and columns of a table, or none of them pins it."""
+        if len({each.blob_hash(name) for each in trees}) == 1:
+            return True
+        if any(each.blob_hash(name) is None for each in trees):
+            return False
+        first, *others = (each.pin(name) for each in trees)
+        return all(same_table(self.grounds, first, each) for each in others)
 
     def _decided(self, name: str, *, ours_changed: bool) -> Step | str | None:
         """What becomes of a table that theirs changed, or why nothing can."""

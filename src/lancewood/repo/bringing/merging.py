@@ -28,7 +28,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.git.hashes import Hash
-from lancewood.git.history import is_ancestor, merge_base
+from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing.work import Work
 from lancewood.model.refs import MAIN
@@ -121,18 +121,19 @@ class _Merging:
     def run(self, *, dry_run: bool) -> Committed | None:
         """What was done; None if the branch is at another commit by now."""
         objects = self.grounds.git.objects
-        base = None if self.tip is None else merge_base(objects, self.tip, self.theirs)
+        bases = [] if self.tip is None else merge_bases(objects, self.tip, self.theirs)
+        base, crossing = (bases[0] if bases else None), tuple(bases[1:])
         is_merged = base == self.theirs and not self.changes.has_files
         if is_merged or self.changes.is_done(self.tip):
             return Committed(self.tip, self.into, (), is_new=False, is_dry_run=dry_run)
         if not dry_run:
             pay_and_land(self.grounds, self.into, self.tip)
-        steps = self._steps(base, dry_run=dry_run)
+        steps = self._steps(base, crossing, dry_run=dry_run)
         done = tuple((each.name, each.done) for each in steps)
         if base == self.tip and self.tip is not None and self._only_moves(steps):
             return self._moved(done, dry_run=dry_run)
         if not (self.changes.is_squashed and self.changes.has_files):
-            change = FileChange(self.grounds, base, self.theirs, self._refused())
+            change = FileChange(self.grounds, base, self.theirs, self._refused(), crossing)
             self.changes.bring_files(change)
         self._judge(steps, dry_run=dry_run)
         tables = tuple(each.name for each in steps)
@@ -140,7 +141,9 @@ class _Merging:
             return Committed(self.tip, self.into, tables, done=done, is_dry_run=True)
         return self._committed(steps, done)
 
-    def _steps(self, base: Hash | None, *, dry_run: bool) -> Sequence[Step]:
+    def _steps(
+        self, base: Hash | None, crossing: tuple[Hash, ...], *, dry_run: bool
+    ) -> Sequence[Step]:
         tree = self.grounds.tree
         plan = MergePlan(
             self.grounds,
@@ -148,6 +151,7 @@ class _Merging:
             tree(base),
             tree(self.tip),
             tree(self.theirs),
+            crossing=tuple(map(tree, crossing)),
             is_squashed=self.changes.is_squashed,
         )
         refusals = Refusals()

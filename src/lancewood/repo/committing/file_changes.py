@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lancewood.catalog.file_merging import merge_entries
+from lancewood.catalog.file_merging import crossed_paths, merge_entries
 from lancewood.errors import IncompatibleConflictError
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Entry
@@ -23,22 +23,35 @@ class FileChange:
     after: Hash | None
     refused: str
     """What is refused, if files are in the way."""
+    crossing: tuple[Hash, ...] = ()
+    """Commits that are as good a beginning as ``before``: the two were merged crosswise."""
 
     def applied(self, now: Mapping[str, Entry]) -> Mapping[str, Entry]:
         """The entries of a tree with the change.
 
         Raises IncompatibleConflictError naming the files that were changed here as well, into
-        something else.
+        something else; and those that are not the same in all commits where it could begin.
         """
         tree, objects = self.grounds.tree, self.grounds.git.objects
         before, after = tree(self.before).files, tree(self.after).files
-        found, twice = merge_entries(objects, before, after, now)
-        if twice:
-            more = f" and {len(twice) - _MOST_NAMED} more" if len(twice) > _MOST_NAMED else ""
-            raise IncompatibleConflictError(
-                f"{self.refused}, and nothing has changed. Files that are something else here: "
-                f"{', '.join(map(repr, twice[:_MOST_NAMED]))}{more}; make them the same on one "
-                "side with snapshot(), and do it again",
-                files=twice,
+        if self.crossing:
+            bases = [before, *(tree(each).files for each in self.crossing)]
+            self._check(
+                crossed_paths(objects, bases, after, now),
+                "The two were merged crosswise before, and which side took back what cannot be "
+                "told of the files",
             )
+        found, twice = merge_entries(objects, before, after, now)
+        self._check(twice, "Files that are something else here:")
         return found
+
+    def _check(self, files: list[str], why: str) -> None:
+        if not files:
+            return
+        more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+        raise IncompatibleConflictError(
+            f"{self.refused}, and nothing has changed. {why} "
+            f"{', '.join(map(repr, files[:_MOST_NAMED]))}{more}; make them the same on one side "
+            "with snapshot(), and do it again",
+            files=files,
+        )
