@@ -79,7 +79,8 @@ def commit(
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(
             f"version {base.version} is detached: it is beside the history of {place.uri}, and "
-            "nothing can follow it there; write to latest()"
+            "nothing can follow it there; a table of a repository's commit is written in "
+            "repo.transaction(), any other at latest()"
         )
     return commit_steps(place, base, scheme, steps, policy, composer).manifest
 

@@ -189,3 +189,8 @@ def test_settings_of_a_new_repository_are_plain_words(tmp_path: Path) -> None:
 def test_a_reflog_is_asked_for_by_a_text(repo: lw.Repository) -> None:
     with pytest.raises(InvalidInputError, match="5 is no ref"):
         repo.reflog(5)  # type: ignore[arg-type]
+
+
+def test_who_writes_to_a_table_of_a_commit_is_told_of_transactions(repo: lw.Repository) -> None:
+    with pytest.raises(InvalidInputError, match=r"written in repo\.transaction\(\)"):
+        repo.at().table("photos").append(ROWS)
