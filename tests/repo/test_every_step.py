@@ -168,13 +168,19 @@ def test_a_commit_of_what_stands_is_made_or_not(scene: Scene) -> None:
 
 @everywhere
 @pytest.mark.parametrize("branch", ["main", "exp"])
-def test_a_new_table_is_there_or_can_be_made(scene: Scene, branch: str) -> None:
+@pytest.mark.parametrize("is_twice", [False, True], ids=["once", "twice"])
+def test_a_new_table_is_there_or_can_be_made(scene: Scene, branch: str, is_twice: bool) -> None:
+    """``is_twice``: the other branch has a table of its own under that name."""
     scene.repo.switch("exp", create=True)
+    other = "exp" if branch == "main" else "main"
     numbers = iter(range(MOST_STEPS))
     names: list[str] = []
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
         names.append(f"new{next(numbers)}")
+        if is_twice:
+            with scene.repo.transaction(other, message="theirs") as changes:
+                changes.create_table(names[-1], rows(7))
         return at_store_call(at, "kill", scene.where)
 
     def create(repo: Repository) -> None:
@@ -197,12 +203,14 @@ def test_a_new_table_is_there_or_can_be_made(scene: Scene, branch: str) -> None:
         assert scene.seen(branch, name) == [1, 2, 3]
         if branch == "main":
             assert scene.values(name) == [1, 2, 3]
+        if is_twice:
+            assert scene.seen(other, name) == [7]
 
     each_step(hurt, lambda: create(scene.again()), check)
     made = [*scene.again().at(branch).tables]
     assert sorted(names) == sorted(each for each in made if each.startswith("new"))
-    others = scene.again().at("exp" if branch == "main" else "main").tables
-    assert others == (TWO, ONE)
+    others = scene.again().at(other).tables
+    assert set(others) == {TWO, ONE, *(names if is_twice else ())}
 
 
 @everywhere

@@ -10,6 +10,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import AlreadyExistsError, IncompatibleConflictError, InvalidInputError
+from lancewood.repo.committing.pending import Pending
 
 ROWS = pa.table({"id": [1, 2, 3]})
 OTHER = pa.table({"name": ["a", "b"], "size": [1.5, 2.5]})
@@ -170,9 +171,120 @@ def test_other_row_ids_are_refused(repo: lw.Repository) -> None:
     assert seen(repo, "main") == OTHER
 
 
-def test_a_table_that_another_branch_made_stays_its_own(repo: lw.Repository) -> None:
+def made_twice(repo: lw.Repository, first: str, second: str) -> None:
+    """Two branches make a table of one name, each its own."""
+    for name in {first, second} - {"main"}:
+        repo.branches.create(name)
+    make(repo, first, ROWS)
+    make(repo, second, OTHER)
+
+
+@pytest.mark.parametrize(("first", "second"), [("exp", "main"), ("main", "exp"), ("exp", "dev")])
+@pytest.mark.parametrize("other", [OTHER, ROWS], ids=["other", "same"])
+def test_each_branch_makes_a_table_of_that_name(
+    repo: lw.Repository, first: str, second: str, other: pa.Table
+) -> None:
+    for name in {first, second} - {"main"}:
+        repo.branches.create(name)
+    for name, data in {first: ROWS, second: other}.items():
+        make(repo, name, data)
+    with repo.transaction(second, "on") as changes:
+        changes.table("photos").append(other)
+    with repo.transaction(first, "on") as changes:
+        changes.table("photos").append(ROWS)
+    for name, data in {first: ROWS, second: other}.items():
+        twice = pa.concat_tables([data, data])
+        assert seen(repo, name) == twice
+        theirs = lance.dataset(str(repo.path / "tables/photos.lance"))
+        theirs = theirs if name == "main" else theirs.checkout_version((name, None))
+        theirs.validate()
+        assert theirs.to_table() == twice
+    assert repo.fsck(deep=True).is_ok
+
+
+@pytest.mark.parametrize(("first", "second"), [("exp", "main"), ("main", "exp"), ("exp", "dev")])
+@pytest.mark.parametrize("one", ["first", "second"])
+def test_two_tables_of_one_name_do_not_merge_and_one_of_them_can_go(
+    repo: lw.Repository, first: str, second: str, one: str
+) -> None:
+    made_twice(repo, first, second)
+    into, name = (first, second) if one == "first" else (second, first)
+    kept = OTHER if one == "first" else ROWS
+    if "main" not in (first, second):
+        repo.merge(into)
+        into = "main"
+    before = seen(repo, into)
+    for dry_run in (True, False):
+        with pytest.raises(IncompatibleConflictError, match="both sides made a table") as caught:
+            repo.merge(name, into=into, dry_run=dry_run)
+        assert {*caught.value.facts["tables"]} == {"photos"}
+    assert seen(repo, into) == before
+    repo.remove("photos", branch=into)
+    repo.merge(name, into=into)
+    assert seen(repo, into) == kept
+    assert repo.fsck(deep=True).is_ok
+
+
+def test_what_a_reset_left_stands_in_nobodys_way(repo: lw.Repository) -> None:
     repo.branches.create("exp")
-    make(repo, "exp", ROWS)
-    changes = repo.transaction("main", "mine")
+    for name in ("main", "exp"):
+        make(repo, name, ROWS)
+        repo.reset(f"{name}~1", branch=name)
+        assert "photos" not in repo.at(name).tables
+        make(repo, name, OTHER)
+        assert seen(repo, name) == OTHER
+        repo.reset(f"{name}@{{2}}", branch=name)
+        assert seen(repo, name) == ROWS
+    assert repo.fsck(deep=True).is_ok
+
+
+@pytest.mark.parametrize("where", ["main", "exp"])
+def test_a_table_that_others_keep_there_is_left_alone(repo: lw.Repository, where: str) -> None:
+    repo.branches.create("exp")
+    made = lw.create(repo.path / "tables" / "photos.lance", ROWS)
+    changes = repo.transaction(where, "mine")
     with pytest.raises(AlreadyExistsError, match="takes it in"):
         changes.create_table("photos", OTHER)
+    assert made.latest().version == 1
+
+
+def test_rows_that_others_wrote_to_a_branch_that_began_are_left_alone(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("exp")
+    make(repo, "exp", ROWS)
+    repo.branches.create("dev")
+    lw.open(repo.path / "tables/photos.lance").branches.create("dev")
+    for where in ("main", "dev"):
+        branch = None if where == "main" else where
+        lw.open(repo.path / "tables/photos.lance", branch=branch).append(ROWS)
+        changes = repo.transaction(where, "mine")
+        with pytest.raises(AlreadyExistsError, match="takes it in"):
+            changes.create_table("photos", OTHER)
+
+
+def test_a_table_that_main_made_and_has_not_landed_is_not_met_halfway(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.branches.create("exp")
+    with monkeypatch.context() as patched:
+        patched.setattr(Pending, "land", lambda self: None)
+        make(repo, "main", ROWS)
+    make(repo, "exp", OTHER)
+    assert (seen(repo, "main"), seen(repo, "exp")) == (ROWS, OTHER)
+    assert repo.status().is_clean
+
+
+@pytest.mark.parametrize("target", ["main", "dev"])
+def test_work_makes_a_table_that_another_branch_made(repo: lw.Repository, target: str) -> None:
+    other = "exp" if target == "main" else "main"
+    for name in ("exp", "dev"):
+        repo.branches.create(name)
+    make(repo, other, OTHER)
+    repo.branches.create("run", at=target)
+    repo.prepare_new("photos", ROWS.schema, branch="run", onto=target).append(ROWS)
+    repo.commit("work", branch="run")
+    repo.merge("run", into=target, squash=True)
+    repo.branches.delete("run", force=True, tables=True)
+    assert (seen(repo, target), seen(repo, other)) == (ROWS, OTHER)
+    assert repo.fsck(deep=True).is_ok

@@ -32,6 +32,10 @@ from lancewood.repo.writing.given_up import given_up_head
 from lancewood.repo.writing.working import working_place
 
 _DEEPEST = 100
+MADE_TWICE = (
+    "both sides made a table of this name since they parted, and the two do not go together; "
+    "remove() it on one side, and merge again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,11 @@ class Step:
     theirs: Pin | None
     ours: Pin | None = None
     base: Pin | None = None
+
+    @property
+    def is_made_twice(self) -> bool:
+        """Whether both sides have it, and had not when they parted."""
+        return self.base is None and self.ours is not None
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ class MergePlan:
                 "that reads"
             )
         if ours is not None and ours_changed:
-            return self._changed_twice(ours, theirs)
+            return MADE_TWICE if base is None else self._changed_twice(ours, theirs)
         why = out_of_place(self.grounds, self.into, theirs)
         if why is None and ours is not None:
             why = uncommitted(self.grounds, self.into, ours)

@@ -18,7 +18,7 @@ from lancewood.jobs.publishing.holding import Held
 from lancewood.jobs.publishing.work import Work, load_work_onto
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone, Operation, Restore
+from lancewood.model.operations import Clone, Operation, Overwrite, Restore
 from lancewood.model.refs import BranchName, called
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import pinned_state
@@ -43,6 +43,11 @@ def find_work(
     elif version < work.fork:  # what came in between is the target's own
         _check_not_back(load_snapshot(grounds.place(base)), work)
     return work
+
+
+def writes_over(work: Work) -> bool:
+    """Whether the work replaces what the table held: a new one of its name does."""
+    return any(isinstance(each.operation, Overwrite) for each in work.steps)
 
 
 def check_only_committed(name: str, work: Work, target: Manifest) -> None:

@@ -32,8 +32,8 @@ from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing.work import Work
 from lancewood.model.refs import MAIN
-from lancewood.repo.bringing.merge_plan import MergePlan, Step
-from lancewood.repo.bringing.merge_work import check_only_committed, find_work
+from lancewood.repo.bringing.merge_plan import MADE_TWICE, MergePlan, Step
+from lancewood.repo.bringing.merge_work import check_only_committed, find_work, writes_over
 from lancewood.repo.bringing.next_state import (
     Judged,
     clear,
@@ -176,7 +176,10 @@ class _Merging:
                 raise diverged(each)
         head = landed_version(self.grounds, step.theirs)
         if head is not None:
-            return find_work(self.grounds, head, step.base, lance_branch(self.into))
+            work = find_work(self.grounds, head, step.base, lance_branch(self.into))
+            if step.is_made_twice and writes_over(work):
+                raise IncompatibleConflictError(MADE_TWICE)
+            return work
         if dry_run:
             return None
         raise IncompatibleConflictError(
@@ -226,6 +229,9 @@ class _Merging:
                     if left is not None:
                         clear(left, work.fork)
                 self.judged[each.name] = judge_published(main, work)
+            except IncompatibleConflictError as conflict:
+                why = f"{MADE_TWICE}. It says: {conflict.message}"
+                refusals.add(each.name, why if each.is_made_twice else conflict)
             except LancewoodError as error:
                 refusals.add(each.name, error)
         refusals.check(self._refused())

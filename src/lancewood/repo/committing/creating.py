@@ -2,7 +2,9 @@
 
 On main a table comes into being when its first state lands. A table of another branch needs a main
 to have branched from: it gets an empty one at once, which the repository's main does not pin. A
-table that the branch had before, until a commit took it out, goes on with nothing of what it held.
+table that is there already goes on with nothing of what it held: one that the branch had before,
+until a commit took it out, and one that another branch made under the same name. Each branch of the
+table then is another branch's own; merging them is for the rules of the table to refuse.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.catalog.names import home_uri
-from lancewood.catalog.tag_names import REPOSITORY_ID
 from lancewood.engine.arrow_input import as_reader
 from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.limits import FileLimits
@@ -28,15 +29,15 @@ from lancewood.engine.uris import is_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.hashes import Hash
 from lancewood.git.homes import below
-from lancewood.jobs.naming.creation import create_branch
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
-from lancewood.model.refs import BranchName
+from lancewood.model.refs import MAIN, BranchName
 from lancewood.repo.committing.anew import begin_anew
 from lancewood.repo.committing.staged_table import StagedTable
 from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.land import land_rest
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.given_up import left_head
-from lancewood.repo.writing.writable import goes_on, is_ours
+from lancewood.repo.writing.given_up import is_free, left_head
+from lancewood.repo.writing.writable import own_head
 from lancewood.store.locate import open_store
 
 _OPTIONS = frozenset(
@@ -78,9 +79,12 @@ def new_stage(
     if before is not None:
         return _stage_anew(before, name, data, options, new)
     if wanted is not None:
-        return _stage_on_branch(grounds, name, place, str(wanted), data, new)
+        return _stage_on_branch(grounds, branch, tip, name, place, wanted, data, options, new)
     if is_there:
-        raise taken(name, place)
+        head = load_snapshot(place)
+        if not is_free(head):
+            raise taken(name, place)
+        return _stage_anew(head, name, data, options, new)
     stage = Stage.new(place, data, new)
     stage.message = message
     return stage
@@ -91,6 +95,12 @@ def new_place(grounds: Grounds, name: str) -> Place:
     where, options = below(grounds.home, home_uri(name)), grounds.storage_options
     store = open_store(where, fsync=grounds.fsync, storage_options=options)
     return Place(store, None if isinstance(where, Path) else options, repository=grounds.id)
+
+
+def may_branch(grounds: Grounds, name: str, main: Snapshot) -> bool:
+    """Whether a branch may make a table of its own where there is one: commits of this repository
+    made that, and not somebody who keeps a table here."""
+    return is_free(main) or grounds.tree(grounds.tip(MAIN)).blob_hash(name) is not None
 
 
 def taken(name: str, place: Place) -> AlreadyExistsError:
@@ -110,9 +120,9 @@ def _stage_anew(
     table = StagedTable(stage.snapshot)
     if options.get("stable_row_ids", table.has_stable_row_ids) != table.has_stable_row_ids:
         raise InvalidInputError(
-            f"table {name!r} was on this branch before, with"
-            f"{'' if table.has_stable_row_ids else 'out'} stable row ids, and goes on so: leave "
-            "stable_row_ids out, or choose another name",
+            f"there was a table {name!r} before, with"
+            f"{'' if table.has_stable_row_ids else 'out'} stable row ids, and the new one goes on "
+            "so: leave stable_row_ids out, or choose another name",
             table=name,
         )
     begin_anew(
@@ -127,39 +137,30 @@ def _stage_anew(
 
 
 def _stage_on_branch(
-    grounds: Grounds, name: str, place: Place, branch: str, data: Any, new: NewTable
+    grounds: Grounds,
+    branch: str,
+    tip: Hash | None,
+    name: str,
+    place: Place,
+    wanted: BranchName,
+    data: Any,
+    options: Mapping[str, Any],
+    new: NewTable,
 ) -> Stage:
-    reader = as_reader(data, new.schema)
-    schema = new.schema or reader.schema
+    land_rest(grounds, grounds.tip(MAIN), [name])  # it may be main that makes the table
     if is_table(place.store):
-        main = _empty_main(name, place, schema)
-    else:
-        main = create_table(place, schema, replace(new, schema=None, message=None))
-    stage = Stage(_empty_branch(grounds, name, main, branch), message=new.message)
+        main = load_snapshot(place)
+        if not may_branch(grounds, name, main):
+            raise taken(name, place)
+        if load_branch(place.store, wanted) is not None:
+            own = branch_place(place, wanted)
+            if not is_free(load_snapshot(own)):
+                raise taken(name, own)
+        head = own_head(grounds, branch, tip, name, main, wanted)
+        return _stage_anew(head, name, data, options, new)
+    reader = as_reader(data, new.schema)
+    main = create_table(place, new.schema or reader.schema, replace(new, schema=None, message=None))
+    stage = Stage(own_head(grounds, branch, tip, name, main, wanted), message=new.message)
     if not isinstance(data, pa.Schema):
         StagedTable(stage.snapshot).append(reader)
     return stage
-
-
-def _empty_main(name: str, place: Place, schema: pa.Schema) -> Snapshot:
-    """The main that an attempt which was cut off left behind."""
-    found = load_snapshot(place)
-    if found.manifest.version != 1 or len(found.manifest.fragments) or found.arrow_schema != schema:
-        raise taken(name, place)
-    return found
-
-
-def _empty_branch(grounds: Grounds, name: str, main: Snapshot, branch: str) -> Snapshot:
-    """The branch of a new table, or the one that an attempt which was cut off left behind."""
-    try:
-        return create_branch(main, branch, metadata={REPOSITORY_ID: grounds.id})
-    except AlreadyExistsError:
-        wanted = BranchName(branch)
-        record = load_branch(main.place.store, wanted)
-        head = load_snapshot(branch_place(main.place, wanted))
-        is_new = record is not None and is_ours(grounds, record)
-        if not is_new or not goes_on(head.place, None, main.manifest.version):
-            raise
-        if head.manifest.fragment_count:
-            raise taken(name, main.place) from None
-        return head

@@ -7,7 +7,8 @@ first; the branch with the work pins where that begins, and the target knows not
 the merge.
 
 A table that is not there yet begins empty, on main, which no commit of main pins. One that the
-target had before, until a commit took it out, goes on from what it held, without it.
+target had before, until a commit took it out, goes on from what it held, without it; and so does
+one of that name which another branch made.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing import reset
 from lancewood.jobs.publishing.work import load_work
-from lancewood.model.refs import BranchName, called
+from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.repo.committing.adding import add_table, check_no_manifest_store
 from lancewood.repo.committing.anew import begin_anew
-from lancewood.repo.committing.creating import new_place, taken
+from lancewood.repo.committing.creating import may_branch, new_place, taken
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.exclusive import check_not_exclusive
-from lancewood.repo.writing.given_up import left_head
+from lancewood.repo.writing.given_up import is_free, left_head
 from lancewood.repo.writing.preparing import prepare
 from lancewood.repo.writing.writable import writable_head
 from lancewood.store.locate import open_store
@@ -131,7 +132,8 @@ def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
 
 def _first_at_home(grounds: Grounds, onto: str, name: str, schema: pa.Schema) -> Snapshot:
     """Where the work on a table below the repository begins: a new one without rows; one that was
-    never published, perhaps with other columns; or what the target had before, rows and all."""
+    never published, perhaps with other columns; or what the target had before, or another branch
+    has, rows and all."""
     place = new_place(grounds, name)
     if not is_table(place.store):
         with contextlib.suppress(AlreadyExistsError):  # somebody else made it in this moment
@@ -142,9 +144,11 @@ def _first_at_home(grounds: Grounds, onto: str, name: str, schema: pa.Schema) ->
     tip = grounds.tip(onto)
     is_made = grounds.tree(tip).blob_hash(name) is not None
     before = None if is_made else left_head(grounds, onto, tip, name)
-    if before is None:
+    if before is not None:
+        return before
+    if is_made or not (is_free(found) if onto == MAIN else may_branch(grounds, name, found)):
         raise taken(name, place)
-    return before
+    return found
 
 
 def _make_at(grounds: Grounds, uri: str | os.PathLike[str], schema: pa.Schema) -> None:

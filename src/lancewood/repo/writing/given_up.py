@@ -10,13 +10,14 @@ from lancewood.catalog.names import home_uri
 from lancewood.catalog.pin import Pin
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import load_transaction_of
+from lancewood.engine.transactions import load_transaction, load_transaction_of
 from lancewood.engine.versions import versions_since
 from lancewood.errors import IncompatibleConflictError
 from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.model.ids import Version
+from lancewood.model.operations import Clone
 from lancewood.model.transaction import STAGED_PROPERTY
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import landed_version
@@ -55,6 +56,20 @@ def _last_pin(grounds: Grounds, tip: Hash | None, name: str) -> Pin | None:
         if tree.blob_hash(name) is not None:
             return tree.pin(name)
     return None
+
+
+def is_free(head: Snapshot) -> bool:
+    """Whether something else may follow the newest version of a table that a branch does not pin:
+    a commit made it, or nobody wrote there since the branch of the table began.
+
+    A table whose first version is empty began for a branch that made it.
+    """
+    made = load_transaction(head.place.store, head.manifest)
+    if STAGED_PROPERTY in made.properties:
+        return True
+    if head.manifest.branch is not None:
+        return isinstance(made.operations[0], Clone)
+    return head.manifest.version == 1 and not head.manifest.fragment_count
 
 
 def given_up_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
