@@ -51,8 +51,9 @@ class BringingVerbs:
         else was faster. A squashed merge with ``files`` brings those and no others.
 
         Rows that somebody wrote beside the repository since the target's last commit come into the
-        commit, too. For tables in ``only_committed`` they do not: if there are any, and the merge
-        publishes work on such a table, it is refused with RetryableConflictError.
+        commit, too; ``taken_in`` of the result names them. For tables in ``only_committed`` they do
+        not: if there are any, and the merge publishes work on such a table, it is refused with
+        RetryableConflictError.
         """
         grounds = self._grounds
         return merge(

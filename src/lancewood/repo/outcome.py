@@ -21,6 +21,18 @@ class Divergence:
     conflict: ConflictError
 
 
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """What somebody wrote to a table beside the repository, and did not commit, before a commit
+    that changes the table. It is part of that commit."""
+
+    table: str
+    versions: tuple[int, ...]
+    """The versions of the table that were written so, the oldest first."""
+    message: str | None
+    """The message of the newest that has one."""
+
+
 class Done(StrEnum):
     """What a verb did to a table."""
 
@@ -49,6 +61,8 @@ class Committed:
     """False: there was nothing to commit."""
     diverged: tuple[Divergence, ...] = ()
     """Tables that could not land beside what a writer from outside did."""
+    taken_in: tuple[TakenIn, ...] = ()
+    """What others wrote directly to tables that this commit changed, and which it contains too."""
     done: tuple[tuple[str, Done], ...] = ()
     """For verbs that decide by table: each that they changed, and how."""
     is_dry_run: bool = False

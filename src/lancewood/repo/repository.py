@@ -244,6 +244,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         not make. ``files`` are put into the commit beside its tables and other files: bytes by
         path, or a function of the commit that is followed, as for ``merge``.
 
+        What was written directly to a table that the transaction changes, and not committed, comes
+        into the commit, too; ``result.taken_in`` names it.
+
         with repo.transaction("main", message="day 3") as changes:
             changes.create_table("labels", labels)
             changes.table("photos").append(photos)

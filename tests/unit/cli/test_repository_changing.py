@@ -54,8 +54,25 @@ def test_nothing_to_commit_is_no_error(lw_ok: Lw, repo: lw.Repository) -> None:
         "new": False,
         "tables": [],
         "diverged": [],
+        "taken_in": [],
     }
     assert repo.head == before
+
+
+def test_a_merge_names_what_was_written_directly_and_is_part_of_it(
+    lw_ok: Lw, repo: lw.Repository
+) -> None:
+    for number, branch in enumerate(("one", "two")):
+        repo.branches.create(branch, at="main")
+        with repo.transaction(branch, "work") as changes:
+            changes.table("photos").append(ROWS)
+        lw.open("tables/photos.lance").append(ROWS, message="by\x1b hand")
+        if not number:
+            told = lw_ok("merge", branch).out.splitlines()
+            assert told[-1] == " also contains version 2 of photos, written directly: by\\x1b hand"
+        else:
+            (found,) = lw_ok("merge", branch, "--json").document["taken_in"]
+            assert found == {"table": "photos", "versions": [4], "message": "by\x1b hand"}
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lancewood.errors import (
 )
 from lancewood.repo.bringing import merging
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.outcome import Done, NotLandedWarning
+from lancewood.repo.outcome import Done, NotLandedWarning, TakenIn
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -485,9 +485,10 @@ def test_a_restoration_does_not_take_away_what_was_not_committed(repo: lw.Reposi
 
 def test_writes_from_outside_are_taken_in_by_a_merge(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
-    lw.open(repo.path / "tables" / "photos.lance").append(rows(9))
-    repo.merge("exp")
+    lw.open(repo.path / "tables" / "photos.lance").append(rows(9), message="by hand")
+    done = repo.merge("exp")
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4, 9]
+    assert done.taken_in == (TakenIn("photos", (2,), "by hand"),)
 
 
 # Races

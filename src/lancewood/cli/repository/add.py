@@ -35,7 +35,7 @@ def command(
     The table stays where it is, and is pinned as it stands. There is no index as in git: it is
     committed at once.
 
-    JSON keys: branch, hash, new, tables, diverged.
+    JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
     meant = table_at_home(name.rstrip("/"))
     if meant is not None:

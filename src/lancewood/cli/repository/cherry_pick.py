@@ -20,7 +20,7 @@ def command(
     Each table that the commit changed gets the content it has there, where it is still what it was
     before that commit. Tables that differ are named, and nothing is done.
 
-    JSON keys: branch, hash, new, tables, diverged, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
     """
     with repository(storage_option) as repo:
         done = repo.cherry_pick(revision, branch=branch)

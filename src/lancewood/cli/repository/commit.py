@@ -25,12 +25,12 @@ def command(
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
-    """Record all tables of the branch as they stand at one moment.
+    """Record all tables of the branch as they stand at one moment, whoever wrote them.
 
     Like git commit -a: there is no index. If no table differs from the last commit, there is no
     new one, and that is no error.
 
-    JSON keys: branch, hash, new, tables, diverged.
+    JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
     text = words.paragraphs(message)
     if text is None:

@@ -11,7 +11,13 @@ from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.repository import words
 from lancewood.cli.repository.finding import repository
-from lancewood.cli.repository.telling import by_table, committed_facts, short, stat_lines
+from lancewood.cli.repository.telling import (
+    by_table,
+    committed_facts,
+    short,
+    stat_lines,
+    taken_in_lines,
+)
 from lancewood.git.hashes import Hash
 from lancewood.repo.outcome import Committed
 
@@ -38,8 +44,12 @@ def command(
     changes are judged by the rules of any two writers. If one table refuses, all are named that
     do, and nothing is changed: nothing is left half merged, and there is nothing to abort.
 
-    JSON keys: branch, hash, new, tables, diverged, done, merged, fast_forward, dry_run. In done
-    each table has how it came: published, taken, restored, removed.
+    What was written directly to a table that is merged into, and not committed, becomes part of
+    the merge, and is named.
+
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done, merged, fast_forward, dry_run.
+    In done each table has how it came: published, taken, restored, removed; what taken_in names
+    has table, versions, message.
     """
     with repository(storage_option) as repo:
         target = into or repo.head.branch
@@ -85,4 +95,4 @@ def _told(
     else:
         first = [f"Merge made by publishing: {short(done.hash)}"]
     changes = repo.show(done.hash).changes if before is None else repo.diff(before, done.hash)
-    return "\n".join([*first, *stat_lines(changes)])
+    return "\n".join([*first, *stat_lines(changes), *taken_in_lines(done)])

@@ -25,7 +25,7 @@ def command(
 
     The table itself stays, and so do commits that pin it: lw table drop is what deletes a table.
 
-    JSON keys: branch, hash, new, tables, diverged.
+    JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
     with repository(storage_option) as repo:
         text = words.paragraphs(message)

@@ -30,7 +30,7 @@ def command(
     Each table that differs gets a new version with the content of that commit: numbers only grow,
     and older versions stay. lw reflog tells where the branch was.
 
-    JSON keys: branch, hash, new, tables, diverged, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
     """
     if soft and hard:
         raise typer.BadParameter("--soft and --hard do not go together")

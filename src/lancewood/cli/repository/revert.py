@@ -21,7 +21,7 @@ def command(
     Each table that the commit changed gets the content it had before, where it is still what the
     commit made of it. Tables that were changed since are named, and nothing is done.
 
-    JSON keys: branch, hash, new, tables, diverged, done.
+    JSON keys: branch, hash, new, tables, diverged, taken_in, done.
     """
     with repository(storage_option) as repo:
         done = repo.revert(revision, branch=branch, author=author)

@@ -26,7 +26,7 @@ _ARROW = "->"
 _LAST_SECOND = int(datetime(9998, 12, 31, tzinfo=UTC).timestamp())
 """Until here every zone has a year of four digits."""
 
-COMMITTED = "branch, hash, new, tables, diverged"
+COMMITTED = "branch, hash, new, tables, diverged, taken_in"
 
 
 def short(hash: Hash | None) -> str:
@@ -197,6 +197,10 @@ def committed_facts(done: Committed) -> dict[str, Any]:
         "new": done.is_new,
         "tables": list(done.tables),
         "diverged": [{"table": e.table, "why": e.conflict.message} for e in done.diverged],
+        "taken_in": [
+            {"table": e.table, "versions": list(e.versions), "message": e.message}
+            for e in done.taken_in
+        ],
     }
 
 
@@ -211,4 +215,13 @@ def committed_text(repo: Repository, done: Committed) -> str:
     shown = repo.show(done.hash)
     root = "" if shown.commit.parents else " (root-commit)"
     first = f"[{done.branch}{root} {short(done.hash)}] {subject(shown.commit.message)}"
-    return "\n".join([first, *stat_lines(shown.changes)])
+    return "\n".join([first, *stat_lines(shown.changes), *taken_in_lines(done)])
+
+
+def taken_in_lines(done: Committed) -> Iterator[str]:
+    """What a commit contains that others wrote directly; nothing for none."""
+    for each in done.taken_in:
+        first, last = each.versions[0], each.versions[-1]
+        which = f"version {first}" if first == last else f"versions {first} to {last}"
+        message = "" if each.message is None else f": {subject(each.message)}"
+        yield f" also contains {which} of {each.table}, written directly{message}"

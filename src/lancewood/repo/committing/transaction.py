@@ -6,7 +6,9 @@
 
 Cut off before 2 it leaves orphans. After 2 everybody who reads through the repository sees all of
 it, and what has not landed is landed by whoever writes next. If another commit was faster, tables
-that it did not touch go on as they are; the others are judged by the rules of any commit.
+that it did not touch go on as they are; the others are judged by the rules of any commit. What was
+written to a table beside the repository, and not committed, comes into the commit; its result says
+so.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ from lancewood.repo.committing.staged_table import StagedTable
 from lancewood.repo.committing.swapping import swap
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.settling import pay_and_land
-from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning
+from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
 from lancewood.repo.writing.joining import join_tables
+from lancewood.repo.writing.taking_in import find_taken_in
 from lancewood.repo.writing.writable import BranchMovedError, writable_head
 
 _ATTEMPTS = 20
@@ -88,6 +91,7 @@ class Transaction:
         self._file_change: FileChange | None = None
         self._pins: dict[str, Pin | None] = {}
         """Tables that come as they stand, and with None those that go."""
+        self._taken_in: dict[str, TakenIn | None] = {}
         self._result: Committed | None = None
         self._is_over = False
 
@@ -198,7 +202,8 @@ class Transaction:
             self._result = Committed(self._tip, self._branch, (), is_new=False)
             return self._result
         changed = tuple(sorted({*self._written(), *self._pins}))
-        self._result = Committed(commit, self._branch, changed)
+        taken_in = tuple(each for _, each in sorted(self._taken_in.items()) if each is not None)
+        self._result = Committed(commit, self._branch, changed, taken_in=taken_in)
         diverged, told = self._land()
         self._result = replace(self._result, diverged=diverged)
         for each in told:
@@ -223,6 +228,9 @@ class Transaction:
         changes = dict(self._pins)
         for name, each in written.items():
             self._meet_outsiders(name, each)
+            if self._tree.blob_hash(name) is not None:
+                pin = self._tree.pin(name)
+                self._taken_in[name] = find_taken_in(name, pin, each.stage)
             each.keep_to_setting(self._grounds)
             changes[name] = each.pinned()
         join_tables(self._grounds, changes)
