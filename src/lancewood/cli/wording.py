@@ -9,7 +9,9 @@ import re
 
 _ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
 _SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
-_OF_REPOSITORY = re.compile(r"(?<![\w.])(commit|reset|log|status|switch|gc|fsck|merge)\(\)")
+_OF_REPOSITORY = re.compile(
+    r"(?<![\w.])(commit|reset|log|status|switch|gc|fsck|merge|remove|snapshot)\(\)"
+)
 _OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
 _PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
 _ADD = re.compile(r"repo\.add\('([^']*)', uri\)")
@@ -18,6 +20,7 @@ _TYPED = {
     "create=True": "-c",
     "already: open it": "already, and stays as it is: lw status looks at it",
     "detach() goes there": "lw switch -d goes there",
+    "log(table=…)": "lw log --table NAME",
     "adopt=True": "--adopt",
     "force=True": "--force",
     "check=False": "--no-check",

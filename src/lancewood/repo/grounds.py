@@ -6,7 +6,7 @@ Small steps that several verbs share. Decides nothing, and writes nothing.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -96,7 +96,7 @@ class Grounds:
         if self.tip(name) is None and self.git.refs.head().branch != name:
             known = [each.removeprefix(HEADS) for each in self.git.refs.names(HEADS)]
             raise NotFoundError(
-                f"there is no branch {name!r}{_near(name, known)}; switch(create=True) makes one"
+                f"there is no branch {name!r}{near(name, known)}; switch(create=True) makes one"
             )
         return name
 
@@ -114,7 +114,7 @@ class Grounds:
         names = tree.names()
         if name not in names:
             raise NotFoundError(
-                f"there is no table {name!r} in this commit{_near(name, names)}", table=name
+                f"there is no table {name!r} in this commit{near(name, names)}", table=name
             )
         return tree.pin(name)
 
@@ -140,9 +140,9 @@ class Grounds:
         return found.written_by(self.id)
 
 
-def _near(name: str, known: object) -> str:
-    texts = [str(each) for each in known] if isinstance(known, list | tuple) else []
-    near = difflib.get_close_matches(name, texts, n=3)
-    if near:
-        return f"; did you mean {', '.join(near)}?"
-    return f"; there is {', '.join(sorted(texts)[:10])}" if texts else ""
+def near(name: str, known: Collection[str]) -> str:
+    """What to say after a name that is not known: those that it is likely to be meant for."""
+    close = difflib.get_close_matches(name, known, n=3)
+    if close:
+        return f"; did you mean {', '.join(close)}?"
+    return f"; there is {', '.join(sorted(known)[:10])}" if known else ""

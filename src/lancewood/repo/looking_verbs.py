@@ -54,12 +54,14 @@ class LookingVerbs:
         reached.
 
         ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that
-        changed it: those whose pin is that of none of their parents.
+        changed it: those whose pin is that of none of their parents. The end is a NotFoundError if
+        no commit that is reached ever had the table.
         """
         tips = [self._grounds.commit(each) for each in revisions or ("HEAD",)]
         if table is not None:
             commits = walk(self._grounds.git.objects, tips, first_parent=first_parent)
-            return paged(changing(self._grounds, commits, table), limit=limit, skip=skip)
+            found = changing(self._grounds, commits, table, tips)
+            return paged(found, limit=limit, skip=skip)
         return walk(
             self._grounds.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
         )

@@ -1,5 +1,5 @@
 """Tables that refuse a verb: all are found before any is told, so that nobody meets one after the
-other."""
+other. What holds for several is said once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ class Refusals:
         """Raise IncompatibleConflictError with every table and its reason, if there is one."""
         if not self._found:
             return
-        told = "; ".join(f"table {name!r}: {why}" for name, why in sorted(self._found.items()))
-        raise IncompatibleConflictError(
-            f"{what}, and nothing has changed. {told}", tables=dict(sorted(self._found.items()))
+        found = dict(sorted(self._found.items()))
+        names: dict[str, list[str]] = {}
+        for name, why in found.items():
+            names.setdefault(why, []).append(repr(name))
+        told = "; ".join(
+            f"table{'s' if len(each) > 1 else ''} {', '.join(each)}: {why}"
+            for why, each in names.items()
         )
+        raise IncompatibleConflictError(f"{what}, and nothing has changed. {told}", tables=found)

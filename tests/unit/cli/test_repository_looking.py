@@ -166,6 +166,10 @@ def test_the_log_of_a_table_has_the_commits_that_changed_it(
         .startswith("two tables")
     )
     assert lw_run("log", "--graph", "--table", "photos").code == ExitCode.USAGE
+    for more in ((), ("--json",), ("--oneline", "-n", 1)):
+        ran = lw_run("log", "--table", "photso", *more)
+        assert (ran.code, ran.out) == (ExitCode.NOT_FOUND, "")
+        assert "did you mean photos?" in ran.err
 
 
 def test_who_asks_for_the_log_of_a_table_as_of_a_path_is_told_the_option(

@@ -121,6 +121,7 @@ def test_a_commit_is_taken_back_by_a_new_one(lw_ok: Lw, lw_run: Lw, repo: lw.Rep
     refused = lw_run("revert", "HEAD~1")
     assert refused.code == ExitCode.CONFLICT
     assert "revert what came after it first" in refused.err
+    assert "(lw log --table NAME lists that)" in refused.err
     assert "photos" in refused.err
 
 

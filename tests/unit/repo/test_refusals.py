@@ -25,6 +25,18 @@ def test_all_that_refuse_are_named_in_order() -> None:
     }
 
 
+def test_what_holds_for_several_is_said_once() -> None:
+    refusals = Refusals()
+    for name, why in {"c": "gone", "b": "changed", "a": "gone"}.items():
+        refusals.add(name, why)
+    with pytest.raises(IncompatibleConflictError) as refused:
+        refusals.check("no")
+    assert refused.value.message == (
+        "no, and nothing has changed. tables 'a', 'c': gone; table 'b': changed"
+    )
+    assert refused.value.facts["tables"] == {"a": "gone", "b": "changed", "c": "gone"}
+
+
 def test_a_store_that_fails_is_no_refusal() -> None:
     with pytest.raises(StorageError, match="no answer"):
         Refusals().add("photos", StorageError("no answer"))

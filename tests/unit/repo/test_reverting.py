@@ -73,6 +73,8 @@ def test_every_table_that_was_changed_since_is_named_and_nothing_is_done(
     with pytest.raises(IncompatibleConflictError, match="nothing has changed") as refused:
         repo.revert("HEAD~2")
     assert [*refused.value.facts["tables"]] == ["labels", "photos"]
+    assert "tables 'labels', 'photos': the content here" in refused.value.message
+    assert refused.value.message.count("revert what came after it first, the newest first") == 1
     assert repo.at("main").hash == before
     assert standing(repo) == [1, 2, 3, 4, 5]
 
@@ -219,7 +221,7 @@ def test_commits_are_picked_one_after_the_other(repo: lw.Repository) -> None:
 def test_a_pick_in_the_wrong_order_is_refused_by_name(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
     append(repo, "exp", 5)
-    with pytest.raises(IncompatibleConflictError, match="'photos': it was changed since"):
+    with pytest.raises(IncompatibleConflictError, match="'photos': the content here is not"):
         repo.cherry_pick("exp")
     assert seen(repo) == [1, 2, 3]
 

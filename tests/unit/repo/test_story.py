@@ -35,7 +35,20 @@ def test_the_log_of_a_table_skips_what_left_it_alone(repo: lw.Repository) -> Non
     assert messages(repo, table="photos", skip=1, limit=1) == ["photos 0"]
     repo.remove("labels")
     assert messages(repo, table="labels", limit=1) == ["remove table labels"]
-    assert messages(repo, table="none") == []
+    assert messages(repo, table="labels", skip=9) == []
+
+
+def test_a_table_that_never_was_is_told_with_those_that_are_near(repo: lw.Repository) -> None:
+    with pytest.raises(lw.NotFoundError, match=r"never was.*'fotos'.*did you mean photos\?"):
+        messages(repo, table="fotos")
+    with pytest.raises(lw.NotFoundError, match="there is labels, photos"):
+        messages(repo, table="none", skip=2, limit=1)
+    repo.branches.create("exp")
+    with repo.transaction("exp", "new") as changes:
+        changes.create_table("later", ROWS)
+    with pytest.raises(lw.NotFoundError):
+        messages(repo, "main", table="later")
+    assert messages(repo, "exp", table="later") == ["new"]
 
 
 def test_the_log_of_several_revisions_has_each_commit_once(repo: lw.Repository) -> None:

@@ -47,7 +47,10 @@ from lancewood.repo.writing.writable import writable_head
 
 _ATTEMPTS = 20
 _EXPECTED = {
-    "revert": "left; revert what came after it first, the newest first",
+    "revert": (
+        "left. Where later commits changed it, revert what came after it first, the newest first "
+        "(log(table=…) lists that), or write the rows as they should be"
+    ),
     "cherry-pick": "began with; make the change again here",
 }
 
@@ -191,8 +194,7 @@ class _Redoing:
         """Raise where a table is not what it is expected to be."""
         if not same_table(self.grounds, now, expected):
             raise IncompatibleConflictError(
-                "it was changed since, or is another one here: its content is not what that "
-                f"commit {_EXPECTED[self.verb]}"
+                f"the content here is not what that commit {_EXPECTED[self.verb]}"
             )
         why = uncommitted(self.grounds, self.branch, now)
         if why is not None:

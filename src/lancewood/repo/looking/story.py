@@ -9,16 +9,20 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from lancewood.catalog.names import checked_table
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import Grounds, near
 
 
-def changing(grounds: Grounds, commits: Iterable[Commit], table: str) -> Iterator[Commit]:
+def changing(
+    grounds: Grounds, commits: Iterable[Commit], table: str, tips: Iterable[Hash]
+) -> Iterator[Commit]:
     """Of some commits those whose pin of the table is that of none of their parents.
 
     A merge that took the table over as one side had it is no change, as for ``git log -- path``.
+    Ends with NotFoundError where there is none, for then the table never was; the tables of the
+    ``tips`` are those that may have been meant.
     """
     checked_table(table)
     known: dict[Hash, Hash | None] = {}
@@ -29,12 +33,20 @@ def changing(grounds: Grounds, commits: Iterable[Commit], table: str) -> Iterato
         return known[commit]
 
     def found() -> Iterator[Commit]:
+        is_any = False
         for each in commits:
             now = pinned(each.hash)
             before = [pinned(parent) for parent in each.parents] or [None]
             known.pop(each.hash)
             if now not in before:
+                is_any = True
                 yield each
+        if not is_any:
+            names = {name for each in tips for name in grounds.tree(each).names()}
+            raise NotFoundError(
+                f"there never was a table {table!r} in this history{near(table, names)}",
+                table=table,
+            )
 
     return found()
 
