@@ -11,6 +11,7 @@ from lancewood.git.objects import Commit
 from lancewood.git.refs import Head, LogEntry
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.looking.comparing import Shown, TableChange, compare
+from lancewood.repo.looking.measuring import measured
 from lancewood.repo.looking.standing import standing_tables
 from lancewood.repo.looking.status import Status, find_status
 from lancewood.repo.looking.story import changing, paged
@@ -71,17 +72,23 @@ class LookingVerbs:
         commit = self._grounds.git.objects.commit(self._grounds.commit(revision))
         parent = commit.parents[0] if commit.parents else None
         before, after = self._grounds.tree(parent), self._grounds.tree(commit.hash)
-        return Shown(commit, compare(before, after))
+        return Shown(commit, measured(self._grounds, compare(before, after)))
 
     def diff(self, before: str = "HEAD~1", after: str | None = "HEAD") -> tuple[TableChange, ...]:
-        """What differs between two revisions: a summary per table, from the pins alone.
+        """What differs between two revisions, for each table: how many rows were inserted, updated
+        and deleted, and which columns.
 
-        ``after`` None means the tables of the current branch as they stand now.
+        ``after`` None means the tables of the current branch as they stand now. Of the tables that
+        differ manifests are read, and of rows that changed their numbers; data files only to see
+        that a small table was written over by what it held. Where row ids cannot tell, ``counts``
+        is None, and the rest is what the pins say.
         """
         one = self._grounds.tree(self._grounds.commit(before))
         if after is None:
-            return compare(one, standing_tables(self._grounds))
-        return compare(one, self._grounds.tree(self._grounds.commit(after)))
+            other = standing_tables(self._grounds)
+        else:
+            other = self._grounds.tree(self._grounds.commit(after))
+        return measured(self._grounds, compare(one, other))
 
     def merge_base(self, one: str, other: str) -> Hash | None:
         """The best commit that leads to both; None where there is none."""

@@ -38,7 +38,7 @@ def test_a_commit_is_told_as_git_tells_it(lw_ok: Lw, repo: lw.Repository) -> Non
     commit = repo.at().commit
     assert told.splitlines() == [
         f"[main {commit.hash[:12]}] title",
-        " photos | 3 -> 6 rows, 1 -> 2 fragments",
+        " photos | 3 -> 6 rows (3 inserted), 1 -> 2 fragments",
         " 1 table changed, 3 rows more",
     ]
     assert git("log", "-1", "--format=%an|%ae|%B").strip() == "Bob|bob@example.org|title\n\nbody"
@@ -265,7 +265,7 @@ def test_a_prepared_table_is_written_by_anyone_and_committed(
     assert "modified:   photos (version 3)" in lw_ok("status").out
     told = lw_ok("commit", "-m", "by two writers").out.splitlines()
     assert told[1:] == [
-        " photos | 3 -> 7 rows, 1 -> 3 fragments",
+        " photos | 3 -> 7 rows (4 inserted), 1 -> 3 fragments",
         " 1 table changed, 4 rows more",
     ]
     assert repo.at("exp").table("photos").count_rows() == 7

@@ -210,7 +210,7 @@ def test_a_commit_is_shown_with_the_tables_it_changed(lw_ok: Lw, repo: lw.Reposi
     out = lw_ok("show", "exp").out
     head, _, stat = out.partition("\n\n photos")
     assert f"{head}\n" == git("log", "--decorate", "-1", "exp")
-    assert stat == " | 3 -> 6 rows, 1 -> 2 fragments\n 1 table changed, 3 rows more\n"
+    assert stat == " | 3 -> 6 rows (3 inserted), 1 -> 2 fragments\n 1 table changed, 3 rows more\n"
     first = lw_ok("show", "main").out.splitlines()[-3:]
     assert first == [
         " labels | new, 1 row",
@@ -247,8 +247,8 @@ def test_a_diff_of_columns_names_them(lw_ok: Lw, repo: lw.Repository) -> None:
         table.cast_column("id", pa.int32())
         changes.table("labels").delete("id = 1")
     assert lw_ok("diff", "HEAD~1", "HEAD").out.splitlines() == [
-        " labels | 1 -> 0 rows, 1 -> 0 fragments",
-        " photos | 3 -> 3 rows, 1 -> 1 fragments",
+        " labels | 1 -> 0 rows (1 deleted), 1 -> 0 fragments",
+        " photos | 3 -> 3 rows (none changed), 1 -> 1 fragments",
         "   + id: int32",
         "   + twice: int64",
         "   - id: int64",
@@ -256,12 +256,29 @@ def test_a_diff_of_columns_names_them(lw_ok: Lw, repo: lw.Repository) -> None:
     ]
 
 
+def test_a_diff_says_what_became_of_rows_and_names(lw_ok: Lw, repo: lw.Repository) -> None:
+    with repo.transaction("main", "rows") as changes:
+        changes.table("photos").update({"id": "9"}, where="id = 3").rename_column("id", "number")
+        changes.table("labels").overwrite(repo.at().table("labels").to_arrow())
+    assert lw_ok("diff", "HEAD~1", "HEAD").out.splitlines() == [
+        " labels | 1 -> 1 rows (rewritten, same rows), 1 -> 1 fragments",
+        " photos | 3 -> 3 rows (1 updated), 1 -> 2 fragments",
+        "   ~ id -> number",
+        " 2 tables changed",
+    ]
+    labels, photos = lw_ok("show", "--json").document["changes"]
+    assert lw_ok("diff", "HEAD~1", "HEAD", "--json").lines == [labels, photos]
+    facts = ("inserted", "updated", "deleted", "same_rows", "renamed_columns")
+    assert [labels[each] for each in facts] == [1, 0, 1, True, {}]
+    assert [photos[each] for each in facts] == [0, 1, 0, False, {"id": "number"}]
+
+
 def test_a_diff_without_a_second_commit_is_about_the_tables_as_they_stand(
     lw_ok: Lw, repo: lw.Repository
 ) -> None:
     assert lw_ok("diff").out == ""
     lance.write_dataset(ROWS, "tables/labels.lance", mode="append")
-    told = " labels | 1 -> 4 rows, 1 -> 2 fragments\n 1 table changed, 3 rows more\n"
+    told = " labels | 1 -> 4 rows (3 inserted), 1 -> 2 fragments\n 1 table changed, 3 rows more\n"
     assert lw_ok("diff").out == told
     assert [each["table"] for each in lw_ok("diff", "exp", "--json").lines] == ["labels", "photos"]
     lw_ok("commit", "-am", "labels from outside")

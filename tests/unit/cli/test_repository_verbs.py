@@ -60,7 +60,7 @@ def test_a_merge_has_two_parents_and_is_told_with_its_tables(
     commit = repo.at("main").commit
     assert told == [
         f"Merge made by publishing: {commit.hash[:12]}",
-        " photos | 3 -> 4 rows, 1 -> 2 fragments",
+        " photos | 3 -> 4 rows (1 inserted), 1 -> 2 fragments",
         " 1 table changed, 1 row more",
     ]
     assert git("log", "-1", "--format=%s|%P").strip() == (
@@ -163,7 +163,7 @@ def test_a_soft_reset_leaves_tables_as_they_are(lw_ok: Lw, repo: lw.Repository) 
     assert lance.dataset("tables/photos.lance").count_rows() == 4
     assert "modified:   photos" in lw_ok("status").out
     told = lw_ok("commit", "-m", "better words").out.splitlines()
-    assert told[1] == " photos | 3 -> 4 rows, 1 -> 2 fragments"
+    assert told[1] == " photos | 3 -> 4 rows (1 inserted), 1 -> 2 fragments"
 
 
 def test_changes_that_were_not_committed_are_taken_back(lw_ok: Lw, repo: lw.Repository) -> None:

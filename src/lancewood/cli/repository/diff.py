@@ -14,7 +14,8 @@ from lancewood.cli.repository.telling import change_facts, stat_lines
 
 _KEYS = (
     *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),
-    *("added_columns", "removed_columns"),
+    *("inserted", "updated", "deleted", "same_rows"),
+    *("added_columns", "removed_columns", "renamed_columns"),
 )
 
 
@@ -33,11 +34,13 @@ def command(
 ) -> None:
     """Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.
 
-    Without AFTER the tables of the current branch as they stand are compared. Rows that differ
-    are for lw table changes to show.
+    Without AFTER the tables of the current branch as they stand are compared. Rows are counted by
+    what became of them where row ids can tell: on one line of a table, not between two branches
+    that both went on. Rows that differ are for lw table changes to show.
 
-    JSON lines with keys: table, change, rows, rows_before, fragments, fragments_before,
-    added_columns, removed_columns.
+    JSON lines with keys: table, change, rows, rows_before, fragments, fragments_before, inserted,
+    updated, deleted, same_rows, added_columns, removed_columns, renamed_columns. Counts that cannot
+    be told are null; same_rows is true where a small table was written over by what it held.
     """
     with repository(storage_option) as repo:
         changes = repo.diff(before, after)

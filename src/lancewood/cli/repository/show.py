@@ -38,9 +38,9 @@ def command(
     """Show a commit and the tables it changed, against its first parent.
 
     JSON keys: hash, parents, author, email, time, message, changes. A change has table, change
-    (added, removed, changed, moved), rows, rows_before, fragments, fragments_before,
-    added_columns, removed_columns. REVISION:TABLE is the pin as git keeps it, REVISION:FILE has
-    path, bytes.
+    (added, removed, changed, moved), rows, rows_before, fragments, fragments_before, inserted,
+    updated, deleted, same_rows, added_columns, removed_columns, renamed_columns. REVISION:TABLE is
+    the pin as git keeps it, REVISION:FILE has path, bytes.
     """
     commit, colon, name = revision.partition(":")
     with repository(storage_option) as repo:

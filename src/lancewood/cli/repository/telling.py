@@ -141,8 +141,13 @@ def change_facts(change: TableChange) -> dict[str, Any]:
         "rows_before": None if change.before is None else change.before.rows,
         "fragments": None if change.after is None else change.after.fragments,
         "fragments_before": None if change.before is None else change.before.fragments,
+        "inserted": None if change.counts is None else change.counts.inserted,
+        "updated": None if change.counts is None else change.counts.updated,
+        "deleted": None if change.counts is None else change.counts.deleted,
+        "same_rows": change.is_same_rows,
         "added_columns": list(change.added_columns),
         "removed_columns": list(change.removed_columns),
+        "renamed_columns": dict(change.renamed_columns),
     }
 
 
@@ -152,6 +157,9 @@ def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
     for each in changes:
         yield f" {each.name:<{width}} | {_counts(each)}"
         if each.kind == "changed":
+            yield from (
+                f"   ~ {plain(old)} {_ARROW} {plain(new)}" for old, new in each.renamed_columns
+            )
             yield from (f"   + {plain(column)}" for column in each.added_columns)
             yield from (f"   - {plain(column)}" for column in each.removed_columns)
     if changes:
@@ -167,8 +175,27 @@ def _counts(change: TableChange) -> str:
         return f"{'new' if before is None else 'gone'}, {rows}"
     if change.kind == "moved":
         return f"the same rows, {_place(before)} {_ARROW} {_place(after)}"
-    rows = f"{_number(before.rows)} {_ARROW} {_number(after.rows)} rows"
+    rows = f"{_number(before.rows)} {_ARROW} {_number(after.rows)} rows{_moved(change)}"
     return f"{rows}, {before.fragments:,} {_ARROW} {after.fragments:,} fragments"
+
+
+def _moved(change: TableChange) -> str:
+    """What became of rows, in brackets; nothing where that cannot be told."""
+    counts = change.counts
+    if change.is_same_rows:
+        return " (rewritten, same rows)"
+    if counts is None:
+        return ""
+    told = [
+        f"{number:,} {word}"
+        for number, word in (
+            (counts.inserted, "inserted"),
+            (counts.updated, "updated"),
+            (counts.deleted, "deleted"),
+        )
+        if number
+    ]
+    return f" ({', '.join(told) or 'none changed'})"
 
 
 def _number(rows: int | None) -> str:

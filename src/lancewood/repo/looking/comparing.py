@@ -1,18 +1,22 @@
 """What differs between two commits: a summary per table, from the pins alone.
 
-No table is opened. Rows that changed are for ``Table.changes`` to tell.
+No table is opened here. How many rows moved is for ``measuring`` to add; which ones,
+for ``Table.changes`` to tell.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.git.objects import Commit
+from lancewood.jobs.counts import RowCounts
 
 Kind = Literal["added", "removed", "changed", "moved"]
+Renamed: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,14 @@ class TableChange:
     """``moved``: the same rows and columns, recorded at another version or branch."""
     before: Pin | None
     after: Pin | None
+    counts: RowCounts | None = None
+    """Rows that were inserted, updated and deleted. None where it cannot be told: without stable
+    row ids, between two lines of the table, for a state that did not land as it is, or is gone."""
+    renamed_columns: Renamed = ()
+    """Columns that only have another name, as it was and as it is; where ``counts`` can be told."""
+    is_same_rows: bool = False
+    """The table was written over, and has the same rows in the same order. Seen only where the data
+    files have at most 16 MiB on each side, and no blobs."""
 
     @property
     def rows(self) -> int | None:
@@ -41,12 +53,14 @@ class TableChange:
     @property
     def added_columns(self) -> tuple[str, ...]:
         """Columns that are new, or of another type, as ``name: type``."""
-        return tuple(each for each in _columns(self.after) if each not in _columns(self.before))
+        renamed = {new for _, new in self.renamed_columns}
+        return _only_in(self.after, self.before, renamed)
 
     @property
     def removed_columns(self) -> tuple[str, ...]:
         """Columns that are gone, or were of another type."""
-        return tuple(each for each in _columns(self.before) if each not in _columns(self.after))
+        renamed = {old for old, _ in self.renamed_columns}
+        return _only_in(self.before, self.after, renamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +92,13 @@ def _kind(before: Pin | None, after: Pin | None) -> Kind:
     return "moved" if before.content == after.content else "changed"
 
 
-def _columns(pin: Pin | None) -> tuple[str, ...]:
-    return () if pin is None else tuple(f"{name}: {kind}" for name, kind in pin.schema)
+def _only_in(pin: Pin | None, other: Pin | None, renamed: Collection[str]) -> tuple[str, ...]:
+    known = () if other is None else other.schema
+    return tuple(
+        f"{name}: {kind}"
+        for name, kind in (() if pin is None else pin.schema)
+        if (name, kind) not in known and name not in renamed
+    )
 
 
 def _fragments(pin: Pin | None) -> int:

@@ -1,0 +1,156 @@
+"""What moved between two states of a table: rows by what became of them, and renamed columns.
+
+Row ids tell, and no column is read for them: both states have to be on one line of the table, the
+later one built on the earlier one. Where that is not so, or what is needed was cleaned up, only the
+pins speak. A table that was written over by the same rows is found by reading both, if they are
+small; whoever wants rows asks ``Table.changes``. Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lancewood.catalog.pin import Pin
+from lancewood.engine.earlier_columns import find_earlier
+from lancewood.engine.refs import load_branch
+from lancewood.engine.revisions import main_place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import LancewoodError
+from lancewood.jobs.counts import RowCounts
+from lancewood.model.refs import BranchName
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing.landed import landed_version
+from lancewood.repo.looking.comparing import Renamed, TableChange
+from lancewood.table.table import Table
+
+_MOST_READ = 16 << 20
+"""Bytes of data files on each side that are read to see whether the rows are the same."""
+
+_DEEPEST = 100
+"""Branches of branches that are followed."""
+
+
+def measured(grounds: Grounds, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
+    """The same changes, each with what moved as far as it can be told."""
+    return tuple(_measured(grounds, each) for each in changes)
+
+
+def _measured(grounds: Grounds, change: TableChange) -> TableChange:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        gone, new = (0 if each is None else each.rows for each in (before, after))
+        if gone is None or new is None:
+            return change
+        return replace(change, counts=RowCounts(inserted=new, deleted=gone))
+    if change.kind == "moved":
+        return replace(change, counts=RowCounts())
+    try:
+        return _Measuring(grounds, before, after).added_to(change)
+    except LancewoodError:  # a state that cannot be read is for status and fsck to tell
+        return change
+
+
+@dataclass(frozen=True)
+class _Measuring:
+    grounds: Grounds
+    before: Pin
+    after: Pin
+
+    def added_to(self, change: TableChange) -> TableChange:
+        # Only versions of the history have row ids that mean something to each other.
+        one, other = (landed_version(self.grounds, each) for each in (self.before, self.after))
+        if one is None or other is None:
+            return change
+        counts: RowCounts | None = None
+        renamed: Renamed = ()
+        if self.before.uri == self.after.uri and _follows(other, one):
+            counts, renamed = _counts(one, other), _renamed(one, other)
+        elif self.before.uri == self.after.uri and _follows(one, other):
+            back = _counts(other, one)
+            if back is not None:
+                counts = RowCounts(back.deleted, back.updated, back.inserted)
+            renamed = tuple((new, old) for old, new in _renamed(other, one))
+        is_rewritten = counts is None or counts.deleted == self.before.rows
+        is_same = is_rewritten and self._may_be_same() and _same_rows(one, other)
+        return replace(change, counts=counts, renamed_columns=renamed, is_same_rows=is_same)
+
+    def _may_be_same(self) -> bool:
+        one, other = self.before, self.after
+        return bool(one.rows) and one.rows == other.rows and one.schema == other.schema
+
+
+def _follows(later: Snapshot, earlier: Snapshot) -> bool:
+    """Whether a version has another one in its history, on its own branch or on those it left."""
+    branch, version = later.manifest.branch, later.manifest.version
+    main = main_place(later).store
+    for _ in range(_DEEPEST):
+        if branch == earlier.manifest.branch:
+            return earlier.manifest.version <= version
+        record = None if branch is None else load_branch(main, BranchName.found(branch))
+        if record is None:
+            return False
+        branch, version = record.parent_branch, min(version, record.parent_version)
+    return False
+
+
+def _counts(since: Snapshot, until: Snapshot) -> RowCounts | None:
+    """None where a table has no stable row ids, or a version in between is gone."""
+    try:
+        return Table(until).changes(since.manifest.version, columns=[]).counts
+    except LancewoodError:
+        return None
+
+
+def _renamed(since: Snapshot, until: Snapshot) -> Renamed:
+    """Columns that have another name and are the same."""
+    older = {each.id: each.name for each in since.schema.fields}
+    if all(older.get(each.id, each.name) == each.name for each in until.schema.fields):
+        return ()
+    found = find_earlier(since, until, until.schema)
+    return tuple(
+        (older[each.id], each.name)
+        for each in until.schema.fields
+        if each.name in found
+        and found[each.name].id == each.id
+        and older.get(each.id, each.name) != each.name
+    )
+
+
+def _same_rows(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two tables with as many rows hold the same in the same order; False where that would
+    cost too much to see."""
+    if not (_is_small(one) and _is_small(other)):
+        return False
+    with closing(Table(one).to_batches()) as here, closing(Table(other).to_batches()) as there:
+        return all(_same_values(*each) for each in _aligned(here, there))
+
+
+def _aligned(
+    one: Iterator[pa.RecordBatch], other: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The rows of two streams side by side."""
+    here, there = next(one, None), next(other, None)
+    while here is not None and there is not None:
+        rows = min(here.num_rows, there.num_rows)
+        yield here.slice(0, rows), there.slice(0, rows)
+        here = here.slice(rows) if rows < here.num_rows else next(one, None)
+        there = there.slice(rows) if rows < there.num_rows else next(other, None)
+
+
+def _same_values(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    """By value, and where that denies it by the bytes: Arrow takes no NaN for another."""
+    return one.equals(other) or one.serialize().equals(other.serialize())
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    left = _MOST_READ
+    for fragment in snapshot.manifest.fragments:
+        for file in fragment.files:
+            left -= file.size or _MOST_READ + 1
+            if left < 0:
+                return False
+    return not any(each.is_blob for field in snapshot.schema.fields for each in field.walk())

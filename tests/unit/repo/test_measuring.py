@@ -1,0 +1,140 @@
+"""``Repository.diff`` and ``show``: what became of rows and columns."""
+
+from __future__ import annotations
+
+import lance
+import pyarrow as pa
+import pytest
+from tests.unit.repo.rows import rows
+
+import lancewood as lw
+from lancewood.jobs.counts import RowCounts
+from lancewood.repo.looking import measuring
+from lancewood.repo.looking.comparing import TableChange
+
+PLACES = pa.table({"id": [1, 2, 3], "x": [0.5, float("nan"), None], "name": ["a", "b", None]})
+
+
+@pytest.fixture
+def repo(repo: lw.Repository) -> lw.Repository:
+    """A table more, with several columns."""
+    with repo.transaction("main", "places") as changes:
+        changes.create_table("places", PLACES)
+    return repo
+
+
+def diff(repo: lw.Repository, before: str = "HEAD~1", after: str | None = "HEAD") -> TableChange:
+    (found,) = repo.diff(before, after)
+    return found
+
+
+def test_rows_are_counted_by_what_became_of_them(repo: lw.Repository) -> None:
+    with repo.transaction("main", "all at once") as changes:
+        places = changes.table("places").append(PLACES).delete("id = 1")
+        places.update({"name": "'z'"}, where="id = 2")
+    assert diff(repo).counts == RowCounts(inserted=2, updated=1, deleted=1)
+    assert diff(repo, "HEAD", "HEAD~1").counts == RowCounts(inserted=1, updated=1, deleted=2)
+    assert repo.show().changes == repo.diff()
+
+
+def test_tables_as_they_stand_are_counted_too(repo: lw.Repository) -> None:
+    lw.open(repo.path / "tables/places.lance").delete("id = 1")
+    assert diff(repo, "HEAD", None).counts == RowCounts(deleted=1)
+
+
+def test_a_new_table_has_its_rows_inserted_and_one_that_goes_has_them_deleted(
+    repo: lw.Repository,
+) -> None:
+    assert diff(repo).counts == RowCounts(inserted=3)
+    assert diff(repo, "HEAD", "HEAD~1").counts == RowCounts(deleted=3)
+
+
+def test_a_compaction_and_a_restoration_change_no_row_that_is_the_same(repo: lw.Repository) -> None:
+    with repo.transaction("main", "more") as changes:
+        changes.table("places").append(PLACES)
+    lw.open(repo.path / "tables/places.lance").compact()
+    repo.commit("compacted")
+    assert diff(repo).counts == RowCounts()
+    repo.revert("HEAD")
+    assert (diff(repo).counts, diff(repo, "HEAD~2").kind) == (RowCounts(), "moved")
+    repo.revert("HEAD~2")
+    assert diff(repo).counts == RowCounts(deleted=3)
+
+
+def test_a_renamed_column_is_no_other_column(repo: lw.Repository) -> None:
+    with repo.transaction("main", "columns") as changes:
+        table = changes.table("places").rename_column("name", "label")
+        table.add_columns({"more": "id + 1"}).drop_columns(["x"])
+    found = diff(repo)
+    assert found.renamed_columns == (("name", "label"),)
+    assert (found.added_columns, found.removed_columns) == (("more: int64",), ("x: double",))
+    assert found.counts == RowCounts()
+    back = diff(repo, "HEAD", "HEAD~1")
+    assert back.renamed_columns == (("label", "name"),)
+    assert (back.added_columns, back.removed_columns) == (("x: double",), ("more: int64",))
+
+
+def test_columns_that_swap_their_names_were_renamed(repo: lw.Repository) -> None:
+    with repo.transaction("main", "swap") as changes:
+        table = changes.table("places").rename_column("name", "t").rename_column("x", "name")
+        table.rename_column("t", "x")
+    found = diff(repo)
+    assert sorted(found.renamed_columns) == [("name", "x"), ("x", "name")]
+    assert (found.added_columns, found.removed_columns) == ((), ())
+
+
+def test_another_column_in_the_place_of_a_dropped_one_is_no_renaming(repo: lw.Repository) -> None:
+    with repo.transaction("main", "other") as changes:
+        changes.table("places").drop_columns(["name"]).add_columns({"label": "'a'"})
+    found = diff(repo)
+    assert found.renamed_columns == ()
+    assert (found.added_columns, found.removed_columns) == (("label: string",), ("name: string",))
+
+
+@pytest.mark.parametrize("stable_row_ids", [True, False])
+def test_an_overwrite_by_the_same_rows_is_told(repo: lw.Repository, stable_row_ids: bool) -> None:
+    with repo.transaction("main", "other") as changes:
+        changes.create_table("other", PLACES, stable_row_ids=stable_row_ids)
+    with repo.transaction("main", "the same") as changes:
+        changes.table("other").overwrite(PLACES, max_rows_per_file=2)
+    found = diff(repo)
+    assert found.is_same_rows
+    assert found.counts == (RowCounts(inserted=3, deleted=3) if stable_row_ids else None)
+    with repo.transaction("main", "not the same") as changes:
+        changes.table("other").overwrite(PLACES.take([1, 0, 2]))
+    assert not diff(repo).is_same_rows
+
+
+def test_large_tables_are_not_read_to_see_it(
+    repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with repo.transaction("main", "the same") as changes:
+        changes.table("places").overwrite(PLACES)
+    assert diff(repo).is_same_rows
+    monkeypatch.setattr(measuring, "_MOST_READ", 10)
+    assert not diff(repo).is_same_rows
+
+
+def test_between_branches_rows_are_counted_where_one_goes_on_from_the_other(
+    repo: lw.Repository,
+) -> None:
+    with repo.transaction("exp", "there") as changes:
+        changes.table("photos").append(rows(4, 5)).delete("id = 1")
+    photos = next(each for each in repo.diff("main", "exp") if each.name == "photos")
+    assert photos.counts == RowCounts(inserted=2, deleted=1)
+    photos = next(each for each in repo.diff("exp", "main") if each.name == "photos")
+    assert photos.counts == RowCounts(inserted=1, deleted=2)
+    with repo.transaction("main", "here") as changes:
+        changes.table("photos").append(rows(9))
+    photos = next(each for each in repo.diff("main", "exp") if each.name == "photos")
+    assert (photos.counts, photos.rows) == (None, 0), "both went on, and ids mean two things"
+
+
+def test_what_cannot_be_read_is_told_from_the_pins(repo: lw.Repository) -> None:
+    where = str(repo.path / "tables/places.lance")
+    for value in range(3):
+        lance.write_dataset(PLACES, where, mode="append")
+        repo.commit(f"outside {value}")
+    (repo.path / "tables/places.lance" / repo.at("HEAD~1").pin("places").manifest).unlink()
+    found = diff(repo)
+    assert (found.kind, found.rows, found.counts) == ("changed", 3, None)
