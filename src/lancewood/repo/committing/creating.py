@@ -3,8 +3,8 @@
 On main a table comes into being when its first state lands. A table of another branch needs a main
 to have branched from: it gets an empty one at once, which the repository's main does not pin. A
 table that is there already goes on with nothing of what it held: one that the branch had before,
-until a commit took it out, and one that another branch made under the same name. Each branch of the
-table then is another branch's own; merging them is for the rules of the table to refuse.
+until a commit took it out, and one that another branch made under the same name. The two then are
+on different branches of the table, and a merge of them is refused.
 """
 
 from __future__ import annotations
@@ -98,9 +98,12 @@ def new_place(grounds: Grounds, name: str) -> Place:
 
 
 def may_branch(grounds: Grounds, name: str, main: Snapshot) -> bool:
-    """Whether a branch may make a table of its own where there is one: commits of this repository
-    made that, and not somebody who keeps a table here."""
-    return is_free(main) or grounds.tree(grounds.tip(MAIN)).blob_hash(name) is not None
+    """Whether a branch may make a table of its own where there is one: that is the repository's,
+    and not somebody's who keeps a table here."""
+    if is_free(main):
+        return True
+    tree = grounds.tree(grounds.tip(MAIN))
+    return tree.blob_hash(name) is not None and tree.pin(name).is_at_home
 
 
 def taken(name: str, place: Place) -> AlreadyExistsError:
