@@ -63,7 +63,9 @@ MEANINGS = {
     ExitCode.STORAGE: "the store or disk failed, often only for a moment",
     ExitCode.CHECK_FAILED: "lw doctor, verify, repair or fsck found something wrong",
     ExitCode.DECLINED: "you were asked and said no",
-    ExitCode.NOT_PUBLISHED: "lw run published nothing: a check failed, or too many rows are bad",
+    ExitCode.NOT_PUBLISHED: (
+        "lw run published nothing: a check failed, too many rows are bad, or the run was reverted"
+    ),
     ExitCode.RUN_FAILED: "Spark, a source or a function of the pipeline failed in lw run",
     ExitCode.INTERRUPTED: "Ctrl-C; a commit has landed whole or not at all",
     ExitCode.BROKEN_PIPE: "whoever read the output has left",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lancewood.errors import InvalidInputError
 from lancewood.git.hashes import Hash
@@ -14,7 +14,7 @@ from lancewood.repo.looking.comparing import Shown, TableChange, compare
 from lancewood.repo.looking.measuring import measured
 from lancewood.repo.looking.standing import standing_tables
 from lancewood.repo.looking.status import Status, find_status
-from lancewood.repo.looking.story import changing, paged
+from lancewood.repo.looking.story import changing, held_commits, paged
 from lancewood.repo.looking.view import View
 from lancewood.repo.ref_names import full_ref
 
@@ -94,6 +94,11 @@ class LookingVerbs:
         """The best commit that leads to both; None where there is none."""
         objects = self._grounds.git.objects
         return merge_base(objects, self._grounds.commit(one), self._grounds.commit(other))
+
+    def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
+        """Of some commits those that lead to a revision, each with the commit that reverted it, or
+        None. One that is left out was reset away, or was never there."""
+        return held_commits(self._grounds.git.objects, commits, self._grounds.commit(revision))
 
     def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:
         """Every move of HEAD, of a branch or of a tag, newest first."""

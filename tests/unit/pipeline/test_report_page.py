@@ -202,6 +202,7 @@ def test_a_run_without_anything_has_a_page() -> None:
         (Ending.PUBLISHED, "Published into main"),
         (Ending.NOTHING_NEW, "Nothing new"),
         (Ending.ALREADY_PUBLISHED, "Already published"),
+        (Ending.REVERTED, "Reverted"),
         (Ending.CHECKS_FAILED, "Checks failed"),
         (Ending.TOO_MANY_BAD_ROWS, "Too many bad rows"),
         (Ending.DRY_RUN, "Dry run"),

@@ -18,13 +18,23 @@ from lancewood.pipeline.running.loads import joined
 from lancewood.pipeline.running.progress import Progress, decode_message, encode_message
 from lancewood.pipeline.running.run_ids import checked_run_id, new_run_id
 
-ENTRY = Entry("zoo", "r1", "d", "2026-01-01T00:00:00+00:00", "v1", {"b": "é", "a": "1"}, {"s": [1]})
+ENTRY = Entry(
+    pipeline="zoo",
+    run="r1",
+    digest="d",
+    started="2026-01-01T00:00:00+00:00",
+    branch="main",
+    tag="v1",
+    parameters={"b": "é", "a": "1"},
+    states={"s": [1]},
+)
 
 
 def test_an_entry_has_one_fact_on_a_line_in_the_order_of_names() -> None:
     text = encode_entry(ENTRY).decode()
     assert text.splitlines() == [
         "{",
+        '  "branch": "main",',
         '  "digest": "d",',
         '  "format": 1,',
         '  "parameters": {',
@@ -51,6 +61,7 @@ def test_an_entry_has_one_fact_on_a_line_in_the_order_of_names() -> None:
         (b'"format": 1', b'"format": 2', "use a newer one"),
         (b'"run": "r1"', b'"run": 7', "run is 7, not a text"),
         (b'"tag": "v1"', b'"tag": []', "tag is"),
+        (b'"branch": "main"', b'"branch": 7', "branch is 7, not a text"),
         (b'"a": "1"', b'"a": 1', "a parameter is not a text"),
         (b"{", b"[", "is not JSON"),
     ],

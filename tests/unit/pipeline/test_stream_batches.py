@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.pipeline.run_scene import SPOT, Died, Points, Scene
 
+import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Stream, UniqueCheck
 from lancewood.pipeline.definition.names import checked_pipeline
@@ -37,7 +38,9 @@ def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def streamed(path: Path, **said: Any) -> Scene:
     stream = Stream("a", "available-now", str(path / "checkpoint"), SPOT.at("stream"))
-    return Scene.at(path, stream=stream, **said)
+    scene = Scene.at(path, stream=stream, **said)
+    lw.Repository.open_or_init(scene.pipeline.repository)  # as a stream does before its query
+    return scene
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,35 @@ def test_a_batch_that_fails_a_check_is_told_again_after_the_fix(tmp_path: Path) 
     assert spark.start() is None
     assert spark.scene.seen("photos") == [1, 2]
     spark.scene.check_tidy()
+
+
+def test_a_batch_that_was_reset_away_is_loaded_when_it_is_told_again(tmp_path: Path) -> None:
+    spark = Spark(streamed(tmp_path), [[1], [2], [3]])
+    spark.start()
+    spark.scene.repo.reset("main~2")
+    spark.done, listener = 1, Points()
+    assert spark.start(listener) is None
+    assert spark.scene.landed("photos") == [1, 2, 3]
+    names = [batch_run_id("zoo", STREAM, batch) for batch in (1, 2)]
+    assert listener.texts[0] == (
+        f"branch main was reset and has lost {names[0]} to {names[1]}: what the checkpoint counts "
+        "as done is not read again; a new checkpoint reads everything"
+    )
+    listener = Points()
+    spark.start(listener)
+    assert listener.texts == [], "the branch has them again"
+
+
+def test_a_batch_that_was_reverted_is_passed_over_when_it_is_told_again(tmp_path: Path) -> None:
+    spark = Spark(streamed(tmp_path), [[1], [2]])
+    spark.start()
+    spark.scene.repo.revert("main")
+    spark.done, listener = 1, Points()
+    spark.incoming.append([3])
+    assert spark.start(listener) is None
+    assert spark.scene.landed("photos") == [1, 3]
+    assert listener.texts[0] == "batch 1: reverted"
+    assert spark.summaries[-1].ending is Ending.PUBLISHED
 
 
 def test_a_stream_that_is_stopped_ends_the_batch_under_way_and_begins_no_other(

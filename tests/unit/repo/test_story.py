@@ -1,4 +1,5 @@
-"""``Repository.log`` of several tips and of one table, ``diff`` with tables as they stand."""
+"""``Repository.log`` of several tips and of one table, ``diff`` with tables as they stand, and what
+became of commits."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.repo.looking.story import held_commits
+from lancewood.testing.commits import MemoryCommits
 
 ROWS = pa.table({"id": [1, 2, 3]})
 
@@ -84,3 +87,27 @@ def test_tables_as_they_stand_are_compared_without_writing(repo: lw.Repository) 
     assert [each.name for each in repo.diff("HEAD~2", None)] == ["labels", "photos"]
     repo.detach()
     assert repo.diff("HEAD", None) == ()
+
+
+def test_a_commit_is_held_until_a_reset_and_tells_who_reverted_it(repo: lw.Repository) -> None:
+    third, second, first, _ = [each.hash for each in repo.log()]
+    assert repo.held([first, third]) == {first: None, third: None}
+    reverting = repo.revert(third).hash
+    assert repo.held([second, third]) == {second: None, third: reverting}
+    again = repo.revert(str(reverting)).hash
+    assert repo.held([third, reverting]) == {third: None, reverting: again}
+    repo.reset(second)
+    assert repo.held([first, second, third, reverting]) == {first: None, second: None}
+    assert repo.held([third], str(again)) == {third: None}
+
+
+@pytest.mark.parametrize("wanted", [["c4990"], ["c4990", "lost0"], ["lost0"]])
+def test_whether_a_commit_is_held_is_settled_near_it(wanted: list[str]) -> None:
+    commits = MemoryCommits()
+    for number in range(5_000):
+        commits.add(f"c{number}", *([f"c{number - 1}"] if number else []))
+    for number in range(3):
+        commits.add(f"lost{number}", f"lost{number - 1}" if number else "c4995")
+    found = held_commits(commits, map(commits.hash, wanted), commits.hash("c4999"))
+    assert found == {commits.hash(each): None for each in wanted if each.startswith("c")}
+    assert len(set(commits.reads)) < 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -29,12 +28,13 @@ def command(
 
     First those that were not published, as long as they have a branch, then those that were; the
     newest first. A run is at work, cut off (its process died; the same --run-id goes on), or it
-    ended: published, checks failed, too many bad rows, failed.
+    ended: published, checks failed, too many bad rows, failed. Of a published one the history of
+    its branch tells whether it still is, or was reset away or reverted, and by which commit.
 
     JSON lines with keys: run, pipeline, state, time, branch, commit, report.
     """
     with repository() as repo:
-        found = islice(known_runs(repo, pipeline), limit)
+        found = known_runs(repo, pipeline, limit)
         if json:
             Output(as_json=True).rows(_KEYS, _facts(found))
             return
@@ -42,7 +42,7 @@ def command(
         Output(as_json=False).rows(columns, map(_cells, found))
 
 
-def _facts(runs: Iterator[KnownRun]) -> Iterator[tuple[Any, ...]]:
+def _facts(runs: list[KnownRun]) -> Iterator[tuple[Any, ...]]:
     for each in runs:
         when = moment(each.when)
         yield each.run, each.pipeline, each.state, when, each.branch, each.commit, each.report

@@ -30,7 +30,7 @@ from lancewood.pipeline.running.errors import FACTS
 from lancewood.pipeline.running.run import run
 from lancewood.pipeline.running.run_ids import checked_run_id, new_run_id
 
-_NOT_PUBLISHED = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
+_NOT_PUBLISHED = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS, Ending.REVERTED)
 
 
 def command(
@@ -78,7 +78,7 @@ def command(
     JSON keys: pipeline, run, repository, branch, run_branch, started, file, ending, seconds,
     attempts, batches, parameters, sources, targets, checks, quarantine, stages, base_commit,
     commit, tag, graph, past, versions, error, what_next, folder. The ending is one of published,
-    nothing new, already published, checks failed, too many bad rows, dry run, failed.
+    nothing new, already published, reverted, checks failed, too many bad rows, dry run, failed.
     """
     given = options.pairs(param, "--param")
     _check_report(report)

@@ -18,6 +18,8 @@ class Ending(StrEnum):
     """Nothing came in, or nothing changed: no commit was made."""
     ALREADY_PUBLISHED = "already published"
     """This run id was published before."""
+    REVERTED = "reverted"
+    """It was published before, and taken back since; ``RunFacts.error`` tells by which commit."""
     CHECKS_FAILED = "checks failed"
     TOO_MANY_BAD_ROWS = "too many bad rows"
     DRY_RUN = "dry run"

@@ -45,6 +45,9 @@ def verdict(facts: RunFacts) -> Verdict:
         case Ending.ALREADY_PUBLISHED:
             tone, title = Tone.QUIET, "Already published"
             sentences = ["This run id was published before. Nothing was loaded again."]
+        case Ending.REVERTED:
+            tone, title = Tone.BAD, "Reverted"
+            sentences = ["This run id was published and then reverted. Nothing was loaded again."]
         case Ending.CHECKS_FAILED:
             number = len(failing(facts.checks))
             tone = Tone.BAD

@@ -50,5 +50,10 @@ class Finishing:
             repository.tags.create(name, at=published.commit)
         found = repository.at(TAGS + name).hash
         if found != published.commit:
-            raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
+            if not self.ledger.is_lost(found, published.entry.run):
+                raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
+            # Of this run, before a reset took it away.
+            repository.tags.delete(name)
+            repository.tags.create(name, at=published.commit)
+            self.stages.listener.told(f"tag {name} was at {found[:12]}, which was reset away")
         self.stages.facts.tag = name

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from lancewood.git.hashes import Hash
+from lancewood.model.refs import MAIN
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running.claim import is_claimed
 from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.ledger import entry_at, tip_of
 from lancewood.pipeline.running.leftovers import last_written, unfinished_runs
 from lancewood.pipeline.running.resume import is_of_a_run
 from lancewood.pipeline.running.run_ids import run_branch
 from lancewood.repo.repository import Repository
 
-AT_WORK, CUT_OFF = "at work", "cut off"
+AT_WORK, CUT_OFF, RESET_AWAY = "at work", "cut off", "reset away"
 _MARKS = "runs/"
 
 
@@ -32,7 +34,8 @@ class KnownRun:
     pipeline: str | None
     """None where nothing tells: its folder is gone."""
     state: str
-    """``at work``, ``cut off``, or how it ended: ``published``, ``checks failed``, …"""
+    """``at work``, ``cut off``, or how it ended: ``checks failed``, …; of one that was published
+    what the history says now: ``published``, ``reverted by …``, ``reset away``."""
     when: datetime
     """When its branch last moved, or when it was published."""
     branch: str | None = None
@@ -42,11 +45,19 @@ class KnownRun:
     report: str | None = None
 
 
-def known_runs(repository: Repository, pipeline: str | None = None) -> list[KnownRun]:
-    """Runs that have a branch, and then published ones, the newest first of each kind;
-    ``pipeline`` takes those of one pipeline. A branch that a person made is none of them."""
-    found = [*_unfinished(repository, pipeline)], [*_published(repository, pipeline)]
-    return [each for kind in found for each in sorted(kind, key=lambda of: of.when, reverse=True)]
+def known_runs(
+    repository: Repository, pipeline: str | None = None, limit: int | None = None
+) -> list[KnownRun]:
+    """Runs that have a branch, and then published ones, the newest first of each kind, at most
+    ``limit``; ``pipeline`` takes those of one pipeline. A branch that a person made is none of
+    them."""
+    kinds = [*_unfinished(repository, pipeline)], [*_published(repository, pipeline)]
+    found = [each for kind in kinds for each in sorted(kind, key=_when, reverse=True)]
+    return _told_by_history(repository, found[:limit])
+
+
+def _when(run: KnownRun) -> datetime:
+    return run.when
 
 
 def _unfinished(repository: Repository, pipeline: str | None) -> Iterator[KnownRun]:
@@ -80,6 +91,33 @@ def _published(repository: Repository, pipeline: str | None) -> Iterator[KnownRu
             commit=commit,
             report=_report(RunFolder.of(repository.path, of, run)),
         )
+
+
+def _told_by_history(repository: Repository, runs: list[KnownRun]) -> list[KnownRun]:
+    """The same runs; those that were published as the histories of their branches have them now."""
+    by_branch: dict[str, list[Hash]] = {}
+    for each in runs:
+        if each.commit is not None:
+            by_branch.setdefault(_branch(repository, each), []).append(each.commit)
+    states: dict[Hash | None, str] = {}
+    for branch, commits in by_branch.items():
+        tip = tip_of(repository, branch)
+        held = {} if tip is None else repository.held(commits, tip.hash)
+        for commit in commits:
+            by = held.get(commit)
+            if commit not in held:
+                states[commit] = RESET_AWAY
+            elif by is not None:
+                states[commit] = f"reverted by {by[:12]}"
+    return [replace(each, state=states.get(each.commit, each.state)) for each in runs]
+
+
+def _branch(repository: Repository, run: KnownRun) -> str:
+    """The branch that a run was published into; in doubt the current one."""
+    assert run.commit is not None
+    assert run.pipeline is not None
+    entry = entry_at(repository.at(run.commit), run.pipeline)
+    return (entry and entry.branch) or repository.head.branch or MAIN
 
 
 def _state(repository: Path, run: str, folder: RunFolder) -> str:

@@ -2,8 +2,11 @@
 
 Two places, because neither is enough. The tree of a published commit has ``pipelines/<name>.json``
 with the run and the state of incremental sources: it becomes visible with the rows, in one step. A
-ref ``refs/lancewood/runs/<name>/<run>`` names the commit for good, but comes after it. So whoever
+ref ``refs/lancewood/runs/<name>/<run>`` names the commit for later, but comes after it. So whoever
 replaces the file first makes sure that the run which it names has its ref.
+
+Neither is the truth: a run is published if the history of its branch holds the commit, and nothing
+there has reverted it. A reset takes it away, and its ref then waits for it to be published again.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lancewood.errors import FormatError, NotFoundError
+from lancewood.errors import AlreadyExistsError, FormatError, NotFoundError
 from lancewood.format.json_object import decode_object
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
@@ -34,6 +37,8 @@ class Entry:
     """Of the definition."""
     started: str
     """ISO 8601, UTC."""
+    branch: str | None = None
+    """The one that it was published into; not known of runs of an older Lancewood."""
     tag: str | None = None
     """The tag that the commit is to have."""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -47,6 +52,7 @@ class Published:
 
     entry: Entry
     commit: Hash
+    reverted_by: Hash | None = None
 
 
 def entry_file(pipeline: str) -> str:
@@ -57,6 +63,7 @@ def entry_file(pipeline: str) -> str:
 def encode_entry(entry: Entry) -> bytes:
     """The bytes of an entry: one fact on a line, in the order of their names."""
     document = {
+        "branch": entry.branch,
         "digest": entry.digest,
         "format": _FORMAT,
         "parameters": dict(entry.parameters),
@@ -83,9 +90,11 @@ def decode_entry(data: bytes, name: str) -> Entry:
     for key, value in texts.items():
         if not isinstance(value, str):
             raise FormatError(f"{name}: {key} is {value!r:.80}, not a text", file=name)
-    tag, parameters, states = (document.get(key) for key in ("tag", "parameters", "sources"))
-    if not isinstance(tag, str | None):
-        raise FormatError(f"{name}: tag is {tag!r:.80}, not a text", file=name)
+    branch, tag = document.get("branch"), document.get("tag")
+    for key, value in (("branch", branch), ("tag", tag)):
+        if not isinstance(value, str | None):
+            raise FormatError(f"{name}: {key} is {value!r:.80}, not a text", file=name)
+    parameters, states = document.get("parameters"), document.get("sources")
     if not isinstance(parameters, dict) or not isinstance(states, dict):
         raise FormatError(f"{name}: parameters and sources are objects of JSON", file=name)
     if not all(isinstance(each, str) for each in parameters.values()):
@@ -95,6 +104,7 @@ def decode_entry(data: bytes, name: str) -> Entry:
         run=str(texts["run"]),
         digest=str(texts["digest"]),
         started=str(texts["started"]),
+        branch=branch,
         tag=tag,
         parameters=parameters,
         states=states,
@@ -117,6 +127,14 @@ def entry_bytes(view: View | None, pipeline: str) -> bytes | None:
         return None
 
 
+def tip_of(repository: Repository, branch: str) -> View | None:
+    """The commit of a branch; None before its first."""
+    try:
+        return repository.at(HEADS + branch)
+    except NotFoundError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """The published runs of one pipeline."""
@@ -127,45 +145,78 @@ class Ledger:
     """The one published into."""
 
     def find(self, run: str) -> Published | None:
-        """A run that was published; None if it was not."""
-        noted = self.repository.marks.get(self._mark(run))
-        if noted is not None:
-            return self._published(noted, run)
-        tip = self.tip()
-        entry = entry_at(tip, self.pipeline)
-        if tip is None or entry is None or entry.run != run:
+        """A run that the history of the branch holds, reverted or not; None if it does not.
+
+        Raises AlreadyExistsError for one that another branch holds: an id is published once.
+        """
+        noted, tip = self.noted(run), self.tip()
+        if tip is None:
             return None
-        return Published(entry, self._first_with_it(tip))
+        entry = entry_at(tip, self.pipeline)
+        is_newest = entry is not None and entry.run == run
+        held = {} if noted is None else self.repository.held([noted], tip.hash)
+        if noted is not None and noted in held:
+            return Published(self._entry(noted, run), noted, None if is_newest else held[noted])
+        if entry is not None and is_newest:
+            return Published(entry, self._first_with_it(tip))
+        if noted is not None and not self.is_lost(noted, run):
+            branch = self._entry(noted, run).branch
+            raise AlreadyExistsError(
+                f"run {run!r} of {self.pipeline!r} is published into branch {branch!r}, by "
+                f"{noted[:12]}, and branch {self.branch!r} does not have that: merge {branch!r}, "
+                "or choose another run id",
+                run=run,
+            )
+        return None
+
+    def noted(self, run: str) -> Hash | None:
+        """The commit that the ref of a run names, also if a reset has taken it away since."""
+        return self.repository.marks.get(self._mark(run))
+
+    def all_noted(self, prefix: str) -> dict[str, Hash]:
+        """The same for all runs whose ids begin so."""
+        found = self.repository.marks.list(self._mark(prefix))
+        return {name.removeprefix(self._mark("")): commit for name, commit in found.items()}
 
     def note(self, published: Published) -> None:
-        """Give a published run its ref; once more does no harm."""
+        """Give a published run its ref, which one that was reset away loses; once more does no
+        harm."""
         run = published.entry.run
+        before = self.noted(run)
+        lost = before if before is not None and self.is_lost(before, run) else None
         why = f"run {run} of {self.pipeline}"
-        self.repository.marks.set(self._mark(run), published.commit, why=why)
+        self.repository.marks.set(self._mark(run), published.commit, why=why, instead_of=lost)
+
+    def is_lost(self, commit: Hash, run: str) -> bool:
+        """Whether a commit published a run into a branch that does not hold it any more."""
+        entry = entry_at(self.repository.at(commit), self.pipeline)
+        if entry is None or entry.run != run:
+            return False
+        tip = tip_of(self.repository, entry.branch or self.branch)
+        return tip is None or commit not in self.repository.held([commit], tip.hash)
 
     def heal(self, tip: View | None) -> None:
         """Make sure that the run which a commit names has its ref, before another takes its place
         in the file: its own process may have died in between."""
         entry = entry_at(tip, self.pipeline)
-        if tip is None or entry is None or self.repository.marks.get(self._mark(entry.run)):
+        if tip is None or entry is None:
             return
-        self.note(Published(entry, self._first_with_it(tip)))
+        noted = self.noted(entry.run)
+        if noted is None or self.is_lost(noted, entry.run):
+            self.note(Published(entry, self._first_with_it(tip)))
 
     def tip(self) -> View | None:
         """The commit of the branch; None before its first."""
-        try:
-            return self.repository.at(HEADS + self.branch)
-        except NotFoundError:
-            return None
+        return tip_of(self.repository, self.branch)
 
-    def _published(self, commit: Hash, run: str) -> Published:
+    def _entry(self, commit: Hash, run: str) -> Entry:
         entry = entry_at(self.repository.at(commit), self.pipeline)
         if entry is None or entry.run != run:
             raise FormatError(
                 f"refs/lancewood/{self._mark(run)} of {self.repository.path} names commit "
                 f"{commit[:12]}, which is not of that run; remove the ref if it was set by hand"
             )
-        return Published(entry, commit)
+        return entry
 
     def _first_with_it(self, tip: View) -> Hash:
         """The commit that brought the entry of ``tip``: others may have come since, and kept it."""

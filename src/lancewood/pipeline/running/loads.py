@@ -112,6 +112,7 @@ class Loads:
                 run=self.ground.run,
                 digest=self.pipeline.digest,
                 started=progress.started,
+                branch=self.pipeline.branch,
                 tag=self.tag,
                 parameters=self.pipeline.parameters,
                 states=self.frames.states(),

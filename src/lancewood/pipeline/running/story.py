@@ -63,7 +63,6 @@ class Story:
 
     def perform(self) -> RunFacts:
         """The whole run; what it did. Raises what ``run`` does."""
-        self.facts.folder = str(self.folder.path)
         return self._told(self._perform)
 
     def rehearse(self) -> RunFacts:
@@ -74,12 +73,15 @@ class Story:
         """As often as the target makes it necessary."""
         with self.stages("look back"):
             published = self.ledger.find(self.facts.run)
+            self.facts.folder = str(self.folder.path)
             if published is None:
+                self._tell_of_a_reset()
                 check_target(self.ledger, self.pipeline, self.facts)
                 older_than, name = self.pipeline.keep_failed, self.pipeline.name
                 clean(self.repository, older_than=older_than, pipeline=name)
         if published is not None:
-            self._finish(self._ground(), published, Ending.ALREADY_PUBLISHED)
+            if not self._is_reverted(published):
+                self._finish(self._ground(), published, Ending.ALREADY_PUBLISHED)
             return
         for attempt in range(1, self.pipeline.attempts + 1):
             self.facts.attempts = attempt
@@ -155,9 +157,32 @@ class Story:
         Finishing(ground, self.ledger, self.stages).run(published)
         self.facts.ending = ending
 
+    def _is_reverted(self, published: Published) -> bool:
+        """Whether what a run published was taken back; then the facts say so."""
+        if published.reverted_by is None:
+            return False
+        facts = self.facts
+        facts.ending, facts.commit = Ending.REVERTED, published.commit
+        facts.error = (
+            f"run {facts.run!r} was published by {published.commit[:12]}, and "
+            f"{published.reverted_by[:12]} reverted that: nothing is loaded under this id. Another "
+            "run id loads it again, and so does lw revert of the revert"
+        )
+        return True
+
+    def _tell_of_a_reset(self) -> None:
+        before = self.ledger.noted(self.facts.run)
+        if before is not None:
+            self.stages.listener.told(
+                f"run {self.facts.run} was published by {before[:12]}, which branch "
+                f"{self.pipeline.branch} does not hold since a reset: it runs again"
+            )
+
     def _rehearse(self) -> None:
-        if self.ledger.find(self.facts.run) is not None:
-            self.facts.ending = Ending.ALREADY_PUBLISHED
+        published = self.ledger.find(self.facts.run)
+        if published is not None:
+            if not self._is_reverted(published):
+                self.facts.ending = Ending.ALREADY_PUBLISHED
             return
         check_target(self.ledger, self.pipeline, self.facts)
         ground = self._ground()
@@ -196,7 +221,8 @@ class Story:
         tell(facts, self.pipeline, self.repository, spark)
         if facts.ending is Ending.NOTHING_NEW and not self.folder.is_there:
             facts.folder = ""  # it has come to nothing, and is started again and again
-        is_kept = facts.ending is Ending.ALREADY_PUBLISHED and self.folder.is_over
+        is_old = facts.ending in (Ending.ALREADY_PUBLISHED, Ending.REVERTED)
+        is_kept = is_old and self.folder.is_over
         if facts.folder and not is_kept:
             self.folder.write(facts, self.parts.page(facts))
 

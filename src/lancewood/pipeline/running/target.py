@@ -39,6 +39,8 @@ def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:
         return
     with suppress(NotFoundError):
         at = repository.at(TAGS + tag).hash
+        if ledger.is_lost(at, facts.run):
+            return  # of this run, before a reset took it away: it moves
         raise wrong(
             spot.at("tag"),
             f"there is a tag {tag!r} already, at {at[:12]}, and a tag stays where it is; "

@@ -55,7 +55,7 @@ def what_next(facts: RunFacts, *, is_batch: bool = False) -> list[str]:
             return [f"cd {at}", f"lw {look}", *_bad_rows(facts), again]
         case Ending.FAILED:
             return [again]
-        case Ending.DRY_RUN:
+        case Ending.DRY_RUN | Ending.REVERTED:
             return [anew]
         case Ending.NOTHING_NEW:
             return []

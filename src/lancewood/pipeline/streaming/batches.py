@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
@@ -21,8 +22,11 @@ from lancewood.pipeline.report.events import Listener
 from lancewood.pipeline.report.facts import Ending, RunFacts
 from lancewood.pipeline.running.errors import FACTS, shown
 from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.ground import storage_texts
+from lancewood.pipeline.running.ledger import Ledger
 from lancewood.pipeline.streaming.summary import Summary
 from lancewood.pipeline.streaming.telling import BatchListener
+from lancewood.repo.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +87,7 @@ class Batches:
     def begin(self, stream: str) -> None:
         """Say the id of the stream; batches wait for it."""
         self._stream.set_result(stream)
+        self._tell_of_a_reset(f"{stream_name(self.pipeline.name, stream)}-")
 
     def stop(self) -> None:
         """No batch begins any more."""
@@ -137,6 +142,21 @@ class Batches:
             self.summary.stop(facts, batch)
             return False
         return True
+
+    def _tell_of_a_reset(self, prefix: str) -> None:
+        """The checkpoint does not know that the branch was reset to before some of its batches."""
+        pipeline = self.pipeline
+        repository = Repository.open(pipeline.repository, storage_options=storage_texts(pipeline))
+        ledger = Ledger(repository, pipeline.name, pipeline.branch)
+        noted = ledger.all_noted(prefix)
+        newest_first = sorted(noted, key=lambda run: int(run.removeprefix(prefix)), reverse=True)
+        lost = [*takewhile(lambda run: ledger.is_lost(noted[run], run), newest_first)]
+        if lost:
+            which = lost[0] if len(lost) == 1 else f"{lost[-1]} to {lost[0]}"
+            self.listener.told(
+                f"branch {pipeline.branch} was reset and has lost {which}: what the checkpoint "
+                "counts as done is not read again; a new checkpoint reads everything"
+            )
 
     def _is_empty(self, rows: DataFrame) -> bool:
         """A batch without rows changes nothing, whatever the mode of a target."""

@@ -22,7 +22,7 @@ from lancewood.pipeline.report.facts import (
 from lancewood.pipeline.report.figures import total
 from lancewood.pipeline.running.folder import RunFolder
 
-_RANK = (Ending.NOTHING_NEW, Ending.ALREADY_PUBLISHED, Ending.PUBLISHED)
+_RANK = (Ending.NOTHING_NEW, Ending.REVERTED, Ending.ALREADY_PUBLISHED, Ending.PUBLISHED)
 """Of the ways in which batches end well, that of the stream is the last."""
 
 
@@ -46,7 +46,7 @@ class Summary:
         if batch.ending in _RANK:
             facts.ending = max(facts.ending, batch.ending, key=_RANK.index)
             facts.what_next = batch.what_next
-        if batch.ending is not Ending.ALREADY_PUBLISHED:
+        if batch.ending not in (Ending.ALREADY_PUBLISHED, Ending.REVERTED):
             facts.base_commit = facts.base_commit or batch.base_commit
             facts.checks = batch.checks or facts.checks
             facts.sources = _sources(facts.sources, batch.sources)

@@ -32,7 +32,7 @@ from lancewood.repo.bringing.next_state import (
     restored,
 )
 from lancewood.repo.committing.file_changes import FileChange
-from lancewood.repo.committing.messages import first_line
+from lancewood.repo.committing.messages import revert_message
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import landed_version, pinned_state, same_table
@@ -58,7 +58,6 @@ _EXPECTED = {
 def revert(grounds: Grounds, branch: str, revision: str, *, author: Signature) -> Committed:
     """See ``Repository.revert``."""
     commit = grounds.git.objects.commit(grounds.commit(revision))
-    message = f'Revert "{first_line(commit.message)}"\n\nThis reverts commit {commit.hash}.'
 
     def exchange() -> list[_Exchange]:
         return [_Exchange(name, after, before) for name, before, after in _changes(grounds, commit)]
@@ -66,7 +65,7 @@ def revert(grounds: Grounds, branch: str, revision: str, *, author: Signature) -
     refused = f"{revision!r} cannot be reverted"
     files = FileChange(grounds, commit.hash, _parent(commit), refused)
     task = _Redoing(grounds, branch, refused, "revert", exchange, files)
-    return task.run(message, author, None)
+    return task.run(revert_message(commit), author, None)
 
 
 def cherry_pick(grounds: Grounds, branch: str, revision: str, *, by: Signature) -> Committed:

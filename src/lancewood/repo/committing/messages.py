@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from lancewood.errors import InvalidInputError
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import Commit
+
+_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{64})\.$", re.MULTILINE)
 
 
 def checked_message(message: object) -> str:
@@ -17,3 +23,13 @@ def checked_message(message: object) -> str:
 def first_line(message: str) -> str:
     """What one line shows of a message."""
     return message.strip().partition("\n")[0]
+
+
+def revert_message(commit: Commit) -> str:
+    """What a commit says that takes another one back: the words of git."""
+    return f'Revert "{first_line(commit.message)}"\n\nThis reverts commit {commit.hash}.'
+
+
+def reverted_in(message: str) -> list[Hash]:
+    """The commits that a commit with such a message takes back."""
+    return [Hash(each) for each in _REVERTS.findall(message)]

@@ -1,6 +1,6 @@
-"""The story of one table: the commits that changed what is pinned of it.
+"""Stories that a history tells: which commits changed a table, and what became of a commit.
 
-Reads the trees of commits, not their pins, and opens no table.
+Reads commits and their trees, not the pins, and opens no table.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ from itertools import islice
 from lancewood.catalog.names import checked_table
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
+from lancewood.git.history import Commits, is_ancestor, walk
 from lancewood.git.objects import Commit
+from lancewood.repo.committing.messages import reverted_in
 from lancewood.repo.grounds import Grounds, near
+
+_FEW = 64
+"""So many commits are each looked for by themselves, near where the histories part."""
 
 
 def changing(
@@ -56,3 +61,27 @@ def paged(commits: Iterator[Commit], *, limit: int | None, skip: int) -> Iterato
     if (limit is not None and limit < 0) or skip < 0:
         raise InvalidInputError(f"limit {limit} and skip {skip} count commits, from 0 on")
     return islice(commits, skip, None if limit is None else skip + limit)
+
+
+def held_commits(objects: Commits, commits: Iterable[Hash], tip: Hash) -> dict[Hash, Hash | None]:
+    """Of some commits those that lead to ``tip``, each with the commit that took it back; None
+    where none did, or where that was taken back in its turn.
+
+    Reads the history down to the oldest of them and no further; with many of which some do not
+    lead there, all of it, once.
+    """
+    wanted = set(commits)
+    if len(wanted) <= _FEW:
+        wanted = {each for each in wanted if is_ancestor(objects, each, tip)}
+    found: dict[Hash, Hash | None] = {}
+    taken_back: dict[Hash, Hash] = {}
+    for commit in walk(objects, [tip]) if wanted else ():
+        # A commit comes after all that could have taken it back.
+        if commit.hash not in taken_back:
+            for each in reverted_in(commit.message):
+                taken_back.setdefault(each, commit.hash)
+        if commit.hash in wanted:
+            found[commit.hash] = taken_back.get(commit.hash)
+            if len(found) == len(wanted):
+                break
+    return found

@@ -1,7 +1,7 @@
 """Names of the repository's own for commits, below ``refs/lancewood``: neither branches nor tags.
 
-Whoever has something to remember of a commit gives it one: it stays where it is, and keeps the
-commit as any ref does. Knows nothing of what the names mean.
+Whoever has something to remember of a commit gives it one: it stays where it is until its giver
+moves it, and keeps the commit as any ref does. Knows nothing of what the names mean.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Marks:
         found = self._grounds.git.refs.names(_OURS + prefix)
         return {name.removeprefix(_OURS): found[name] for name in sorted(found)}
 
-    def set(self, name: str, commit: Hash, *, why: str) -> bool:
-        """Give a commit a name; False if it has that already.
+    def set(self, name: str, commit: Hash, *, why: str, instead_of: Hash | None = None) -> bool:
+        """Give a commit a name, which ``instead_of`` loses; False if it has that already.
 
         Raises AlreadyExistsError if another commit has it.
         """
         ref, refs = checked_ref(_OURS + name), self._grounds.git.refs
-        if refs.move(ref, None, commit, why=why, by=author_of(self._grounds.git)):
+        if refs.move(ref, instead_of, commit, why=why, by=author_of(self._grounds.git)):
             return True
         found = refs.read(ref)
         if found != commit:
