@@ -14,6 +14,8 @@ from tests.spark.pipeline.frames_scene import Scene, target, values
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.pipeline.frames.frames import Frames
+from lancewood.pipeline.frames.without_spark import has_no_news
 
 DROPS = (
     '[sources.drops]\nformat = "csv"\npath = "in"\nschema = "id LONG"\nincremental = true\n'
@@ -87,6 +89,52 @@ def test_listing_opens_no_file_and_obeys_wild_cards_and_options(scene: Scene) ->
             assert frames.counted()[0].files == 3
     finally:
         scene.spark.conf.unset(most)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'path = "in"',
+        'path = "in/*"',
+        'path = "in/?/*.csv"',
+        'paths = ["in/x", "in/y/*"]',
+        'path = "in"\noptions = { recursiveFileLookup = true }',
+        'path = "in"\noptions = { recursiveFileLookup = true, pathGlobFilter = "*.csv" }',
+        'path = "in/x"\noptions = { basePath = "FOLDER/in" }',
+        'path = "in/p"',
+        'path = "in/p/*"',
+    ],
+)
+def test_what_spark_has_listed_is_known_without_it_and_no_other_file_is_missed(
+    scene: Scene, source: str
+) -> None:
+    text = DROPS.replace('path = "in"', source.replace("FOLDER", str(scene.folder)))
+    for name in (
+        *("a.csv", "b [1] {x}*? %41.txt", ".hidden.csv", "_under.csv", "_c=1.csv", "é ü.csv"),
+        *("x/1.csv", "x/_2.csv", "x/deep/3.csv", "y/4.csv", "_z/5.csv", ".w/6.csv"),
+        *("p/day=1/7.csv", "p/day=2/8.csv", "p/_tmp/9.csv"),
+    ):
+        scene.write(f"in/{name}", "1\n")
+    scene.write("in/empty.csv", "")
+    os.symlink(scene.folder / "in" / "a.csv", scene.folder / "in" / "link.csv")
+    with scene.frames(text) as frames:
+        assert not _no_news(scene, frames), "the first run"
+        found = [row.path.removeprefix("file:") for row in frames.file_tables()[0][1].collect()]
+        scene.publish(frames)
+    assert found
+    with scene.frames(text) as frames:
+        assert frames.is_empty()
+        assert _no_news(scene, frames)
+        for each in found:
+            was = os.stat(each)
+            os.utime(each, (1_600_000_000, 1_600_000_000))
+            assert not _no_news(scene, frames), each
+            os.utime(each, ns=(was.st_atime_ns, was.st_mtime_ns))
+        assert _no_news(scene, frames)
+
+
+def _no_news(scene: Scene, frames: Frames) -> bool:
+    return has_no_news(frames._pipeline, frames._ground, scene.states)
 
 
 @pytest.mark.parametrize("folder", ["zoo", "zoo {1} [a]*?"])

@@ -199,6 +199,9 @@ class Scene:
     checks: Callable[[RunGround], list[CheckFacts]] = field(default=lambda ground: [])
     before_publishing: list[Callable[[], None]] = field(default_factory=list)
     """What others do after the loads, once each."""
+    is_known_before_spark: bool = True
+    """Whether somebody can tell that nothing is new."""
+    check_file: Callable[[Pipeline, RunGround], None] = field(default=lambda *_: None)
 
     @classmethod
     def at(cls, path: Path, **said: Any) -> Scene:
@@ -244,6 +247,11 @@ class Scene:
             return found
 
         return Parts(
+            has_no_news=lambda pipeline, ground, states: (
+                self.is_known_before_spark
+                and bool(FakeFrames(self.incoming, pipeline, states).is_empty())
+            ),
+            check_file=self.check_file,
             frames=lambda spark, pipeline, ground, states, overrides: FakeFrames(
                 self.incoming, pipeline, states
             ),

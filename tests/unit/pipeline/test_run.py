@@ -27,6 +27,7 @@ from lancewood.errors import (
 from lancewood.pipeline import clean
 from lancewood.pipeline.definition.model import (
     Mode,
+    Pipeline,
     Quarantine,
     Secret,
     SqlCheck,
@@ -34,6 +35,7 @@ from lancewood.pipeline.definition.model import (
     UniqueCheck,
 )
 from lancewood.pipeline.report.facts import CheckFacts, Ending
+from lancewood.pipeline.running import story
 from lancewood.pipeline.running.claim import claimed
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import RunGround
@@ -98,9 +100,10 @@ def test_a_search_for_new_files_is_a_stage_and_every_stage_says_when_it_began(
 
     monkeypatch.setattr(FakeFrames, "is_empty", slow)
     facts = scene.incremental().run()
-    first = facts.stages[:3]
-    assert [each.name for each in first] == ["look back", "look for what is new", "analyse"]
-    assert first[1].seconds >= 0.05
+    first = facts.stages[:4]
+    names = ["look back", "look for what is new", "list what is new", "analyse"]
+    assert [each.name for each in first] == names
+    assert first[2].seconds >= 0.05
     ends = 0.0
     for each in facts.stages:
         assert each.begun is not None
@@ -241,6 +244,42 @@ def test_without_news_nobody_looks_at_what_the_sources_are_like(scene: Scene) ->
     scene.incoming.values["a"].append(9)
     with pytest.raises(InvalidInputError, match="cannot be read"):
         scene.run("r2")
+
+
+def test_a_run_without_news_says_so_before_spark_starts(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scene.incremental()
+    scene.run()
+
+    def start(_: object) -> NoReturn:
+        raise AssertionError("Spark starts")
+
+    monkeypatch.setattr(story, "start_session", start)
+    facts = scene.run("r2", spark=None)
+    assert facts.ending is Ending.NOTHING_NEW
+    assert [each.name for each in facts.stages] == ["look back", "look for what is new"]
+    assert "spark" not in facts.versions
+    scene.incoming.values["a"].append(9)
+    with pytest.raises(RunFailedError, match="Spark starts"):
+        scene.run("r2", spark=None)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_file_is_checked_also_if_nothing_is_new(scene: Scene, is_known: bool) -> None:
+    scene = scene.incremental()
+    scene.run()
+    scene.is_known_before_spark = is_known
+
+    def refuse(pipeline: Pipeline, _: object) -> NoReturn:
+        raise InvalidInputError(f"{pipeline.spot}: there is no such function")
+
+    scene.check_file = refuse
+    with pytest.raises(InvalidInputError, match="no such function"):
+        scene.run("r2")
+    scene.check_file = lambda *_: None
+    assert scene.run("r2").ending is Ending.NOTHING_NEW
+    scene.check_tidy()
 
 
 def test_a_dry_run_writes_nothing(scene: Scene) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancewood.pipeline.checks.kind import Work
-from lancewood.pipeline.checks.kinds import kind_of
+from lancewood.pipeline.checks.kinds import kind_of, table_of, tables_seen
 from lancewood.pipeline.checks.needs import Ground
 from lancewood.pipeline.checks.relations import planned_relations
-from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.definition.model import Pipeline, SqlCheck
 from lancewood.pipeline.frames.refusals import refused_at
 
 if TYPE_CHECKING:
@@ -36,3 +36,17 @@ def plan_checks(
     for check in pipeline.checks:
         with refused_at(check.spot, pipeline):
             kind_of(check).plan(work, check)
+
+
+def check_tables(pipeline: Pipeline, ground: Ground) -> None:
+    """Raise InvalidInputError for the first check of a table that nobody has and no target makes:
+    what can be told of checks without Spark."""
+    relations = planned_relations(ground, {})
+    known = {each.casefold() for each in relations.names()}
+    known |= {each.table.casefold() for each in pipeline.targets}
+    for check in pipeline.checks:
+        for table in sorted(tables_seen(check)):
+            if table.casefold() not in known:
+                is_sql, is_own = isinstance(check, SqlCheck), table == table_of(check)
+                key = ("sql",) if is_sql else ("table",) if is_own else ("references", "table")
+                relations.now(table, check.spot.at(*key))

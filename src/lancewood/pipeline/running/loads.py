@@ -46,14 +46,6 @@ class Loads:
     def pipeline(self) -> Pipeline:
         return self.ground.pipeline
 
-    def end_without_news(self) -> bool:
-        """Whether nothing came in, as far as that is known without a look at what it is: files
-        that are all gone have no columns. Then the facts say so, and the run's branch is gone."""
-        if self.frames.is_empty():
-            self._end_with_nothing()
-            return True
-        return False
-
     def run(self, left: Left | None) -> Entry | None:
         """What is to be published; None if nothing is, and the facts say why."""
         with self.stages("branch"):
@@ -118,7 +110,8 @@ class Loads:
                 states=self.frames.states(),
             )
             if not self._is_news(entry):
-                self._end_with_nothing()
+                remove_branch(self.ground)
+                self.facts.ending = Ending.NOTHING_NEW
                 return None
             file = {entry_file(entry.pipeline): encode_entry(entry)}
             message = encode_message("all is loaded", progress)
@@ -134,10 +127,6 @@ class Loads:
         before = entry_at(None if base is None else self.ground.repository.at(base), entry.pipeline)
         known = {} if before is None else before.states
         return has_work(self.ground) or dict(known) != dict(entry.states)
-
-    def _end_with_nothing(self) -> None:
-        remove_branch(self.ground)
-        self.facts.ending = Ending.NOTHING_NEW
 
     def _commit(self, title: str, progress: Progress) -> None:
         progress.sources = joined(progress.sources, self.frames.counted())

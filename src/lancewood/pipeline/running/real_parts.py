@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancewood.pipeline.checks.planning import plan_checks
+from lancewood.pipeline.checks.planning import check_tables, plan_checks
 from lancewood.pipeline.checks.running import run_checks
+from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.frames.frames import Frames
+from lancewood.pipeline.frames.without_spark import check_python, has_no_news
 from lancewood.pipeline.loading.load import load_target
 from lancewood.pipeline.loading.planning import plan_targets
 from lancewood.pipeline.loading.quarantine import load_quarantine
@@ -24,7 +26,15 @@ def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> Non
     write(files, uri, "append", branch=branch, storage_options=ground.storage_options)
 
 
+def check_file(pipeline: Pipeline, ground: RunGround) -> None:
+    """What a run that finds nothing new has to know of its file."""
+    check_python(pipeline)
+    check_tables(pipeline, ground)
+
+
 PARTS = Parts(
+    has_no_news=has_no_news,
+    check_file=check_file,
     frames=Frames,
     plan_targets=plan_targets,
     load_target=load_target,

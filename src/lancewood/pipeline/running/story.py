@@ -1,7 +1,8 @@
 """The story of a run: from a pipeline to a published commit, or to nothing at all.
 
     look back  was it published before? then what a crash left undone is done, and no more
-    look       for what is new since the last published run; nothing new: that was all
+    look       for what is new since the last published run, before Spark starts if that tells;
+               nothing new: that was all
     analyse    everything that can be wrong is found before anything is written
     load       each target onto the run's own branch, and a commit there; bad rows to quarantine
     check      the tables as the run leaves them
@@ -43,7 +44,7 @@ from lancewood.pipeline.running.loads import Loads
 from lancewood.pipeline.running.own_session import start_session
 from lancewood.pipeline.running.parts import Parts, RunFrames, Session
 from lancewood.pipeline.running.publishing import commit_message, publish
-from lancewood.pipeline.running.resume import find_left, go_on
+from lancewood.pipeline.running.resume import find_left, go_on, remove_branch
 from lancewood.pipeline.running.stages import Stages
 from lancewood.pipeline.running.target import check_target, tag_of
 from lancewood.pipeline.running.telling import tell
@@ -107,12 +108,21 @@ class Story:
             facts.sources, facts.targets = left.progress.sources, left.progress.targets
             facts.quarantine = left.progress.quarantine
         else:
-            with closing(self._frames(ground)) as frames:
-                loads = self._loads(ground, frames)
-                if left is None and self._ends_without_news(loads):
-                    return
+            is_fresh = left is None and any(each.incremental for each in self.pipeline.sources)
+            states = self._states(ground)
+            if is_fresh and not self.overrides:
+                with self.stages("look for what is new"):
+                    if self.parts.has_no_news(self.pipeline, ground, states):
+                        self._end_without_news(ground)
+                        return
+            with closing(self._frames(ground, states)) as frames:
+                if is_fresh:
+                    with self.stages("list what is new"):
+                        if frames.is_empty():
+                            self._end_without_news(ground)
+                            return
                 self._analyse(ground, frames)
-                entry = loads.run(left)
+                entry = self._loads(ground, frames).run(left)
         if entry is None or not self._passes(ground):
             return
         with self.stages("publish"):
@@ -123,11 +133,12 @@ class Story:
             published = Published(entry, done.hash)
         self._finish(ground, published, Ending.PUBLISHED)
 
-    def _ends_without_news(self, loads: Loads) -> bool:
-        if not any(each.incremental for each in self.pipeline.sources):
-            return False
-        with self.stages("look for what is new"):
-            return loads.end_without_news()
+    def _end_without_news(self, ground: RunGround) -> None:
+        """The file is looked at even so, but not what the sources are like: files that are all
+        gone have no columns."""
+        self.parts.check_file(self.pipeline, ground)
+        remove_branch(ground)
+        self.facts.ending = Ending.NOTHING_NEW
 
     def _analyse(self, ground: RunGround, frames: RunFrames) -> None:
         with self.stages("analyse"):
@@ -186,7 +197,7 @@ class Story:
             return
         check_target(self.ledger, self.pipeline, self.facts)
         ground = self._ground()
-        with closing(self._frames(ground)) as frames:
+        with closing(self._frames(ground, self._states(ground))) as frames:
             self._analyse(ground, frames)
             self.facts.sources = [*frames.counted()]
         for each in self.pipeline.targets:
@@ -252,10 +263,13 @@ class Story:
         base = None if tip is None else tip.hash
         return RunGround(self.repository, self.pipeline, self.facts.run, base)
 
-    def _frames(self, ground: RunGround) -> RunFrames:
+    def _states(self, ground: RunGround) -> Mapping[str, Any]:
+        """How far the last published run has read incremental sources."""
         base = None if ground.base is None else self.repository.at(ground.base)
         before = entry_at(base, self.pipeline.name)
-        states = {} if before is None else before.states
+        return {} if before is None else before.states
+
+    def _frames(self, ground: RunGround, states: Mapping[str, Any]) -> RunFrames:
         return self.parts.frames(self.spark, self.pipeline, ground, states, self.overrides)
 
     def _loads(self, ground: RunGround, frames: RunFrames) -> Loads:
