@@ -11,7 +11,9 @@ import pytest
 from tests.spark.pipeline.loading_scene import FakeFrames, new_ground, rows_of, target
 
 from lancewood.errors import InvalidInputError
+from lancewood.pipeline.loading.duplicates import without_duplicates
 from lancewood.pipeline.loading.load import load_target
+from lancewood.pipeline.loading.planning import plan_target
 
 pytestmark = pytest.mark.spark
 
@@ -188,3 +190,68 @@ def test_a_published_load_leaves_no_base_path(spark: Any, tmp_path: Path) -> Non
     found = lance.dataset(ground.root("photos"))
     assert found.count_rows() == 5
     assert not ground.open("photos").base_paths
+
+
+ORDERED = "id long, title string, at int, tags map<string, int>"
+
+
+@pytest.mark.parametrize(
+    ("keep", "titles"), [("last", ["b", "d", "x", "y"]), ("first", ["a", "d", "x", "y"])]
+)
+def test_of_rows_with_one_key_the_first_or_the_last_counts(
+    spark: Any, tmp_path: Path, keep: str, titles: list[str]
+) -> None:
+    ground = new_ground(tmp_path)
+    rows = [
+        (7, "a", None, None),
+        (7, "b", 3, {"x": 1}),
+        (7, "c", 2, None),
+        (8, "d", 1, None),
+        (8, "d", 1, None),
+        (None, "x", 1, None),
+        (None, "y", 1, None),
+    ]
+    frame = spark.createDataFrame(rows, ORDERED).repartition(3)
+    into = target(
+        *("sorted", "merge", "orders"),
+        on=("id",),
+        keep=keep,
+        order_by=("at",),
+        columns_left_out=("at", "tags"),
+    )
+    frames = FakeFrames({"orders": frame})
+    plan_target(spark, ground, into, frames)
+    facts = load_target(spark, ground, into, frames)
+    assert (facts.inserted, facts.duplicates) == (4, 3)
+    assert sorted(each["title"] for each in rows_of(ground.on_branch("sorted"))) == titles
+
+
+def test_rows_that_only_their_content_tells_apart_give_the_same_table_in_any_order(
+    spark: Any,
+) -> None:
+    rows = [(7, chr(97 + number), 1, {chr(97 + number): 1}) for number in range(20)]
+    into = target(*("sorted", "merge", "orders"), on=("id",), keep="last", order_by=("at",))
+    found = {
+        without_duplicates(spark.createDataFrame(part, ORDERED).repartition(n), into).first().title
+        for n, part in ((1, rows), (3, rows[::-1]), (5, rows[7:] + rows[:7]))
+    }
+    assert len(found) == 1
+
+
+def test_a_key_that_occurs_twice_is_refused_and_keep_is_named(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    frame = spark.createDataFrame([(7, "a"), (7, "b")], "id long, title string")
+    into = target(*("sorted", "merge", "orders"), on=("id",))
+    with pytest.raises(
+        InvalidInputError, match=r'same key id = 7: .*keep = "last" or "first" with'
+    ):
+        load_target(spark, ground, into, FakeFrames({"orders": frame}))
+
+
+def test_order_by_names_columns_of_the_frame_that_have_an_order(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path)
+    frame = spark.createDataFrame([], ORDERED)
+    for order_by, why in (("att", "`att`"), ("tags", "order")):
+        into = target(*("sorted", "merge", "orders"), on=("id",), keep="last", order_by=(order_by,))
+        with pytest.raises(InvalidInputError, match=rf"targets\[0\].order_by: .*{why}"):
+            plan_target(spark, ground, into, FakeFrames({"orders": frame}))

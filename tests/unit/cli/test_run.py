@@ -94,6 +94,11 @@ def test_everything_that_is_said_reaches_the_run(lw_ok: Lw, runs: Runs) -> None:
     assert runs.asked["run_id"] == "x-1"
     assert runs.asked["dry_run"] is True
     assert runs.asked["master"] == "local[1]"
+    assert runs.asked["full_refresh"] is False
+    lw_ok("run", "labels.toml", "--full-refresh")
+    assert runs.asked["full_refresh"] is True
+    lw_ok("run", "labels.toml", "--full-refresh-table", "a", "--full-refresh-table", "b")
+    assert runs.asked["full_refresh"] == ["a", "b"]
 
 
 def test_people_get_stages_on_stderr_and_the_summary_on_stdout(lw_ok: Lw, runs: Runs) -> None:
@@ -120,7 +125,9 @@ def test_help_tells_the_keys_of_the_json(lw_ok: Lw, runs: Runs) -> None:
     assert all(f" {each.value}" in words for each in Ending)
 
 
-@pytest.mark.parametrize("ending", [Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS])
+@pytest.mark.parametrize(
+    "ending", [Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS, Ending.REVERTED]
+)
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_what_is_not_published_has_an_exit_code_of_its_own(
     lw_run: Lw, runs: Runs, ending: Ending, json: tuple[str, ...]

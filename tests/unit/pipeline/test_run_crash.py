@@ -146,6 +146,21 @@ def test_a_run_begins_anew_if_something_that_counts_is_another(tmp_path: Path, w
     scene.check_tidy()
 
 
+def test_a_run_with_an_incremental_source_goes_on_once_everything_is_loaded(tmp_path: Path) -> None:
+    points = Points()
+    scene = incremental(tmp_path)
+    scene.run("clean", listener=points)
+    at = points.events.index("begun publish") + 1
+    scene.incoming.values["a"].append(20)
+    with pytest.raises(Died):
+        scene.run("r5", listener=Points(at))
+    scene.incoming.values["a"].append(21)
+    again = Points()
+    assert scene.run("r5", listener=again).ending is Ending.PUBLISHED
+    assert "begun load photos" not in again.events
+    assert scene.seen("photos", scene.pipeline.branch) == [1, 2, 7, 9, 20], "21 is for the next"
+
+
 def test_a_run_that_ended_with_a_failure_begins_anew(tmp_path: Path) -> None:
     scene = first(tmp_path)
     scene.incoming.values["a"] = [1, 1]

@@ -57,6 +57,21 @@ def command(
         bool,
         typer.Option("--dry-run", help="Find what is wrong before anything is loaded, and stop."),
     ] = False,
+    full_refresh: Annotated[
+        bool,
+        typer.Option(
+            "--full-refresh",
+            help="Make every table of the file anew: incremental sources are read from the start.",
+        ),
+    ] = False,
+    full_refresh_table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--full-refresh-table",
+            metavar="TABLE",
+            help="The same for one table; the others are loaded as always. May be repeated.",
+        ),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="PATH", help="Also write the report here, as HTML."),
@@ -76,19 +91,21 @@ def command(
     lancewood/runs/PIPELINE/ID/report.html. Progress goes to stderr.
 
     JSON keys: pipeline, run, repository, branch, run_branch, started, file, ending, seconds,
-    attempts, batches, parameters, sources, targets, checks, quarantine, stages, base_commit,
-    commit, tag, graph, past, versions, error, what_next, folder. The ending is one of published,
-    nothing new, already published, reverted, checks failed, too many bad rows, dry run, failed.
+    attempts, batches, parameters, full_refresh, sources, targets, checks, quarantine, stages,
+    base_commit, commit, tag, graph, past, versions, error, what_next, folder. The ending is one of
+    published, nothing new, already published, reverted, checks failed, too many bad rows, dry run,
+    failed.
     """
     given = options.pairs(param, "--param")
     _check_report(report)
     pipeline = load(file, given, os.environ)
     name = _run_id(pipeline, run_id)
+    refresh = full_refresh or full_refresh_table or False
     with (
         warnings_told(),
         # A function of the file may print; stdout is for the one document.
         redirect_stdout(sys.stderr) if json else nullcontext(),
-        interruption_told(pipeline.branch, _again(file, given, master, name)),
+        interruption_told(pipeline.branch, _again(file, given, refresh, master, name)),
         run_progress(wanted=not json) as listener,
     ):
         try:
@@ -97,6 +114,7 @@ def command(
                 parameters=given,
                 run_id=name,
                 dry_run=dry_run,
+                full_refresh=refresh,
                 master=master,
                 listener=listener,
                 environment=os.environ,
@@ -124,9 +142,19 @@ def _run_id(pipeline: Pipeline, given: str | None) -> str | None:
     return None if pipeline.stream is not None else new_run_id(datetime.now(UTC))
 
 
-def _again(file: Path, given: dict[str, str], master: str | None, run_id: str | None) -> list[str]:
+def _again(
+    file: Path,
+    given: dict[str, str],
+    refresh: bool | list[str],
+    master: str | None,
+    run_id: str | None,
+) -> list[str]:
     """The command that goes on with the same run."""
     said = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
+    if isinstance(refresh, list):
+        said += [word for table in refresh for word in ("--full-refresh-table", table)]
+    elif refresh:
+        said.append("--full-refresh")
     said += [] if master is None else ["--master", master]
     said += [] if run_id is None else ["--run-id", run_id]
     return ["lw", "run", str(file), *said]

@@ -104,6 +104,8 @@ class Source:
     rejects: tuple[Reject, ...] = ()
     columns: tuple[str, ...] = ()
     """Only these columns; empty means all."""
+    is_from_start: bool = False
+    """Of a full refresh, not of the file: whatever earlier runs have read is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,10 @@ class Target:
     deleted: str | None = None
     """Merge: a Spark SQL predicate over the frame; rows for which it holds are deleted, for
     change data capture. Columns that only it needs are left out by ``columns_left_out``."""
+    keep: str | None = None
+    """Merge: which row of the frame counts where several have one key, ``first`` or ``last``."""
+    order_by: tuple[str, ...] = ()
+    """The columns of the frame that tell what is first and last."""
     columns_left_out: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     """Add-columns: new columns and their Spark SQL, which may call ``functions``."""
@@ -172,6 +178,13 @@ class Target:
     ``fixed_size_list<float>[16]`` (those of ``lw table create --type``)."""
     partitions: int | None = None
     max_rows_per_file: int | None = None
+    is_anew: bool = False
+    """Of a full refresh, not of the file: the table begins without rows, as if it were new."""
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether no row stays that was there before."""
+        return self.is_anew or self.mode is Mode.OVERWRITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,3 +316,5 @@ class Pipeline:
     """Settings of the session, ``master`` among them."""
     storage_options: Mapping[str, Option] = field(default_factory=dict)
     stream: Stream | None = None
+    full_refresh: tuple[str, ...] = ()
+    """The tables that a run is to make anew; not of the file. See ``running.full_refresh``."""

@@ -29,6 +29,8 @@ KEYS = (
     "not_matched",
     "not_matched_by_source",
     "deleted",
+    "keep",
+    "order_by",
     "leave_out",
     "columns",
     "overwrite",
@@ -38,7 +40,10 @@ KEYS = (
 )
 _ALWAYS = ("table", "mode", "uri", "types")
 _FRAME = ("from", "leave_out", "partitions")
-_MERGE = ("on", "matched", "not_matched", "not_matched_by_source", "deleted")
+_MERGE = (
+    *("on", "matched", "not_matched", "not_matched_by_source"),
+    *("deleted", "keep", "order_by"),
+)
 _GOES_WITH: Mapping[Mode, tuple[str, ...]] = {
     Mode.APPEND: (*_FRAME, "max_rows_per_file"),
     Mode.OVERWRITE: (*_FRAME, "max_rows_per_file"),
@@ -55,6 +60,7 @@ _CHOICES = {
     "matched": ("update", "ignore", "delete"),
     "not_matched": ("insert", "ignore"),
     "not_matched_by_source": ("keep", "delete"),
+    "keep": ("first", "last"),
 }
 MOST_PARTITIONS = 100_000
 MOST_ROWS_PER_FILE = 2**31 - 1
@@ -90,6 +96,7 @@ def _read(section: Section, folder: Path) -> Target:
         on=section.texts("on"),
         **choices,
         deleted=read_expression(section, "deleted"),
+        order_by=section.texts("order_by"),
         columns_left_out=section.texts("leave_out"),
         columns=_columns(section),
         overwrite=section.flag("overwrite"),
@@ -143,6 +150,10 @@ def _check_columns(section: Section, target: Target) -> None:
             raise wrong(section.spot.at("types", name), "is none of the new columns")
         if name in target.columns_left_out:
             raise wrong(section.spot.at("types", name), "is left out")
+    if target.keep is not None and not target.order_by:
+        raise section.wrong("keep", "needs order_by: the columns that tell what is first and last")
+    if target.keep is None and target.order_by:
+        raise section.wrong("order_by", 'needs keep: "first" or "last" of the rows of a key')
     if target.deleted is not None and target.matched != "update":
         raise section.wrong("deleted", f"does not go with matched = {target.matched!r}")
 

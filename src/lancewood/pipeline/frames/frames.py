@@ -222,7 +222,7 @@ class Frames:
             return Whole(source, lambda _: override)
         if source.sql is not None:
             return Whole(source, lambda _: self._queried(source))
-        state = self._states.get(source.name)
+        state = None if source.is_from_start else self._states.get(source.name)
         return find_incoming(self._spark, self._pipeline, source, self._ground, state)
 
     def _kept_if_used_again(self, origin: Source | Step, frame: DataFrame) -> DataFrame:

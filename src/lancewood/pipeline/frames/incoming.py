@@ -112,7 +112,7 @@ class Files:
     def facts(self) -> SourceFacts:
         facts = _facts(self.new.source, self._count)
         facts.files, facts.bytes = len(self.new.files), self.new.bytes
-        facts.since = "the files of earlier runs"
+        facts.since = None if self.new.source.is_from_start else "the files of earlier runs"
         if not self.new.files:
             facts.rows = 0
         return facts
@@ -121,7 +121,7 @@ class Files:
         return None
 
     def seen_files(self) -> tuple[str, DataFrame] | None:
-        if not self.new.files:
+        if not self.new.files and not self.new.source.is_from_start:
             return None
         self.new.check_unchanged(self.spark)
         return self.new.seen_in, self.new.table(self.spark, self.run)

@@ -137,7 +137,7 @@ def find_new_files(
     )
     if len(source.paths) > 1:
         listed = listed.groupBy(*_IDENTITY).agg(F.min("root").alias("root"))
-    if ground.has(seen_in):
+    if ground.has(seen_in) and not source.is_from_start:
         seen = ground.read(spark, seen_in).select(*_IDENTITY)
         listed = listed.join(seen, _IDENTITY, "left_anti")
     # As a number: a datetime of Spark's is one of the zone of this machine.

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
+from lancewood.pipeline.frames.counting import RowCount
+from lancewood.pipeline.loading.duplicates import without_duplicates
 from lancewood.pipeline.loading.figures import new_files
 from lancewood.pipeline.loading.needs import Ground, Loadable
 from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
@@ -43,14 +46,17 @@ def load_target(
 ) -> TargetFacts:
     """Write what a target says, on the run's branch; gives what was done.
 
-    A table that is not there is made. A frame without rows makes no version of one that is, unless
-    it overwrites it. The listener hears how far the work is, under the name of ``stage_of``; that
-    the stage begins and ends is for the run to tell.
+    A table that is not there is made; one that is to begin anew loses its rows and columns first. A
+    frame without rows makes no version of one that is, unless it overwrites it. The listener hears
+    how far the work is, under the name of ``stage_of``; that the stage begins and ends is for the
+    run to tell.
     """
     started = time.monotonic()
     was_there = is_there(ground, target.table)
     place = find_place(ground, target.table) if was_there else _made(ground, target, frames)
     before = place.opened()
+    if was_there and target.is_anew:
+        before.overwrite(_new_schema(target, frames).empty_table())
     loading = _Loading(spark, ground, target, frames, listener or Silence(), place)
     done = loading.run()
     after = place.opened()
@@ -59,12 +65,13 @@ def load_target(
         files, size = new_files(before, after)
     return TargetFacts(
         table=target.table,
-        mode=target.mode.value,
+        mode=f"{target.mode.value}, full refresh" if target.is_anew else target.mode.value,
         rows_before=before.count_rows() if was_there else None,
         rows_after=after.count_rows(),
         inserted=done.counts.inserted,
         updated=done.counts.updated,
         deleted=_deleted(target, before, done),
+        duplicates=loading.duplicates,
         columns_added=tuple(each for each in after.schema.names if each not in before.schema.names),
         files=files,
         bytes=size,
@@ -74,15 +81,19 @@ def load_target(
 
 
 def _made(ground: Ground, target: Target, frames: Loadable) -> Place:
+    return new_place(ground, target.table, _new_schema(target, frames), target.uri)
+
+
+def _new_schema(target: Target, frames: Loadable) -> pa.Schema:
+    """The columns of a table that is made by a target."""
     assert target.source is not None
     frame = chosen(frames.frame(target.source), target.columns_left_out)
-    schema = new_schema(frame.schema, stored_types(target))
-    return new_place(ground, target.table, schema, target.uri)
+    return new_schema(frame.schema, stored_types(target))
 
 
 def _deleted(target: Target, before: Table, done: Written) -> int:
     """An overwrite deletes all rows that were there."""
-    return before.count_rows() if target.mode is Mode.OVERWRITE else done.counts.deleted
+    return before.count_rows() if target.replaces_all else done.counts.deleted
 
 
 class _Loading:
@@ -105,6 +116,7 @@ class _Loading:
         self._place = place
         pipeline = ground.pipeline.name
         self._message = f"{pipeline} {ground.run}: {target.mode.value} {target.table}"
+        self._given, self._kept = RowCount(), RowCount()
 
     def run(self) -> Written:
         match self._target.mode:
@@ -154,12 +166,29 @@ class _Loading:
             "not_matched_by_source": choices.not_matched_by_source,
         }
         frame = self._frame
+        if self._target.keep is not None:
+            frame = self._kept.of(without_duplicates(self._given.of(frame), self._target))
         if choices.matched == "update":
             frame = self._without_computed(frame)
         if self._target.deleted is not None:
             frame = _with_flag(frame, self._target.deleted)
             said["deleted"] = DELETED
-        return self._write("merge", frame, **said)
+        try:
+            return self._write("merge", frame, **said)
+        except InvalidInputError as error:
+            if "key" not in error.facts or self._target.keep is not None:
+                raise
+            way_out = 'keep = "last" or "first" with order_by does that'
+            raise InvalidInputError(f"{error.message}: {way_out}", **error.facts) from error
+
+    @property
+    def duplicates(self) -> int | None:
+        """How many rows of the frame were left out because of ``keep``; None where that is not
+        known."""
+        if self._target.keep is None:
+            return None
+        given, kept = self._given.value(), self._kept.value()
+        return None if given is None or kept is None else given - kept
 
     def _without_computed(self, frame: DataFrame) -> DataFrame:
         """The frame with null for what the pipeline computes from a row: a row that is updated

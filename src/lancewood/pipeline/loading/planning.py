@@ -19,6 +19,7 @@ from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatch
 from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.pipeline.loading.duplicates import without_duplicates
 from lancewood.pipeline.loading.needs import Ground, Loadable
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.pipeline.loading.shapes import (
@@ -66,7 +67,7 @@ def plan_target(
     with refused_at(target.spot, ground.pipeline):
         check_not_exclusive(ground.repository._grounds, target.table)
         known = (planned or {}).get(target.table)
-        if known is None and ground.has(target.table):
+        if known is None and ground.has(target.table) and not target.is_anew:
             known = ground.open(target.table).schema
     with refused_at(target.spot.at("types"), ground.pipeline):
         types = stored_types(target)
@@ -77,6 +78,10 @@ def plan_target(
         frame = without_columns(frames.schema(target.source), target.columns_left_out)
     if target.deleted is not None:
         _check_deleted(spark, ground, target, frames.schema(target.source))
+    if target.keep is not None:
+        with refused_at(target.spot.at("order_by"), ground.pipeline):
+            empty = spark.createDataFrame([], frames.schema(target.source))
+            _ = without_duplicates(empty, target).schema
     if known is None or target.mode is Mode.OVERWRITE:
         with refused_at(target.spot, ground.pipeline):
             after = new_schema(frame, types, known)

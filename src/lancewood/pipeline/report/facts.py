@@ -51,6 +51,8 @@ class TargetFacts:
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
+    duplicates: int | None = None
+    """Rows of the frame that were left out because another one of their key was kept."""
     columns_added: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
@@ -130,6 +132,8 @@ class RunFacts:
     batches: int | None = None
     """Of a stream: how many micro-batches these are the facts of."""
     parameters: dict[str, str] = field(default_factory=dict)
+    full_refresh: list[str] = field(default_factory=list)
+    """The tables that the run makes anew."""
     sources: list[SourceFacts] = field(default_factory=list)
     targets: list[TargetFacts] = field(default_factory=list)
     checks: list[CheckFacts] = field(default_factory=list)

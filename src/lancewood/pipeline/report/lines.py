@@ -100,6 +100,8 @@ def _target(target: TargetFacts) -> tuple[str, ...]:
         ("deleted", target.deleted),
     )
     told = [f"{number:,} {word}" for word, number in words if number]
+    if target.duplicates:
+        told.append(f"{counted(target.duplicates, 'duplicate')} left out")
     if target.columns_added:
         told.append(counted(len(target.columns_added), "new column"))
     return (

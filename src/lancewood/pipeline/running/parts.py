@@ -82,7 +82,7 @@ class Parts:
     load_target: Callable[[Session, RunGround, Target, Any, Listener], TargetFacts]
     load_quarantine: Callable[[Session, RunGround, Pipeline, Any], QuarantineFacts]
     load_files: Callable[[Session, RunGround, str, Any], None]
-    """Appends the files that a source has read to their table."""
+    """Appends the files that a source has read to their table; see ``real_parts``."""
     plan_checks: Callable[[Session, Pipeline, RunGround, Mapping[str, pa.Schema]], None]
     """Refuses checks that cannot be made, before anything is written."""
     run_checks: RunChecks

@@ -7,6 +7,7 @@ from typing import Any
 from lancewood.pipeline.checks.planning import check_tables, plan_checks
 from lancewood.pipeline.checks.running import run_checks
 from lancewood.pipeline.definition.model import Pipeline
+from lancewood.pipeline.definition.names import checked_files_table
 from lancewood.pipeline.frames.frames import Frames
 from lancewood.pipeline.frames.without_spark import check_python, has_no_news
 from lancewood.pipeline.loading.load import load_target
@@ -21,9 +22,14 @@ from lancewood.spark.writing.write import write
 
 
 def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> None:
-    """Append the files that a source has read to the table that remembers them."""
+    """Append the files that a source has read to the table that remembers them; they are all that
+    it remembers of a source that was read from the start."""
+    pipeline = ground.pipeline
+    from_start = [each.name for each in pipeline.sources if each.is_from_start]
+    is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
     uri, branch = ground.create(table, arrow_schema(files.schema))
-    write(files, uri, "append", branch=branch, storage_options=ground.storage_options)
+    mode = "overwrite" if is_anew else "append"
+    write(files, uri, mode, branch=branch, storage_options=ground.storage_options)
 
 
 def check_file(pipeline: Pipeline, ground: RunGround) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.running.claim import claimed
+from lancewood.pipeline.running.full_refresh import refreshed
 from lancewood.pipeline.running.ground import storage_texts
 from lancewood.pipeline.running.own_session import start_session
 from lancewood.pipeline.running.parts import Parts
@@ -39,6 +40,7 @@ def run(
     parameters: Mapping[str, str] | None = None,
     run_id: str | None = None,
     dry_run: bool = False,
+    full_refresh: bool | Collection[str] = False,
     spark: SparkSession | None = None,
     listener: Listener | None = None,
     environment: Mapping[str, str] | None = None,
@@ -47,8 +49,9 @@ def run(
     """Run the pipeline that a file describes; what it did.
 
     The same ``run_id`` twice publishes once; without one it gets an id of its own. ``dry_run``
-    finds all that can be known without loading, and writes nothing. ``spark`` is the session to
-    use, else there is one with the settings of the file, on ``master`` if that is given.
+    finds all that can be known without loading, and writes nothing. ``full_refresh`` makes tables
+    anew, those that it names or all: incremental sources are read from the start. ``spark`` is the
+    session to use, else there is one with the settings of the file, on ``master`` if that is given.
     ``environment`` is where secrets come from, by default that of the process.
 
     How it ended is in the facts: checks that fail, and too many bad rows, raise nothing. Raises
@@ -58,7 +61,7 @@ def run(
     A file with ``[stream]`` runs until its stream ends, every micro-batch as a run of its own, and
     the facts are those of all batches together; Ctrl-C lets the one under way come to its end.
     """
-    pipeline = load(Path(path), parameters, environment)
+    pipeline = refreshed(load(Path(path), parameters, environment), full_refresh)
     if master is not None:
         pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
     if pipeline.stream is not None:
@@ -95,6 +98,7 @@ def run_pipeline(
         started=started.isoformat(timespec="seconds"),
         file=str(pipeline.file),
         parameters=dict(pipeline.parameters),
+        full_refresh=[*pipeline.full_refresh],
     )
     stages = Stages(listener or Silence(), facts)
     with _opened(pipeline, dry_run=dry_run) as repository:

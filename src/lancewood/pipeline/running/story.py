@@ -108,7 +108,8 @@ class Story:
             facts.sources, facts.targets = left.progress.sources, left.progress.targets
             facts.quarantine = left.progress.quarantine
         else:
-            is_fresh = left is None and any(each.incremental for each in self.pipeline.sources)
+            is_incremental = any(each.incremental for each in self.pipeline.sources)
+            is_fresh = left is None and is_incremental and not self.pipeline.full_refresh
             states = self._states(ground)
             if is_fresh and not self.overrides:
                 with self.stages("look for what is new"):

@@ -42,6 +42,7 @@ def what_next(facts: RunFacts, *, is_batch: bool = False) -> list[str]:
     """Commands that a person may want to type now; a stream names the runs of its batches."""
     at = shlex.quote(facts.repository)
     said = [f"--param={name}={value}" for name, value in facts.parameters.items()]
+    said += [f"--full-refresh-table={each}" for each in facts.full_refresh]
     anew = shlex.join(["lw", "run", facts.file, *said])
     again = anew if is_batch else f"{anew} --run-id {shlex.quote(facts.run)}"
     match facts.ending:

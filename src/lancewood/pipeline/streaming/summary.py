@@ -102,6 +102,7 @@ def _target(old: TargetFacts, new: TargetFacts) -> TargetFacts:
         inserted=total((old.inserted, new.inserted)),
         updated=total((old.updated, new.updated)),
         deleted=total((old.deleted, new.deleted)),
+        duplicates=total((old.duplicates, new.duplicates)),
         columns_added=tuple(dict.fromkeys((*old.columns_added, *new.columns_added))),
         files=old.files + new.files,
         bytes=old.bytes + new.bytes,
