@@ -81,6 +81,9 @@ class FakeFrames:
         said = [not self.all(each.name) for each in self._pipeline.sources if each.incremental]
         return all(said) if said else None
 
+    def news(self) -> str:
+        return repr([self.all(each.name) for each in self._pipeline.sources if each.incremental])
+
     def counted(self) -> Sequence[SourceFacts]:
         return [
             SourceFacts(each.name, "fake", "here", rows=len(self.good(each.name)))

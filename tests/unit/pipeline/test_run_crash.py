@@ -146,6 +146,25 @@ def test_a_run_begins_anew_if_something_that_counts_is_another(tmp_path: Path, w
     scene.check_tidy()
 
 
+def test_a_run_with_an_incremental_source_goes_on_if_that_gives_the_same(tmp_path: Path) -> None:
+    points = Points()
+    scene = incremental(tmp_path)
+    scene.run("clean", listener=points)
+    at = points.events.index("begun load labels") + 1
+    scene.incoming.values["a"].append(20)
+    with pytest.raises(Died):
+        scene.run("r5", listener=Points(at))
+    again = Points()
+    facts = scene.run("r5", listener=again)
+    assert facts.ending is Ending.PUBLISHED
+    assert "begun load photos" not in again.events
+    assert "begun load labels" in again.events
+    assert [each.table for each in facts.targets] == ["photos", "labels"]
+    assert scene.seen("photos", scene.pipeline.branch) == [1, 2, 7, 9, 20]
+    assert scene.run("r6").ending is Ending.NOTHING_NEW
+    scene.check_tidy()
+
+
 def test_a_run_with_an_incremental_source_goes_on_once_everything_is_loaded(tmp_path: Path) -> None:
     points = Points()
     scene = incremental(tmp_path)

@@ -79,6 +79,7 @@ def test_progress_survives_the_message_of_a_commit() -> None:
         "c",
         None,
         "now",
+        "n",
         [TargetFacts("photos", "append", inserted=3, columns_added=("a", "b"))],
         [SourceFacts("files", "csv", "/in")],
         QuarantineFacts("bad", 1, by_reason=(("files", "no date\n\x85\u2028at all", 1),)),

@@ -7,6 +7,7 @@ repository as it was at the commit that the run began with, and writes nothing.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import reduce
 from types import TracebackType
@@ -134,6 +135,14 @@ class Frames:
             if each.incremental and each.name not in self._overrides
         ]
         return all(said) if said else None
+
+    def news(self) -> str:
+        """One number for what incremental sources have to give: which files, which versions."""
+        found = hashlib.sha256()
+        for each in self._needed():
+            if each.incremental and each.name not in self._overrides:
+                found.update(f"{each.name}\n{self._coming(each).news()}\n".encode())
+        return found.hexdigest()
 
     def close(self) -> None:
         """Let go of what Spark keeps for this run: rows, views and functions."""

@@ -33,6 +33,9 @@ class Incoming(Protocol):
     def is_empty(self) -> bool:
         """Whether it is known that there is nothing new."""
 
+    def news(self) -> str:
+        """The same for the same rows, another for others."""
+
     def facts(self) -> SourceFacts: ...
 
     def state(self) -> dict[str, Any] | None:
@@ -76,6 +79,9 @@ class Whole:
     def is_empty(self) -> bool:
         return False
 
+    def news(self) -> str:
+        return ""
+
     def facts(self) -> SourceFacts:
         facts = _facts(self.source, self._count)
         if self.source.paths and self._read is not None:
@@ -108,6 +114,9 @@ class Files:
 
     def is_empty(self) -> bool:
         return not self.new.files
+
+    def news(self) -> str:
+        return "\n".join(map(repr, self.new.files))
 
     def facts(self) -> SourceFacts:
         facts = _facts(self.new.source, self._count)
@@ -147,6 +156,9 @@ class Rows:
 
     def is_empty(self) -> bool:
         return self.rows.row_count == 0
+
+    def news(self) -> str:
+        return repr(self.rows.state())
 
     def facts(self) -> SourceFacts:
         facts = _facts(self.source, self._count)

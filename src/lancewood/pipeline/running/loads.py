@@ -145,6 +145,7 @@ class Loads:
             code=self.ground.code,
             base=self.ground.base,
             started=self.facts.started,
+            news=self.frames.news(),
         )
 
 

@@ -35,6 +35,8 @@ class Progress:
     base: Hash | None
     started: str
     """ISO 8601, UTC: of the attempt that began it."""
+    news: str
+    """Of what incremental sources have to give: which files, which versions of tables."""
     targets: list[TargetFacts] = field(default_factory=list)
     """Those that are loaded, in the order of the file."""
     sources: list[SourceFacts] = field(default_factory=list)
@@ -62,6 +64,7 @@ def decode_message(message: str) -> Progress | None:
             code=found["code"],
             base=found["base"],
             started=found["started"],
+            news=found["news"],
             targets=[_facts(TargetFacts, each) for each in found["targets"]],
             sources=[_facts(SourceFacts, each) for each in found["sources"]],
             quarantine=None if quarantine is None else _facts(QuarantineFacts, quarantine),

@@ -1,10 +1,10 @@
 """What a run that was cut off has left, and how it goes on: from there, or from the beginning.
 
 It goes on after the last target that is committed on its branch, if nothing that counts is another
-than before: the commit it began with, the definition, the parameters, the Python beside the file.
-What it wrote and did not commit goes. An incremental source may have more to give by now, so with
-one of those a run goes on only if everything was loaded. A run that came to an end, and failed,
-begins anew: what made it fail may be in the data.
+than before: the commit it began with, the definition, the parameters, the Python beside the file,
+and, as long as not everything was loaded, what incremental sources have to give. What it wrote and
+did not commit goes. A run that came to an end, and failed, begins anew: what made it fail may be in
+the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Left:
 
 
 def find_left(ground: RunGround, folder: RunFolder) -> Left | None:
-    """What a run can go on from; None if it begins anew."""
+    """What a run can go on from; None if it begins anew. That incremental sources still give what
+    they gave then (``Progress.news``) is for who has the frames to see."""
     repository, pipeline = ground.repository, ground.pipeline
     try:
         view = repository.at(HEADS + ground.branch)
@@ -48,8 +49,6 @@ def find_left(ground: RunGround, folder: RunFolder) -> Left | None:
         return None
     entry = entry_at(view, pipeline.name)
     is_loaded = entry is not None and entry.run == ground.run
-    if not is_loaded and any(each.incremental for each in pipeline.sources):
-        return None
     return Left(progress, entry if is_loaded else None)
 
 

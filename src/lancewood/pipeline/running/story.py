@@ -117,6 +117,8 @@ class Story:
                         self._end_without_news(ground)
                         return
             with closing(self._frames(ground, states)) as frames:
+                if left is not None and left.progress.news != frames.news():
+                    left = None
                 if is_fresh:
                     with self.stages("list what is new"):
                         if frames.is_empty():
