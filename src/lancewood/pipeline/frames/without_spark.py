@@ -33,7 +33,7 @@ _SCHEMA = pa.schema(
 _IDENTITY = _SCHEMA.names
 _UNDERSTOOD = frozenset(["recursivefilelookup", "pathglobfilter", "basepath"])
 _LISTING = _UNDERSTOOD | {"modifiedbefore", "modifiedafter"}
-_PIECES = re.compile(r"\\(.)|([*?])|([\[\]{}])|([^\\*?\[\]{}]+)", re.DOTALL)
+_PIECES = re.compile(r"\\(.)|([*?])|([\[\]{}\\])|([^\\*?\[\]{}]+)", re.DOTALL)
 _WILD = {"*": ".*", "?": "."}
 
 
@@ -128,7 +128,8 @@ def _files(roots: list[str], *, is_deep: bool) -> dict[str, os.stat_result]:
             if at.st_size and not _is_hidden(os.path.basename(path)):
                 found[path] = at
                 is_deep |= depth > 0 and "=" in os.path.dirname(path)[len(root) :]
-                shallow |= {path} if not depth else set()
+                if not depth:
+                    shallow.add(path)
     return found if is_deep else {each: found[each] for each in shallow}
 
 

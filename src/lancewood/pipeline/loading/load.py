@@ -116,7 +116,8 @@ class _Loading:
         self._place = place
         pipeline = ground.pipeline.name
         self._message = f"{pipeline} {ground.run}: {target.mode.value} {target.table}"
-        self._given, self._kept = RowCount(), RowCount()
+        self._counts: tuple[RowCount, RowCount] | None = None
+        """Of the rows that came, and of those that ``keep`` left."""
 
     def run(self) -> Written:
         match self._target.mode:
@@ -167,7 +168,8 @@ class _Loading:
         }
         frame = self._frame
         if self._target.keep is not None:
-            frame = self._kept.of(without_duplicates(self._given.of(frame), self._target))
+            given, kept = self._counts = RowCount(), RowCount()
+            frame = kept.of(without_duplicates(given.of(frame), self._target))
         if choices.matched == "update":
             frame = self._without_computed(frame)
         if self._target.deleted is not None:
@@ -185,9 +187,9 @@ class _Loading:
     def duplicates(self) -> int | None:
         """How many rows of the frame were left out because of ``keep``; None where that is not
         known."""
-        if self._target.keep is None:
+        if self._counts is None:
             return None
-        given, kept = self._given.value(), self._kept.value()
+        given, kept = (each.value() for each in self._counts)
         return None if given is None or kept is None else given - kept
 
     def _without_computed(self, frame: DataFrame) -> DataFrame:

@@ -118,7 +118,7 @@ class Story:
                         return
             with closing(self._frames(ground, states)) as frames:
                 if left is not None and left.progress.news != frames.news():
-                    left = None
+                    left, is_fresh = None, not self.pipeline.full_refresh
                 if is_fresh:
                     with self.stages("list what is new"):
                         if frames.is_empty():

@@ -149,8 +149,10 @@ class Batches:
         repository = Repository.open(pipeline.repository, storage_options=storage_texts(pipeline))
         ledger = Ledger(repository, pipeline.name, pipeline.branch)
         noted = ledger.all_noted(prefix)
-        newest_first = sorted(noted, key=lambda run: int(run.removeprefix(prefix)), reverse=True)
-        lost = [*takewhile(lambda run: ledger.is_lost(noted[run], run), newest_first)]
+        numbers = (run.removeprefix(prefix) for run in noted)
+        newest_first = sorted((int(each) for each in numbers if each.isdecimal()), reverse=True)
+        runs = (f"{prefix}{number}" for number in newest_first)
+        lost = [*takewhile(lambda run: ledger.is_lost(noted[run], run), runs)]
         if lost:
             which = lost[0] if len(lost) == 1 else f"{lost[-1]} to {lost[0]}"
             self.listener.told(
