@@ -232,7 +232,9 @@ def test_rows_that_only_their_content_tells_apart_give_the_same_table_in_any_ord
     rows = [(7, chr(97 + number), 1, {chr(97 + number): 1}) for number in range(20)]
     into = target(*("sorted", "merge", "orders"), on=("id",), keep="last", order_by=("at",))
     found = {
-        without_duplicates(spark.createDataFrame(part, ORDERED).repartition(n), into).first().title
+        without_duplicates(spark.createDataFrame(part, ORDERED).repartition(n), into)
+        .collect()[0]
+        .title
         for n, part in ((1, rows), (3, rows[::-1]), (5, rows[7:] + rows[:7]))
     }
     assert len(found) == 1

@@ -93,8 +93,9 @@ def test_a_commit_is_held_until_a_reset_and_tells_who_reverted_it(repo: lw.Repos
     third, second, first, _ = [each.hash for each in repo.log()]
     assert repo.held([first, third]) == {first: None, third: None}
     reverting = repo.revert(third).hash
+    assert reverting is not None
     assert repo.held([second, third]) == {second: None, third: reverting}
-    again = repo.revert(str(reverting)).hash
+    again = repo.revert(reverting).hash
     assert repo.held([third, reverting]) == {third: None, reverting: again}
     repo.reset(second)
     assert repo.held([first, second, third, reverting]) == {first: None, second: None}

@@ -83,7 +83,9 @@ def _read(section: Section, folder: Path) -> Target:
     section.needed_text("mode")
     mode = Mode(str(section.choice("mode", list(Mode))))
     _check_mode(section, mode)
-    choices = {key: section.choice(key, known) or _DEFAULTS[key] for key, known in _CHOICES.items()}
+    choices: dict[str, Any] = {
+        key: section.choice(key, known) or _DEFAULTS[key] for key, known in _CHOICES.items()
+    }
     uri = section.text("uri")
     with told_at(section.spot.at("uri")):
         uri = None if uri is None else resolved(folder, uri)

@@ -28,8 +28,13 @@ def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> Non
     from_start = [each.name for each in pipeline.sources if each.is_from_start]
     is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
     uri, branch = ground.create(table, arrow_schema(files.schema))
-    mode = "overwrite" if is_anew else "append"
-    write(files, uri, mode, branch=branch, storage_options=ground.storage_options)
+    write(
+        files,
+        uri,
+        "overwrite" if is_anew else "append",
+        branch=branch,
+        storage_options=ground.storage_options,
+    )
 
 
 def check_file(pipeline: Pipeline, ground: RunGround) -> None:
