@@ -124,7 +124,7 @@ def test_wild_cards_choose_as_they_do_in_spark(
     ("options", "name"),
     [
         ("recursiveFileLookup = true", "below/b.csv"),
-        ('basePath = "in"', "below/b.csv"),
+        ('basePath = "in"', "day=1/b.csv"),
         ("header = true", "day=1/b.csv"),
     ],
 )

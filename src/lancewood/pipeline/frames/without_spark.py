@@ -82,7 +82,7 @@ def _listed(source: Source) -> pa.Table | None:
     only = _pattern(said.get("pathglobfilter", "*"))
     if only is None or not _LISTING.intersection(said) <= _UNDERSTOOD:
         return None
-    is_deep = said.get("recursivefilelookup", "").casefold() == "true" or "basepath" in said
+    is_deep = said.get("recursivefilelookup", "").casefold() == "true"
     found: dict[str, os.stat_result] = {}
     try:
         for path in source.paths:
@@ -127,7 +127,7 @@ def _files(roots: list[str], *, is_deep: bool) -> dict[str, os.stat_result]:
             at = os.stat(path)
             if at.st_size and not _is_hidden(os.path.basename(path)):
                 found[path] = at
-                is_deep |= depth > 0 and "=" in os.path.dirname(path)[len(root) :]
+                is_deep |= "=" in os.path.dirname(path)
                 if not depth:
                     shallow.add(path)
     return found if is_deep else {each: found[each] for each in shallow}

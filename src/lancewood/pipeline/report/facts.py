@@ -51,13 +51,13 @@ class TargetFacts:
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
-    duplicates: int | None = None
-    """Rows of the frame that were left out because another one of their key was kept."""
     columns_added: tuple[str, ...] = ()
     files: int = 0
     bytes: int = 0
     version: int | None = None
     seconds: float = 0.0
+    duplicates: int | None = None
+    """Rows of the frame that were left out because another one of their key was kept."""
 
 
 @dataclass(slots=True)
