@@ -111,7 +111,7 @@ def test_python_step_gets_frames_and_arguments(scene: Scene) -> None:
     [
         ("nothing", "steps.s.python", "has to return a DataFrame of Spark's, got nothing"),
         ("shout", "steps.s.python", "raised "),
-        ("raises", "steps.s.python", "raised KeyError: 'no such thing'"),
+        ("raises", "steps.s.python", "raised KeyError: 'no such thing'; .* raises.* line 26$"),
         ("misses", "steps.s.python", "raised AnalysisException: .*`nope` cannot be resolved"),
         ("kept", "steps.s", "is called with 1 frame and .* missing a required argument: 'others'"),
         ("knothing", "steps.s.python", "did you mean 'nothing'"),
@@ -142,4 +142,7 @@ def test_function_that_raises_is_an_error_of_the_run_and_no_bad_row(scene: Scene
             frames.frame("s").collect()
         told = failed(frames._pipeline, raised.value, "loading s")
     assert isinstance(told, LancewoodError)
-    assert told.message == "loading s failed on Spark: ValueError: too odd"
+    assert told.message == (
+        "loading s failed on Spark: ValueError: too odd; "
+        f"raised by fails() at {scene.folder / 'zoo_code.py'} line 17"
+    )

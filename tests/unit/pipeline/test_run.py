@@ -111,6 +111,27 @@ def test_a_search_for_new_files_is_a_stage_and_every_stage_says_when_it_began(
         ends = each.begun + each.seconds
 
 
+def test_a_stage_that_fails_is_in_the_timeline_and_nobody_hears_that_it_ended(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_target(*_: object) -> NoReturn:
+        time.sleep(0.05)
+        raise RunFailedError("the disk is full")
+
+    points = Points()
+    monkeypatch.setattr(Scene, "parts", replace(scene.parts, load_target=load_target))
+    with pytest.raises(RunFailedError) as caught:
+        scene.run(listener=points)
+    facts = caught.value.facts["run_facts"]
+    *before, last = facts.stages
+    assert (last.name, last.is_failed) == ("load photos", True)
+    assert last.seconds >= 0.05
+    assert not any(each.is_failed for each in before)
+    assert "ended load photos" not in points.events
+    told = json.loads((Path(facts.folder) / "report.json").read_text())
+    assert told["stages"][-1]["is_failed"] is True
+
+
 @pytest.mark.parametrize("kind", [InvalidInputError, RunFailedError])
 def test_what_fails_in_a_load_names_the_target(
     scene: Scene, kind: type[LancewoodError], monkeypatch: pytest.MonkeyPatch

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
-from lancewood.spark.running.failures import our_error, python_error, told
+from lancewood.spark.running.failures import Call, our_error, python_error, raised_by, told
 
 PYTHON = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -43,9 +45,21 @@ def test_our_class_is_found_again_in_the_text(kind: type[LancewoodError]) -> Non
     assert (error.message, error.facts) == ("the store is gone", {"what": "reading"})
 
 
-def test_exception_of_python_is_told_by_class_and_text() -> None:
+def test_exception_of_python_is_told_by_class_and_text_and_where_it_was_raised() -> None:
     text = PYTHON.format(kind="some.module.Odd", why="row 7")
-    assert str(told(RuntimeError(text), "reading")) == "reading failed on Spark: Odd: row 7"
+    error = told(RuntimeError(text), "reading")
+    assert error.message == (
+        "reading failed on Spark: Odd: row 7; raised by work() at /x/answers.py line 12"
+    )
+    assert pickle.loads(pickle.dumps(error)).facts["calls"] == (("/x/answers.py", 12, "work"),)
+
+
+def test_what_a_library_raised_is_told_by_who_called_it() -> None:
+    library = "/v/lib/python3.11/site-packages/PIL/Image.py"
+    calls = [Call("/x/steps.py", 7, "thumbnail"), Call(library, 3_000, "open")]
+    assert raised_by(calls) == "; raised by thumbnail() at /x/steps.py line 7"
+    assert raised_by(calls[1:]) == f"; raised by open() at {library} line 3000"
+    assert raised_by([]) == ""
 
 
 def test_missing_package_is_told_with_the_way_out() -> None:

@@ -16,6 +16,7 @@ from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.refusals import first_line
 from lancewood.pipeline.report.figures import counted
+from lancewood.spark.running.failures import calls_of, raised_by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,8 @@ def run_step(
     except Exception as error:
         text = hide(pipeline, first_line(str(error)))
         cause = error if hide(pipeline, str(error)) == str(error) else None
-        raise wrong(spot, f"{step.python!r} raised {type(error).__name__}: {text}") from cause
+        text = f"{step.python!r} raised {type(error).__name__}: {text}"
+        raise wrong(spot, text + raised_by(calls_of(error)[1:])) from cause
     if not isinstance(made, DataFrame):
         what = "nothing" if made is None else f"a {type(made).__module__}.{type(made).__qualname__}"
         raise wrong(spot, f"{step.python!r} has to return a DataFrame of Spark's, got {what}")

@@ -39,6 +39,8 @@ class SourceFacts:
     bytes: int | None = None
     since: str | None = None
     """What an incremental source was read since."""
+    is_derived: bool = False
+    """Whether it is a query over other sources, whose rows are counted there."""
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class TargetFacts:
     seconds: float = 0.0
     duplicates: int | None = None
     """Rows of the frame that were left out because another one of their key was kept."""
+    replaced: int | None = None
+    """The rows that were there before an overwrite: they are not among the deleted."""
 
 
 @dataclass(slots=True)
@@ -91,6 +95,9 @@ class QuarantineFacts:
     """Whether there are more than the limit allows."""
     by_reason: tuple[tuple[str, str, int], ...] = ()
     """(source or step, reason, rows), most first, at most twenty."""
+    sample: tuple[tuple[str, str, str, str, str], ...] = ()
+    """A few of the rows: source or step, reason, file, line, and the row as JSON with short
+    values; file and line are empty where they are not known."""
 
 
 @dataclass(slots=True)
@@ -102,6 +109,8 @@ class StageFacts:
     files: int | None = None
     begun: float | None = None
     """Seconds after the run began; None: when the stage before ended."""
+    is_failed: bool = False
+    """Whether an error ended it."""
 
 
 @dataclass(slots=True)

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from lancewood.errors import InvalidInputError, RunFailedError
 from lancewood.pipeline.definition.model import Pipeline, Target
+from lancewood.pipeline.frames.blame import blamed
 from lancewood.pipeline.loading.load import stage_of
 from lancewood.pipeline.loading.places import prepare_places
 from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
+from lancewood.pipeline.report.figures import total
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_at, entry_file
@@ -67,12 +68,12 @@ class Loads:
     def _load(self, target: Target, progress: Progress) -> None:
         listener, name = self.stages.listener, stage_of(target)
         with self.stages(name) as stage:
-            with _named(target), self.parts.following(self.spark, listener, name):
+            with self._named(name, target), self.parts.following(self.spark, listener, name):
                 done = self.parts.load_target(
                     self.spark, self.ground, target, self.frames, listener
                 )
-            counts = [each or 0 for each in (done.inserted, done.updated, done.deleted)]
-            stage.rows, stage.files, stage.bytes = sum(counts), done.files, done.bytes
+            counts = (done.inserted, done.updated, done.deleted)
+            stage.rows, stage.files, stage.bytes = total(counts), done.files, done.bytes
             progress.targets.append(done)
             self._commit(f"{target.mode.value} {target.table}", progress)
 
@@ -81,7 +82,10 @@ class Loads:
         if progress.quarantine is None:
             name = "quarantine"
             with self.stages(name) as stage:
-                with self.parts.following(self.spark, self.stages.listener, name):
+                with (
+                    self._named("putting bad rows aside"),
+                    self.parts.following(self.spark, self.stages.listener, name),
+                ):
                     progress.quarantine = self.parts.load_quarantine(
                         self.spark, self.ground, self.pipeline, self.frames
                     )
@@ -137,6 +141,17 @@ class Loads:
             author=self.pipeline.author,
         )
 
+    @contextmanager
+    def _named(self, what: str, target: Target | None = None) -> Iterator[None]:
+        """What rows or functions are found guilty of says where that was."""
+        try:
+            yield
+        except Exception as error:
+            found = blamed(self.pipeline, error, what, target)
+            if found is error:
+                raise
+            raise found from error
+
     def _fresh(self) -> Progress:
         return Progress(
             pipeline=self.pipeline.name,
@@ -147,17 +162,6 @@ class Loads:
             started=self.facts.started,
             news=self.frames.news(),
         )
-
-
-@contextmanager
-def _named(target: Target) -> Iterator[None]:
-    """What rows or functions are found guilty of says which target it happened to."""
-    try:
-        yield
-    except (InvalidInputError, RunFailedError) as error:
-        if error.message.startswith((f"{target.spot.file}: ", f"{target.spot.file} line ")):
-            raise
-        raise type(error)(f"{target.spot}: {error.message}", **error.facts) from error
 
 
 def joined(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[SourceFacts]:

@@ -21,13 +21,17 @@ class Stages:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[StageFacts]:
-        """A stage; what it did can be noted in what it gives. One that fails does not end."""
+        """A stage; what it did can be noted in what it gives. One that fails is kept as such, and
+        who listens does not hear of its end."""
         self.listener.begun(name)
         begun = time.monotonic()
-        stage = StageFacts(name, 0.0, begun=begun - self._started)
-        yield stage
-        stage.seconds = time.monotonic() - begun
-        self.facts.stages.append(stage)
+        stage = StageFacts(name, 0.0, begun=begun - self._started, is_failed=True)
+        try:
+            yield stage
+            stage.is_failed = False
+        finally:
+            stage.seconds = time.monotonic() - begun
+            self.facts.stages.append(stage)
         self.listener.ended(
             name, stage.seconds, rows=stage.rows, bytes=stage.bytes, files=stage.files
         )

@@ -70,6 +70,7 @@ class Summary:
         """An error ended a batch, and with it the stream: where there is something to see."""
         facts = self.facts
         facts.folder, facts.run_branch = batch.folder, batch.run_branch
+        facts.stages = _stages(facts.stages, batch.stages)
         facts.what_next = batch.what_next
 
 
@@ -103,6 +104,7 @@ def _target(old: TargetFacts, new: TargetFacts) -> TargetFacts:
         updated=total((old.updated, new.updated)),
         deleted=total((old.deleted, new.deleted)),
         duplicates=total((old.duplicates, new.duplicates)),
+        replaced=total((old.replaced, new.replaced)),
         columns_added=tuple(dict.fromkeys((*old.columns_added, *new.columns_added))),
         files=old.files + new.files,
         bytes=old.bytes + new.bytes,
@@ -120,7 +122,8 @@ def _quarantine(
         counts[origin, reason] += rows
     most = counts.most_common(MOST_REASONS)
     by_reason = tuple((origin, reason, rows) for (origin, reason), rows in most)
-    return replace(now, rows=before.rows + now.rows, by_reason=by_reason)
+    sample = now.sample or before.sample
+    return replace(now, rows=before.rows + now.rows, by_reason=by_reason, sample=sample)
 
 
 def _stages(before: Sequence[StageFacts], now: Sequence[StageFacts]) -> list[StageFacts]:
@@ -137,6 +140,7 @@ def _stages(before: Sequence[StageFacts], now: Sequence[StageFacts]) -> list[Sta
                 rows=total((old.rows, each.rows)),
                 bytes=total((old.bytes, each.bytes)),
                 files=total((old.files, each.files)),
+                is_failed=old.is_failed or each.is_failed,
             )
         )
     return [*found.values()]

@@ -8,14 +8,32 @@ somebody cancelled. Pure: reads the text of an exception, asks no session.
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from lancewood import errors
 from lancewood.errors import LancewoodError
 
+CALLS = "calls"
+"""The key of ``error.facts`` that has the calls of the Python that raised, outermost first."""
 _TRACEBACK = "Traceback (most recent call last):"
+_CALL = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_LIBRARIES = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
 _RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<why>.*))?$")
 _STAGE_FAILURE = re.compile(r"Job aborted due to stage failure: (.*)", re.DOTALL)
 _MOST_CHARACTERS = 600
+
+
+class Call(NamedTuple):
+    """Where Python was when it raised, or called what raised."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.function}() at {self.file} line {self.line}"
 
 
 def told(error: BaseException, what: str) -> LancewoodError:
@@ -39,7 +57,9 @@ def told(error: BaseException, what: str) -> LancewoodError:
         if kind.endswith("ModuleNotFoundError"):
             why += ". Executors need the same packages as the driver; set PYSPARK_PYTHON to a "
             why += "Python that has them"
-        return _because(error, what, f"{kind.rpartition('.')[2]}: {why}" if why else kind)
+        calls = python_calls(text)
+        why = f"{kind.rpartition('.')[2]}: {why}" if why else kind
+        return _because(error, what, why + raised_by(calls), calls)
     return _because(error, what, _shortened(_first_words(text)) or type(error).__name__)
 
 
@@ -74,6 +94,24 @@ def python_error(text: str) -> tuple[str, str] | None:
     return None
 
 
+def python_calls(text: str) -> tuple[Call, ...]:
+    """What that exception came through, outermost first."""
+    _, _, last = text.rpartition(_TRACEBACK)
+    return tuple(Call(each[1], int(each[2]), each[3]) for each in _CALL.finditer(last))
+
+
+def calls_of(error: BaseException) -> tuple[Call, ...]:
+    """The same of an exception that was raised here."""
+    found = traceback.extract_tb(error.__traceback__)
+    return tuple(Call(each.filename, each.lineno or 0, each.name) for each in found)
+
+
+def raised_by(calls: Sequence[Call]) -> str:
+    """The end of a message: the innermost call that is of no library, or else of one."""
+    own = [each for each in calls if not _LIBRARIES.search(each.file)]
+    return "".join(f"; raised by {each}" for each in (own or calls)[-1:])
+
+
 def _is_javas(line: str) -> bool:
     stripped = line.strip()
     return (
@@ -96,8 +134,11 @@ def _first_words(text: str) -> str:
     return " ".join(said)
 
 
-def _because(error: BaseException, what: str, why: str) -> LancewoodError:
-    made = LancewoodError(f"{what} failed on Spark: {why}", what=what)
+def _because(
+    error: BaseException, what: str, why: str, calls: Sequence[Call] = ()
+) -> LancewoodError:
+    facts = {CALLS: calls} if calls else {}
+    made = LancewoodError(f"{what} failed on Spark: {why}", what=what, **facts)
     made.__cause__ = None
     made.add_note(f"Spark raised {type(error).__module__}.{type(error).__name__}")
     return made

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from lancewood.pipeline.report.facts import RunFacts, StageFacts
 from lancewood.pipeline.report.figures import UNKNOWN, count, counted, duration, size
-from lancewood.pipeline.report.markup import Child, Html
+from lancewood.pipeline.report.markup import Child, Html, element, joined
 from lancewood.pipeline.report.plots import span_bar
 from lancewood.pipeline.report.sections.layout import Column, section, table
+from lancewood.pipeline.report.sections.summary import mark
+from lancewood.pipeline.report.verdict import Tone
 
 _MOST = 100
 _COLUMNS = (
@@ -29,9 +31,9 @@ def stages_section(facts: RunFacts) -> Html | None:
     whole = max(facts.seconds, *(end for _, _, end in spans))
     rows: list[list[Child]] = [
         [
-            stage.name,
+            _name(stage),
             duration(stage.seconds),
-            span_bar("span", begin, end, whole),
+            span_bar("bad" if stage.is_failed else "span", begin, end, whole),
             count(stage.rows),
             count(stage.files),
             UNKNOWN if stage.bytes is None else size(stage.bytes),
@@ -41,6 +43,13 @@ def stages_section(facts: RunFacts) -> Html | None:
     note = f"{counted(len(spans), 'stage')} in {duration(facts.seconds)}"
     told = table("Stages", _COLUMNS, rows, more=len(spans) - len(rows))
     return section("Where the time went", note, told)
+
+
+def _name(stage: StageFacts) -> Html:
+    if not stage.is_failed:
+        return joined(stage.name)
+    failed = element("em", "failed", class_="bad")
+    return element("span", mark(Tone.BAD), element("span", stage.name, failed), class_="marked")
 
 
 def _spans(stages: list[StageFacts]) -> Iterator[tuple[StageFacts, float, float]]:

@@ -1,0 +1,78 @@
+"""Who is to blame for what fails while rows are on their way: the target, the step, its Python.
+
+Which step a function belongs to is told by its traceback: functions of the file travel to executors
+by value and keep their places. Where two steps may have called it, both are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
+from lancewood.pipeline.definition.model import Pipeline, Step, Target
+from lancewood.pipeline.frames.refusals import failed, spark_errors
+from lancewood.pipeline.frames.uses import Uses
+from lancewood.spark.running.failures import CALLS, Call
+
+
+def blamed(
+    pipeline: Pipeline, error: Exception, what: str, target: Target | None = None
+) -> Exception:
+    """The error to raise in place of another one: what rows or functions are found guilty of says
+    at which target that was, and in which step. Any other error is given back as it is."""
+    found = failed(pipeline, error, what) if isinstance(error, spark_errors()) else error
+    if not isinstance(found, LancewoodError):
+        return error
+    if type(found) not in (InvalidInputError, RunFailedError, LancewoodError):
+        return error
+    text = found.message
+    if target is None or target.source is not None:
+        source = None if target is None else target.source
+        steps = steps_to_blame(pipeline, found.facts.get(CALLS, ()), source)
+        text += f", in step {' or '.join(steps)}" if steps else ""
+    spot = None if target is None else target.spot
+    if spot and not text.startswith((f"{spot.file}: ", f"{spot.file} line ")):
+        text = f"{spot}: {text}"
+    kind = RunFailedError if type(found) is LancewoodError else type(found)
+    return kind(text, **found.facts)
+
+
+def steps_to_blame(pipeline: Pipeline, calls: Sequence[Call], source: str | None) -> list[str]:
+    """The steps on the way to a frame, or all without one, whose Python is among the calls: those
+    whose SQL calls one of the functions, else those that are Python of the same module."""
+    known = _on_the_way(pipeline, source)
+    steps = [each for each in pipeline.steps if each.name in known]
+    functions = [each.name for each in pipeline.functions if _is_called(each.python, calls)]
+    by_sql = [each.name for each in steps if any(_names(each, name) for name in functions)]
+    by_module = [each.name for each in steps if each.python and any(_calls_in(each.python, calls))]
+    return by_sql or by_module
+
+
+def _on_the_way(pipeline: Pipeline, source: str | None) -> Collection[str]:
+    uses = Uses.of(pipeline)
+    if source is None:
+        return uses.counts.keys()
+    found = [source]
+    for name in found:
+        found += [each for each in uses.inputs.get(name, ()) if each not in found]
+    return found
+
+
+def _is_called(named: str, calls: Sequence[Call]) -> bool:
+    function = named.rpartition(":")[2].rpartition(".")[2]
+    return any(each.function == function for each in _calls_in(named, calls))
+
+
+def _calls_in(named: str, calls: Sequence[Call]) -> Iterator[Call]:
+    """Those in the module of ``module:function``."""
+    path = named.partition(":")[0].replace(".", "/")
+    for each in calls:
+        if each.file.replace("\\", "/").endswith((f"/{path}.py", f"/{path}/__init__.py")):
+            yield each
+
+
+def _names(step: Step, function: str) -> bool:
+    call = re.compile(rf"\b{re.escape(function)}`?\s*\(", re.IGNORECASE)
+    texts = (step.sql or "", *(each.where for each in step.rejects))
+    return any(call.search(each) for each in texts)
