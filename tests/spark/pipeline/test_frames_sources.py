@@ -62,12 +62,13 @@ def test_sources_of_every_kind_are_read_and_counted(scene: Scene) -> None:
         counted = {each.name: each for each in frames.counted()}
         assert {name: each.rows for name, each in counted.items()} == {
             "animals": 3,
-            "legs": None,
+            "legs": 2,
             "pictures": 1,
             "homes": 2,
             "colours": 1,
             "joined": None,
         }
+        assert [name for name, each in counted.items() if each.is_derived] == ["joined"]
         assert (counted["animals"].files, counted["animals"].bytes) == (2, 18)
         assert counted["animals"].kind == "csv"
         assert counted["homes"].kind == "lance table"
@@ -79,6 +80,37 @@ def test_sources_of_every_kind_are_read_and_counted(scene: Scene) -> None:
         }
         assert states["homes"]["branch"] == "main"
     assert not temporary_views(scene.spark)
+
+
+def test_sources_that_only_steps_read_are_counted_and_read_as_before(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.write("in/a.csv", "1,ant\n2,bee\n")
+    (scene.folder / "pictures").mkdir()
+    for name in ("1.jpg", "2.jpg", "3.jpg"):
+        (scene.folder / "pictures" / name).write_bytes(b"jpeg")
+    pq.write_table(pa.table({"id": range(9)}), scene.folder / "n.parquet")
+    for day in (1, 2):
+        scene.write(f"days/day={day}/a.csv", "1\n2\n")
+    source = '[sources.{0}]\nformat = "{1}"\npath = "{2}"\n'
+    frames = scene.frames(
+        CSV
+        + source.format("pictures", "binaryFile", "pictures")
+        + source.format("numbers", "parquet", "n.parquet")
+        + "incremental = true\n"
+        + source.format("days", "csv", "days")
+        + '[steps.whole]\nsql = """SELECT animals.id FROM animals, numbers, days, pictures '
+        + 'WHERE animals.id = 2 AND numbers.id = 3 AND day = 2 AND length > 0"""\n'
+        + target("whole")
+    )
+    with frames:
+        frames.frame("whole").explain()
+        plan = capsys.readouterr().out
+        assert values(frames.frame("whole")) == [2] * 6
+        counted = {each.name: each.rows for each in frames.counted()}
+    assert counted == {"animals": 2, "pictures": 3, "numbers": 9, "days": None}
+    assert "EqualTo(id,3)" in plan
+    assert "PartitionFilters: [isnotnull(day#" in plan
 
 
 def test_frames_of_two_runs_in_one_session_do_not_meet(spark: Any, tmp_path: Path) -> None:

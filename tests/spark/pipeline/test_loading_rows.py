@@ -79,7 +79,8 @@ def test_overwrite_replaces_rows_and_columns(spark: Any, tmp_path: Path) -> None
         spark, ground, target("photos", "overwrite", "new"), FakeFrames({"new": frame})
     )
     assert rows_of(ground.on_branch("photos")) == [{"id": 9, "size": 1.5}]
-    assert (facts.inserted, facts.deleted, facts.columns_added) == (1, 4, ("size",))
+    assert (facts.inserted, facts.deleted, facts.replaced) == (1, 0, 4)
+    assert facts.columns_added == ("size",)
 
 
 def test_changes_of_a_feed_delete_update_and_insert_in_one_version(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import reduce
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.bad_rows import Judged, judge
+from lancewood.pipeline.frames.counting import is_by_columns, is_read_whole
 from lancewood.pipeline.frames.functions import Registered
 from lancewood.pipeline.frames.incoming import Incoming, Whole, find_incoming
 from lancewood.pipeline.frames.modules import Modules
 from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.queries import LINES_BEFORE, Views, over_views
-from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt
+from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt, with_file
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
 from lancewood.pipeline.frames.steps import check_step, run_step
 from lancewood.pipeline.frames.uses import Uses
@@ -30,8 +32,6 @@ from lancewood.pipeline.report.facts import SourceFacts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-_BY_COLUMNS = frozenset(["parquet", "orc"])
 
 
 class Frames:
@@ -101,17 +101,23 @@ class Frames:
 
     def bad_rows(self) -> DataFrame | None:
         """The bad rows of all sources and steps that targets need, with the columns ``origin``,
-        ``reason`` and ``record``; None where there can be none."""
+        ``reason``, ``file``, ``line`` and ``record``; None where there can be none."""
         found = []
         for name in self._uses.counts:
             self.frame(name)
             if name in self._judged:
-                found.append(self._judged[name].bad())
+                rows = self._judged[name].bad(self._origins[name])
+                # Lines are looked for once.
+                found.append(self._keep(rows) if isinstance(self._origins[name], Source) else rows)
         return reduce(lambda one, other: one.unionByName(other), found) if found else None
 
     def counted(self) -> list[SourceFacts]:
-        """What came in, as far as it is known without another job; to be asked after the loads."""
-        return [self._coming(each).facts() for each in self._needed()]
+        """What came in, as far as it is known without reading it again; to be asked after the
+        loads."""
+        return [
+            replace(self._coming(each).facts(), is_derived=bool(self._uses.inputs[each.name]))
+            for each in self._needed()
+        ]
 
     def states(self) -> dict[str, Any]:
         """What the next run has to know, by source, as values for JSON."""
@@ -193,9 +199,13 @@ class Frames:
     def _read(self, source: Source) -> DataFrame:
         coming = self._coming(source)
         frame = coming.frame(self._spark)
+        is_given = source.name in self._overrides
+        if not is_given:
+            frame = with_file(frame, source, self._pipeline.quarantine)
         # A filter above a count does not reach the reader any more: nothing is counted where
         # that would cost something.
-        if source.name not in self._uses.in_steps or self._is_kept(source):
+        is_free = is_given or self._is_kept(source)
+        if source.name not in self._uses.in_steps or is_free or is_read_whole(frame, source):
             frame = coming.counting(frame)
         return chosen_columns(frame, source)
 
@@ -249,7 +259,7 @@ class Frames:
             if keeps_corrupt(origin, self._pipeline.quarantine):
                 return True
             is_lance = origin.table is not None or origin.uri is not None
-            if is_lance or (origin.format or "").casefold() in _BY_COLUMNS:
+            if is_lance or is_by_columns(origin):
                 return origin.name in self._overrides
         return self._uses.counts.get(origin.name, 0) > 1
 

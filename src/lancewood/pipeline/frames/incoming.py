@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lancewood.pipeline.definition.model import Pipeline, Source
-from lancewood.pipeline.frames.counting import RowCount, files_and_bytes
+from lancewood.pipeline.frames.counting import RowCount, RowsOfFiles, files_and_bytes
 from lancewood.pipeline.frames.needs import Tables
 from lancewood.pipeline.frames.new_files import NewFiles, find_new_files
 from lancewood.pipeline.frames.new_rows import TableRows, rows_since, whole_table
@@ -66,11 +66,12 @@ class Whole:
 
     source: Source
     read: Callable[[SparkSession], DataFrame]
-    _count: RowCount | None = None
+    _count: RowCount | RowsOfFiles | None = None
     _read: DataFrame | None = field(default=None, repr=False)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         self._read = self.read(spark)
+        self._count = RowsOfFiles(self._read, self.source)
         return self._read
 
     def counting(self, frame: DataFrame) -> DataFrame:
@@ -104,10 +105,12 @@ class Files:
     pipeline: Pipeline
     new: NewFiles
     run: str
-    _count: RowCount | None = None
+    _count: RowCount | RowsOfFiles | None = None
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        return self.new.frame(spark, self.pipeline)
+        found = self.new.frame(spark, self.pipeline)
+        self._count = RowsOfFiles(found, self.new.source)
+        return found
 
     def counting(self, frame: DataFrame) -> DataFrame:
         self._count = RowCount()
@@ -178,7 +181,7 @@ class Rows:
         return None
 
 
-def _facts(source: Source, count: RowCount | None) -> SourceFacts:
+def _facts(source: Source, count: RowCount | RowsOfFiles | None) -> SourceFacts:
     kind = source.format or ("sql" if source.sql is not None else "lance table")
     rows = None if count is None else count.value()
     return SourceFacts(source.name, kind, _where(source), rows=rows)

@@ -26,7 +26,6 @@ from lancewood.spark.columns.fill import fill_columns
 from lancewood.spark.types import spark_schema
 from lancewood.spark.writing.write import write
 from lancewood.spark.writing.written import Written
-from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +69,8 @@ def load_target(
         rows_after=after.count_rows(),
         inserted=done.counts.inserted,
         updated=done.counts.updated,
-        deleted=_deleted(target, before, done),
+        deleted=done.counts.deleted,
+        replaced=before.count_rows() if target.replaces_all else None,
         duplicates=loading.duplicates,
         columns_added=tuple(each for each in after.schema.names if each not in before.schema.names),
         files=files,
@@ -89,11 +89,6 @@ def _new_schema(target: Target, frames: Loadable) -> pa.Schema:
     assert target.source is not None
     frame = chosen(frames.frame(target.source), target.columns_left_out)
     return new_schema(frame.schema, stored_types(target))
-
-
-def _deleted(target: Target, before: Table, done: Written) -> int:
-    """An overwrite deletes all rows that were there."""
-    return before.count_rows() if target.replaces_all else done.counts.deleted
 
 
 class _Loading:

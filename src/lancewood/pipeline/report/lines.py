@@ -11,10 +11,12 @@ from lancewood.pipeline.report.facts import CheckFacts, RunFacts, SourceFacts, T
 from lancewood.pipeline.report.figures import count, counted, duration, short_hash, size
 from lancewood.pipeline.report.markup import shortened, shown, visible
 from lancewood.pipeline.report.verdict import (
+    CHANGES,
     batches_told,
     checks_told,
     is_published,
     not_passed,
+    row_changes,
     verdict,
 )
 
@@ -94,11 +96,7 @@ def _source(source: SourceFacts) -> tuple[str, ...]:
 
 def _target(target: TargetFacts) -> tuple[str, ...]:
     before = "new" if target.rows_before is None else count(target.rows_before)
-    words = (
-        ("inserted", target.inserted),
-        ("updated", target.updated),
-        ("deleted", target.deleted),
-    )
+    words = zip(CHANGES, row_changes([target]), strict=True)
     told = [f"{number:,} {word}" for word, number in words if number]
     if target.duplicates:
         told.append(f"{counted(target.duplicates, 'duplicate')} left out")

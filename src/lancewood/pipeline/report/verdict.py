@@ -5,10 +5,17 @@ Says only what the facts say: of an error it does not guess what is published.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, TargetFacts
+from lancewood.pipeline.report.facts import (
+    CheckFacts,
+    Ending,
+    RunFacts,
+    SourceFacts,
+    TargetFacts,
+)
 from lancewood.pipeline.report.figures import counted, total
 
 
@@ -74,13 +81,21 @@ def is_published(facts: RunFacts) -> bool:
     return facts.ending in (Ending.PUBLISHED, Ending.ALREADY_PUBLISHED)
 
 
-def row_changes(targets: list[TargetFacts]) -> tuple[int | None, int | None, int | None]:
-    """How many rows were inserted, updated and deleted in all tables together."""
-    return (
-        total(each.inserted for each in targets),
-        total(each.updated for each in targets),
-        total(each.deleted for each in targets),
-    )
+CHANGES = ("inserted", "updated", "deleted", "replaced")
+"""What may happen to rows, in the order of ``row_changes``."""
+
+
+def row_changes(targets: Sequence[TargetFacts]) -> tuple[int | None, ...]:
+    """How many rows were inserted, updated, deleted and replaced in all tables together."""
+    return tuple(total(getattr(each, what) for each in targets) for what in CHANGES)
+
+
+def rows_read(sources: Sequence[SourceFacts]) -> tuple[int | None, str]:
+    """How many rows came in, as far as that is known, and of which sources that is."""
+    read = [each for each in sources if not each.is_derived]
+    known = [each.rows for each in read if each.rows is not None]
+    which = "" if len(known) == len(read) else f" of {len(known):,} of {len(read):,} sources"
+    return total(known), f"rows read{which}"
 
 
 def not_passed(checks: list[CheckFacts]) -> list[CheckFacts]:
@@ -116,7 +131,7 @@ def checks_told(checks: list[CheckFacts]) -> str | None:
 
 def _changes(facts: RunFacts) -> str:
     tables = len({each.table for each in facts.targets})
-    words = zip(("inserted", "updated", "deleted"), row_changes(facts.targets), strict=True)
+    words = zip(CHANGES, row_changes(facts.targets), strict=True)
     told = [f"{number:,} {what}" for what, number in words if number]
     rows = f": rows {', '.join(told)}" if told else ""
     what = "One commit" if facts.batches is None else f"A stream of {batches_told(facts.batches)}"

@@ -11,19 +11,6 @@ from lancewood.pipeline.report.verdict import is_published
 
 _MOST = 100
 _MOST_COLUMNS = 8
-_COLUMNS = (
-    Column("table"),
-    Column("mode"),
-    Column("rows before → after", "number"),
-    Column("of the table", "drawing"),
-    Column("inserted", "number"),
-    Column("updated", "number"),
-    Column("deleted", "number"),
-    Column("files", "number"),
-    Column("size", "number"),
-    Column("version", "number"),
-    Column("time", "number"),
-)
 _KINDS = (
     ("insert", "inserted"),
     ("update", "updated"),
@@ -36,16 +23,32 @@ def changes_section(facts: RunFacts) -> Html | None:
     """The targets in the order in which they were written; None without any."""
     if not facts.targets:
         return None
-    rows = [_row(each) for each in facts.targets[:_MOST]]
+    has_replaced = any(each.replaced is not None for each in facts.targets)
+    columns = [
+        Column("table"),
+        Column("mode"),
+        Column("rows before → after", "number pair"),
+        Column("of the table", "drawing"),
+        Column("inserted", "number"),
+        Column("updated", "number"),
+        Column("deleted", "number"),
+        *([Column("replaced", "number")] if has_replaced else []),
+        Column("files", "number"),
+        Column("size", "number"),
+        Column("version", "number"),
+        Column("time", "number"),
+    ]
+    rows = [_row(each, has_replaced=has_replaced) for each in facts.targets[:_MOST]]
     more = len(facts.targets) - len(rows)
     tables = counted(len({each.table for each in facts.targets}), "table")
     done = is_published(facts)
     note = tables if done else f"{tables}, not published"
     title = "What changed" if done else "What would change"
-    return section(title, note, table("Tables", _COLUMNS, rows, more=more), legend(_KINDS))
+    return section(title, note, table("Tables", columns, rows, more=more), legend(_KINDS))
 
 
-def _row(target: TargetFacts) -> list[Child]:
+def _row(target: TargetFacts, *, has_replaced: bool) -> list[Child]:
+    replaced = [_amount("delete", target.replaced)] if has_replaced else []
     return [
         joined(element("span", target.table), _new_columns(target.columns_added)),
         element("span", target.mode, class_="kind"),
@@ -54,6 +57,7 @@ def _row(target: TargetFacts) -> list[Child]:
         _amount("insert", target.inserted),
         _amount("update", target.updated),
         _amount("delete", target.deleted),
+        *replaced,
         count(target.files),
         size(target.bytes),
         count(target.version),
@@ -86,5 +90,5 @@ def _amount(kind: str, number: int | None) -> Html:
 def _parts(target: TargetFacts) -> list[tuple[str, int]]:
     inserted, updated, deleted = target.inserted or 0, target.updated or 0, target.deleted or 0
     before = target.rows_before or 0
-    rest = max(before - updated - deleted, 0)
+    rest = max(before - updated - deleted - (target.replaced or 0), 0)
     return [("insert", inserted), ("update", updated), ("delete", deleted), ("rest", rest)]

@@ -6,6 +6,7 @@ from lancewood.pipeline.report.facts import RunFacts, SourceFacts
 from lancewood.pipeline.report.figures import count, counted, size, total
 from lancewood.pipeline.report.markup import Child, Html, element
 from lancewood.pipeline.report.sections.layout import Column, code, section, table
+from lancewood.pipeline.report.verdict import rows_read
 
 _MOST = 100
 
@@ -43,11 +44,11 @@ def _row(source: SourceFacts, *, has_since: bool) -> list[Child]:
 
 
 def _note(facts: RunFacts) -> str:
-    rows = total(each.rows for each in facts.sources)
+    rows, of_which = rows_read(facts.sources)
     files = total(each.files for each in facts.sources)
     told = [counted(len(facts.sources), "source")]
     if rows is not None:
-        told.append(counted(rows, "row"))
+        told.append(f"{count(rows)} {of_which}")
     if files is not None:
         told.append(counted(files, "file"))
     return ", ".join(told)

@@ -9,16 +9,17 @@ from lancewood.pipeline.report.figures import (
     duration,
     moment,
     short_hash,
-    total,
 )
 from lancewood.pipeline.report.markup import Html, element, joined, several_lines
 from lancewood.pipeline.report.sections.layout import code, pairs
 from lancewood.pipeline.report.verdict import (
+    CHANGES,
     Tone,
     Verdict,
     is_published,
     not_passed,
     row_changes,
+    rows_read,
     verdict,
 )
 
@@ -96,13 +97,13 @@ def _error(facts: RunFacts) -> Html | None:
 
 def _figures(facts: RunFacts) -> Html:
     """A few large numbers, each under its name."""
-    rows_in = total(each.rows for each in facts.sources)
     told: list[tuple[str, str]] = [("took", duration(facts.seconds))]
+    rows_in, of_which = rows_read(facts.sources)
     if rows_in is not None:
-        told.append(("rows read", count(rows_in)))
-    words = ("inserted", "updated", "deleted")
+        told.append((of_which, count(rows_in)))
+    words = CHANGES
     if not is_published(facts):
-        words = ("to insert", "to update", "to delete")
+        words = ("to insert", "to update", "to delete", "to replace")
     for name, number in zip(words, row_changes(facts.targets), strict=True):
         if number:
             told.append((name, count(number)))
