@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.spark.pipeline.loading_scene import FakeFrames, FakeGround, new_ground, rows_of
 
-from lancewood.pipeline.loading.quarantine import load_quarantine
+from lancewood.pipeline.loading.quarantine import check_quarantine, load_quarantine
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts
 
 pytestmark = pytest.mark.spark
 
-BAD = "origin string, reason string, record string"
+BAD = "origin string, reason string, file string, line long, record string"
+OLDER = pa.schema({name: pa.string() for name in ("run", "origin", "reason", "record")})
 
 
 def bad(spark: Any, *counts: tuple[str, str, int]) -> Any:
     rows = [
-        (origin, reason, f'{{"n":{number}}}')
+        (origin, reason, f"/in/{origin}.csv", number + 1, f'{{"n":{number}}}')
         for origin, reason, count in counts
         for number in range(count)
     ]
@@ -41,8 +45,24 @@ def test_bad_rows_are_kept_with_their_run_and_counted_by_reason(spark: Any, tmp_
     assert (facts.table, facts.rows, facts.is_beyond) == ("quarantine", 5, False)
     assert facts.limit == "at most 5 rows"
     kept = rows_of(ground.on_branch("quarantine"))
-    assert kept[0] == {"run": "r1", "origin": "labels", "reason": "no id", "record": '{"n":0}'}
+    (moment,) = {each.pop("moment") for each in kept}
+    assert abs(datetime.now(UTC) - moment) < timedelta(minutes=5)
+    assert {
+        "run": "r1",
+        "origin": "labels",
+        "reason": "no id",
+        "file": "/in/labels.csv",
+        "line": 1,
+        "record": '{"n":0}',
+    } in kept
     assert len(kept) == 5
+    assert facts.sample == (
+        ("labels", "no id", "/in/labels.csv", "1", '{"n": 0}'),
+        ("photos", "no image", "/in/photos.csv", "1", '{"n": 0}'),
+        ("photos", "no image", "/in/photos.csv", "2", '{"n": 1}'),
+        ("photos", "no image", "/in/photos.csv", "3", '{"n": 2}'),
+        ("photos", "too big", "/in/photos.csv", "1", '{"n": 0}'),
+    )
     assert not ground.has("quarantine")
     ground.publish()
     ground.begin("r2")
@@ -65,6 +85,37 @@ def test_bad_rows_of_another_pipeline_with_the_same_run_id_are_its_own(
     facts = quarantined(spark, ground, Counting(bad=ours))
     assert facts.by_reason == (("photos", "no image", 4), ("photos", "too big", 1))
     assert (facts.rows, facts.is_beyond) == (5, False)
+    assert len(facts.sample) == 4, "three of one reason, one of the other, none of theirs"
+
+
+def test_a_quarantine_of_an_earlier_release_gets_the_columns_that_it_has_not(
+    spark: Any, tmp_path: Path
+) -> None:
+    ground = new_ground(tmp_path, most_rows=None)
+    old = pa.table({each: ["old"] for each in OLDER.names}, schema=OLDER)
+    with ground.repository.transaction("main", message="bad rows") as changes:
+        changes.create_table("quarantine", old)
+    ground.begin("r2")
+    check_quarantine(ground)
+    assert quarantined(spark, ground, FakeFrames(bad=bad(spark))).rows == 0
+    assert ground.on_branch("quarantine").schema.names == OLDER.names
+    quarantined(spark, ground, FakeFrames(bad=bad(spark, ("photos", "no image", 1))))
+    kept = {each["run"]: each for each in rows_of(ground.on_branch("quarantine"))}
+    assert (kept["old"]["record"], kept["old"]["line"]) == ("old", None)
+    assert (kept["r2"]["file"], kept["r2"]["line"]) == ("/in/photos.csv", 1)
+
+
+def test_the_sample_has_short_values_and_names_every_column(spark: Any, tmp_path: Path) -> None:
+    ground = new_ground(tmp_path, most_rows=None)
+    record = json.dumps({"long": "x" * 500, "last": [1, 2], "none": None})
+    rows = spark.createDataFrame([("photos", "too long", None, None, record)], BAD)
+    ((_, _, file, line, shown),) = quarantined(spark, ground, FakeFrames(bad=rows)).sample
+    assert (file, line) == ("", "")
+    assert json.loads(shown) == {
+        "long": "x" * 80 + "… (500 characters)",
+        "last": "[1, 2]",
+        "none": None,
+    }
 
 
 def test_without_bad_rows_there_is_no_quarantine_and_no_new_version_of_one(
@@ -99,4 +150,4 @@ def test_a_share_is_of_the_rows_of_the_same_source_or_step(spark: Any, tmp_path:
     assert not facts.is_beyond
     facts = quarantined(spark, ground, Counting({"step": step}, bad(spark, ("photos", "x", 1))))
     assert facts.is_beyond, "two of ten by now"
-    assert facts.limit == "at most 0.1 of the rows of a source or step"
+    assert facts.limit == "at most 10 % of the rows of a source or step"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.refusal import near, wrong
-from lancewood.pipeline.frames.reading import CORRUPT, check_unique, quoted
+from lancewood.pipeline.frames.line_numbers import LINE, with_lines
+from lancewood.pipeline.frames.reading import CORRUPT, FILE, check_unique, quoted
 from lancewood.pipeline.frames.records import MOST_TEXT, record_of
 from lancewood.pipeline.frames.refusals import refused_at
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-ORIGIN, REASON, RECORD = "origin", "reason", "record"
-"""The columns of bad rows, all of them texts."""
 _JUDGED = "_lancewood_reason"
 
 
@@ -40,14 +39,22 @@ class Judged:
         kept = self.rows.where(F.col(_JUDGED).isNull())
         return kept.drop(_JUDGED, *self.left_out)
 
-    def bad(self) -> DataFrame:
-        """With the columns ``origin``, ``reason`` and ``record``."""
+    def bad(self, origin: Source | Step | None = None) -> DataFrame:
+        """With the columns ``origin``, ``reason``, ``file``, ``line`` and ``record``. Lines are
+        looked for if the origin is given."""
         from pyspark.sql import functions as F
 
-        return self.rows.where(F.col(_JUDGED).isNotNull()).select(
-            F.lit(self.name).alias(ORIGIN),
-            F.col(_JUDGED).alias(REASON),
-            _record(self._schema).alias(RECORD),
+        rows = self.rows.where(F.col(_JUDGED).isNotNull())
+        if isinstance(origin, Source):
+            rows = with_lines(rows, origin)
+        file = F.regexp_replace(FILE, "^file:/+", "/") if FILE in rows.columns else F.lit(None)
+        line = F.col(LINE) if LINE in rows.columns else F.lit(None)
+        return rows.select(
+            F.lit(self.name).alias("origin"),
+            F.col(_JUDGED).alias("reason"),
+            file.cast("string").alias("file"),
+            line.cast("long").alias("line"),
+            _record(self._schema).alias("record"),
         )
 
     @property
@@ -74,7 +81,7 @@ def judge(frame: DataFrame, origin: Source | Step, pipeline: Pipeline) -> Judged
     with refused_at(origin.spot, pipeline):
         check_unique(frame)
     reasons: list[Column] = []
-    left_out: list[str] = []
+    left_out = [FILE] if FILE in frame.columns else []
     if keeps_corrupt:
         reasons.append(F.when(F.col(CORRUPT).isNotNull(), F.lit(_unparsed(origin))))
         left_out.append(CORRUPT)

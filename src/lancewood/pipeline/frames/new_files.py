@@ -22,7 +22,7 @@ from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table
 from lancewood.pipeline.definition.places import literal, single_path
 from lancewood.pipeline.frames.needs import Tables
-from lancewood.pipeline.frames.reading import configured, plain_options
+from lancewood.pipeline.frames.reading import configured, plain_options, with_file
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.pipeline.frames.settings import listing_many, opening_many
 from lancewood.spark.tasks import frame_of
@@ -89,7 +89,8 @@ class NewFiles:
             reader = reader.option(_BASE, base)
         try:
             with opening_many(spark):
-                return _analysed(reader.load(list(paths)))
+                found = with_file(reader.load(list(paths)), self.source, pipeline.quarantine)
+                return _analysed(found)
         except Exception as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
@@ -189,7 +190,7 @@ def _analysed(frame: DataFrame) -> DataFrame:
 def _nothing(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
     """A frame without rows; its columns are those that files have, or that the schema says."""
     reader = configured(spark.read, source, pipeline.quarantine)
-    return reader.load(list(source.paths)).limit(0)
+    return with_file(reader.load(list(source.paths)), source, pipeline.quarantine).limit(0)
 
 
 @contextmanager

@@ -16,15 +16,18 @@ from lancewood.pipeline.frames.needs import Tables
 from lancewood.table.door import open as open_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     Reader = TypeVar("Reader", bound=Any)
 
 CORRUPT = "_lancewood_corrupt"
 """The column in which Spark keeps the text of a row that does not parse."""
+FILE = "_lancewood_file"
+"""The column in which a row that may be bad has the uri of its file."""
 _PARSED = frozenset(["csv", "json", "xml"])
 _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 _MODE = "mode"
+_FORMATS_OF_FILES = _PARSED | {"text", "parquet", "orc", "avro", "binaryfile"}
 
 
 def configured(reader: Reader, source: Source, quarantine: Quarantine) -> Reader:
@@ -48,6 +51,25 @@ def keeps_corrupt(source: Source, quarantine: Quarantine) -> bool:
     """Whether a row that does not parse is a bad one, and not an error."""
     takes_any = quarantine.most_rows != 0 and quarantine.most_share != 0
     return takes_any and source.schema is not None and _is_ours(source)
+
+
+def with_file(frame: DataFrame, source: Source, quarantine: Quarantine) -> DataFrame:
+    """A frame of Spark's reader with the file of each row, where some may be bad and are in
+    files; once more does no harm."""
+    may_be_bad = source.bad is not None or source.rejects or keeps_corrupt(source, quarantine)
+    is_in_files = source.paths and (source.format or "").casefold() in _FORMATS_OF_FILES
+    if not may_be_bad or not is_in_files or FILE in frame.columns:
+        return frame
+    return frame.withColumn(FILE, file_of(frame))
+
+
+def file_of(frame: DataFrame) -> Column:
+    """The uri of the file that a row of Spark's reader is from, as people write it."""
+    from pyspark.sql import functions as F
+
+    # Spark escapes as URLs do, but for the plus: that stands for itself.
+    escaped = frame.metadataColumn("_metadata")["file_path"]
+    return F.url_decode(F.replace(escaped, F.lit("+"), F.lit("%2B")))
 
 
 def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
@@ -99,7 +121,7 @@ def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
                 f"there is no column {each!r}: {near(each, by_name.values())}",
             )
     kept = [*source.columns]
-    for own in (source.bad, CORRUPT):
+    for own in (source.bad, CORRUPT, FILE):
         if own is not None and own.casefold() in by_name and own not in kept:
             kept.append(own)
     return frame.select(*map(quoted, kept))

@@ -65,13 +65,12 @@ def _has_more(kind: DataType) -> bool:
 
 
 def _short(column: Column) -> Column:
-    """The first bytes in base 64, and how many there are if that is not all."""
+    """A few bytes in base 64; of more only how many there are."""
     from pyspark.sql import functions as F
 
     size = F.length(column)
-    start = F.base64(F.substring(column, 1, _SHOWN_BYTES))
-    more = F.concat(start, F.lit("… ("), size.cast("string"), F.lit(" bytes)"))
-    return F.when(size > _SHOWN_BYTES, more).otherwise(start)
+    told = F.concat(F.format_number(size, 0), F.lit(" bytes"))
+    return F.when(size > _SHOWN_BYTES, told).otherwise(F.base64(column))
 
 
 def _text(column: Any) -> Column:

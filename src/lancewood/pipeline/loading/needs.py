@@ -68,8 +68,8 @@ class Loadable(Protocol):
     def schema(self, name: str) -> StructType: ...
 
     def bad_rows(self) -> DataFrame | None:
-        """The others, with the columns ``origin``, ``reason`` and ``record``, all texts; None where
-        nothing can be bad."""
+        """The others, with the columns ``origin``, ``reason``, ``file``, ``line`` and ``record``;
+        None where nothing can be bad."""
 
     def counted(self) -> Sequence[SourceFacts]:
         """What came in by sources; ``rows`` are all, good and bad."""

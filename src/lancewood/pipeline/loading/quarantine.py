@@ -6,7 +6,9 @@ may be something else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from lancewood.pipeline.loading.needs import Ground, Loadable
 from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
 from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.figures import counted
+from lancewood.pipeline.report.markup import shortened
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.writing.write import write
 from lancewood.table.table import Table
@@ -24,9 +27,24 @@ from lancewood.table.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SCHEMA = pa.schema({name: pa.string() for name in ("run", "origin", "reason", "record")})
+SCHEMA = pa.schema(
+    [
+        ("run", pa.string()),
+        ("moment", pa.timestamp("us", "UTC")),
+        ("origin", pa.string()),
+        ("reason", pa.string()),
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("record", pa.string()),
+    ]
+)
 """The columns of a quarantine."""
+_ADDED = frozenset(["moment", "file", "line"])
+"""Those that one of earlier releases does not have: it gets them with its next bad row."""
 MOST_REASONS = 20
+_MOST_SHOWN, _MOST_OF_A_REASON = 10, 3
+_MOST_VALUE, _MOST_TEXT = 80, 600
+"""Characters of what is shown of a row."""
 
 
 def load_quarantine(
@@ -42,8 +60,9 @@ def load_quarantine(
     place = _place(ground, limit.table, rows)
     if place is None:
         return facts
+    moment = datetime.now(UTC)
     done = write(
-        _stamped(rows, ground.run),
+        _stamped(rows, ground.run, moment),
         place.uri,
         "append",
         branch=place.branch,
@@ -55,6 +74,7 @@ def load_quarantine(
     if facts.rows:
         counts = _counts(spark, ground, limit.table, place)
         facts.by_reason = tuple(_most(counts))
+        facts.sample = tuple(_sample(spark, ground, place, moment))
         facts.is_beyond = _is_beyond(limit, facts.rows, counts, frames)
     return facts
 
@@ -66,7 +86,7 @@ def check_quarantine(ground: Ground) -> None:
     if not ground.has(table):
         return
     found = ground.open(table).schema
-    if any(found.get_field_index(each.name) < 0 for each in SCHEMA) or len(found) != len(SCHEMA):
+    if not {*SCHEMA.names} - _ADDED <= {*found.names} <= {*SCHEMA.names}:
         key, lines = "quarantine.table", pipeline.spot.lines
         raise wrong(
             Spot(pipeline.spot.file, key, lines.get(key), lines),
@@ -82,21 +102,29 @@ def limit_text(limit: Quarantine) -> str:
         most = counted(limit.most_rows, "row")
         parts.append("no row" if limit.most_rows == 0 else f"at most {most}")
     if limit.most_share is not None:
-        parts.append(f"at most {limit.most_share:.4g} of the rows of a source or step")
+        parts.append(f"at most {limit.most_share * 100:.4g} % of the rows of a source or step")
     return " and ".join(parts) or "no limit"
 
 
 def _place(ground: Ground, table: str, rows: DataFrame) -> Place | None:
     """Where the quarantine is; one that is not there is made only for a row."""
-    if is_there(ground, table):
-        return find_place(ground, table)
-    return None if rows.isEmpty() else new_place(ground, table, SCHEMA)
+    if not is_there(ground, table):
+        return None if rows.isEmpty() else new_place(ground, table, SCHEMA)
+    place = find_place(ground, table)
+    known = place.opened()
+    missing = [each for each in SCHEMA if each.name not in known.schema.names]
+    if missing:
+        if rows.isEmpty():
+            return None
+        known.add_columns(missing, message=f"{table}: moment, file and line of bad rows")
+    return place
 
 
-def _stamped(rows: DataFrame, run: str) -> DataFrame:
-    from pyspark.sql import functions
+def _stamped(rows: DataFrame, run: str, moment: datetime) -> DataFrame:
+    from pyspark.sql import functions as F
 
-    return rows.select(functions.lit(run).alias("run"), "origin", "reason", "record")
+    stamps = F.lit(run).alias("run"), F.lit(moment).alias("moment")
+    return rows.select(*stamps, "origin", "reason", "file", "line", "record")
 
 
 def _counts(spark: SparkSession, ground: Ground, table: str, place: Place) -> DataFrame:
@@ -121,6 +149,47 @@ def _most(counts: DataFrame) -> Iterable[tuple[str, str, int]]:
     first = counts.orderBy(functions.desc("count"), "origin", "reason").limit(MOST_REASONS)
     for each in first.collect():
         yield each["origin"] or "", each["reason"] or "", each["count"]
+
+
+def _sample(
+    spark: SparkSession, ground: Ground, place: Place, moment: datetime
+) -> Iterable[tuple[str, str, str, str, str]]:
+    """A few of the rows that were written at a moment, some for each reason."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    columns = [each for each in SCHEMA.names if each != "run"]
+    found = place.opened()._snapshot
+    rows = read_snapshot(spark, found, columns, "run = :run", {"run": ground.run})
+    of_a_reason = Window.partitionBy("origin", "reason").orderBy("file", "line", "record")
+    first = (
+        rows.where(F.col("moment") == F.lit(moment))
+        .withColumn("nth", F.row_number().over(of_a_reason))
+        .where(F.col("nth") <= _MOST_OF_A_REASON)
+        .orderBy("nth", "origin", "reason")
+        .limit(_MOST_SHOWN)
+        .orderBy("origin", "reason", "nth")
+    )
+    for each in first.collect():
+        line = "" if each["line"] is None else str(each["line"])
+        file, record = each["file"] or "", _shown(each["record"])
+        yield each["origin"], shortened(each["reason"], _MOST_TEXT), file, line, record
+
+
+def _shown(record: str) -> str:
+    """A record with short values, so that every column of it is seen."""
+    try:
+        found = json.loads(record)
+    except ValueError:
+        return shortened(record, _MOST_VALUE)
+    cut = {name: _cut(value) for name, value in found.items()}
+    return shortened(json.dumps(cut, ensure_ascii=False), _MOST_TEXT)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False)
+    return shortened(value, _MOST_VALUE) if isinstance(value, str) else value
 
 
 def _is_beyond(limit: Quarantine, rows: int, counts: DataFrame, frames: Loadable) -> bool:

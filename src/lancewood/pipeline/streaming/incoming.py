@@ -19,6 +19,7 @@ from lancewood.pipeline.frames.reading import (
     configured,
     plain_options,
     read_format,
+    with_file,
 )
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.repo.repository import Repository
@@ -58,7 +59,7 @@ def _of_format(
     if source.schema is None:
         # Spark asks a stream of files for it; what is there now has the one that a run would read.
         reader = reader.schema(read_format(spark, pipeline, source).schema)
-    return reader.load(source.paths[0])
+    return with_file(reader.load(source.paths[0]), source, pipeline.quarantine)
 
 
 def _of_table(

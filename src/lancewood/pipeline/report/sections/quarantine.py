@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lancewood.pipeline.report.facts import Ending, QuarantineFacts, RunFacts
-from lancewood.pipeline.report.figures import count, counted
-from lancewood.pipeline.report.markup import Child, Html, element
+from lancewood.pipeline.report.figures import UNKNOWN, count, counted
+from lancewood.pipeline.report.markup import Child, Html, data, element
 from lancewood.pipeline.report.plots import amount_bar
-from lancewood.pipeline.report.sections.layout import Column, section, table
+from lancewood.pipeline.report.sections.layout import Column, code, section, table
 
-_MOST = 20
+_MOST, _MOST_CHARACTERS = 20, 600
 _ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
 _COLUMNS = (
     Column("source or step"),
@@ -35,7 +35,23 @@ def quarantine_section(facts: RunFacts) -> Html | None:
         place += [" on the branch ", element("code", facts.run_branch)]
     kept = element("p", "They are kept in ", *place, ".", class_="quiet")
     told = table("Reasons", _COLUMNS, rows) if rows else None
-    return section("Bad rows", _note(found), kept, told)
+    return section("Bad rows", _note(found), kept, told, _sample(found))
+
+
+def _sample(found: QuarantineFacts) -> Html | None:
+    """A few of the rows; files and lines only where some are known."""
+    if not found.sample:
+        return None
+    has_file = any(file for _, _, file, _, _ in found.sample)
+    places = [Column("file", "wide"), Column("line", "number")] if has_file else []
+    row = Column("row", "value whole")
+    columns = [Column("source or step"), Column("reason", "wide"), *places, row]
+    rows: list[list[Child]] = []
+    for origin, reason, file, line, record in found.sample[:_MOST]:
+        place: list[Child] = [code(file), line or UNKNOWN] if has_file else []
+        rows.append([origin, reason, *place, data(record, _MOST_CHARACTERS)])
+    shown = f"{len(rows):,} of {counted(found.rows, 'bad row')}"
+    return element("div", table(shown, columns, rows), class_="sample")
 
 
 def _note(found: QuarantineFacts) -> str:
