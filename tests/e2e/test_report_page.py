@@ -78,13 +78,68 @@ def test_the_page_fits_every_width_loads_nothing_and_the_console_is_silent(
     assert tab.requests() == [(tmp_path / "report.html").as_uri()]
 
 
-def test_a_wide_table_scrolls_in_its_own_box(chromium: Browser, tmp_path: Path) -> None:
-    tab = opened(chromium, tmp_path, page(published()), PHONE)
-    boxes: list[Any] = tab.ask(
-        "[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth])"
+@pytest.mark.parametrize("name", ["published", "failed", "broken"])
+@pytest.mark.parametrize("width", [SMALLEST, PHONE])
+def test_on_a_phone_every_cell_is_within_reach_and_says_what_it_is(
+    name: str, width: int, chromium: Browser, tmp_path: Path
+) -> None:
+    tab = opened(chromium, tmp_path, page(RUNS[name]), width)
+    looked, beyond = tab.ask(CELLS_BEYOND)
+    assert looked > 10
+    assert beyond == []
+    unnamed: list[Any] = tab.ask(
+        "[...document.querySelectorAll('tbody td:not(.drawing)')]"
+        ".filter(e => !getComputedStyle(e, '::before').content.includes(e.dataset.name))"
+        ".map(e => e.innerText)"
     )
-    assert any(inside > outside for inside, outside in boxes)
-    assert all(outside <= PHONE for _, outside in boxes)
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("name", ["published", "failed", "broken"])
+@pytest.mark.parametrize("width", [PHONE, 760, DESKTOP])
+def test_words_stay_whole_and_paths_go_on_after_a_slash(
+    name: str, width: int, chromium: Browser, tmp_path: Path
+) -> None:
+    tab = opened(chromium, tmp_path, page(RUNS[name]), width)
+    looked, split = tab.ask(SPLIT_WORDS)
+    assert looked > 100
+    assert split == []
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_what_is_wider_than_its_box_scrolls_there_and_its_edge_says_so(
+    width: int, chromium: Browser, tmp_path: Path
+) -> None:
+    tab = opened(chromium, tmp_path, page(RUNS["long names"]), width)
+    boxes: list[Any] = tab.ask(
+        "[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth, "
+        "getComputedStyle(e).backgroundImage.includes('gradient')])"
+    )
+    assert any(inside > outside for inside, outside, _ in boxes)
+    assert all(outside <= width and is_shaded for _, outside, is_shaded in boxes)
+
+
+def test_the_axis_of_rows_begins_at_zero(chromium: Browser, tmp_path: Path) -> None:
+    facts = published()
+    tab = opened(chromium, tmp_path, page(facts))
+    heights: list[Any] = tab.ask(
+        "[...document.querySelectorAll('.plot')].map(plot => {"
+        "const at = e => e.getBoundingClientRect(), zero = at(plot.querySelector('.zero')).bottom;"
+        "const line = at(plot.querySelector('.line'));"
+        "return (zero - line.bottom) / (zero - line.top); })"
+    )
+    rows = {each.table: each.rows_after or 0 for each in facts.targets}
+    shares = [facts.past[0].rows[table] / rows[table] for table in rows]
+    assert heights == [pytest.approx(each, abs=0.03) for each in shares]
+
+
+def test_a_stage_that_failed_is_red_and_says_so(chromium: Browser, tmp_path: Path) -> None:
+    facts = broken()
+    facts.stages[-1].is_failed = True
+    tab = opened(chromium, tmp_path, page(facts))
+    assert cells(tab, "Stages")[-1][0].split() == [facts.stages[-1].name, "failed"]
+    assert tab.ask("document.querySelectorAll('rect.bad').length") == 1
+    assert tab.ask("document.querySelectorAll('rect.span').length") == len(facts.stages) - 1
 
 
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
@@ -163,6 +218,37 @@ def test_texts_stand_out_from_what_is_behind_them(
     weak: list[Any] = tab.ask(WEAK_TEXTS)
     assert weak == []
 
+
+CELLS_BEYOND = """(() => {
+    const all = [...document.querySelectorAll('tbody th, tbody td')];
+    const wide = document.documentElement.clientWidth;
+    const beyond = all.filter(each => {
+        const at = each.getBoundingClientRect();
+        return at.left < 0 || at.right > wide || each.scrollWidth > each.clientWidth + 1;
+    });
+    return [all.length, beyond.map(each => each.innerText)];
+})()"""
+"""How many cells there are, and those that one would have to scroll for."""
+
+SPLIT_WORDS = """(() => {
+    const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const split = [];
+    let looked = 0;
+    while (words.nextNode()) {
+        const node = words.currentNode, range = document.createRange();
+        const hidden = node.parentElement.closest('caption, thead');
+        if (hidden && getComputedStyle(hidden).clipPath !== 'none') continue;
+        for (const found of node.data.matchAll(/[A-Za-z0-9_]+/g)) {
+            range.setStart(node, found.index);
+            range.setEnd(node, found.index + found[0].length);
+            const lines = new Set([...range.getClientRects()].map(each => Math.round(each.top)));
+            looked += 1;
+            if (lines.size > 1) split.push(found[0]);
+        }
+    }
+    return [looked, split];
+})()"""
+"""How many words there are, and those that stand on two lines."""
 
 WEAK_TEXTS = """(() => {
     const numbers = text => text.match(/[\\d.]+/g).map(Number);

@@ -152,6 +152,23 @@ def published() -> RunFacts:
                 ("images", "truncated: 0 of 48,211 bytes after the header", 4),
                 ("labels", "photo is not a number", 2),
             ),
+            sample=(
+                (
+                    "images",
+                    "not a JPEG: cannot identify image file",
+                    "/data/drops/2026-11-15/IMG_0042.jpg",
+                    "",
+                    '{"path": "file:/data/drops/2026-11-15/IMG_0042.jpg", "length": 48211, '
+                    '"content": "48,211 bytes"}',
+                ),
+                (
+                    "labels",
+                    "photo is not a number",
+                    "/data/drops/2026-11-15/labels.csv",
+                    "218",
+                    '{"text": "IMG_0042,owl,ines@example.org"}',
+                ),
+            ),
         ),
         stages=[
             StageFacts("read", 3.11, 11_767, 1_207_257_716, 2_420, begun=0.64),

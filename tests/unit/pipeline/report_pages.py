@@ -40,6 +40,9 @@ class Parsed(HTMLParser):
         assert self.open == [], "every tag is closed"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr":  # where a path may be broken, and nothing else
+            assert not attrs
+            return
         self.skeleton.append(f"{tag} {' '.join(name for name, _ in attrs)}")
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
@@ -109,6 +112,9 @@ def with_texts(text: Callable[[str], str], ending: Ending) -> RunFacts:
             rows=3,
             limit="no row",
             by_reason=((text("origin"), text("reason"), 3),),
+            sample=(
+                (text("its origin"), text("its reason"), text("its file"), "7", text("its row")),
+            ),
         ),
         stages=[StageFacts(text("stage"), 1.0)],
         graph=[f"* 0123456 - {text('subject')}"],

@@ -18,8 +18,10 @@ from lancewood.pipeline.report.facts import (
     Ending,
     PastRun,
     RunFacts,
+    SourceFacts,
     TargetFacts,
 )
+from lancewood.pipeline.report.lines import lines
 from lancewood.pipeline.report.markup import MOST_CHARACTERS, shortened, shown, visible
 from lancewood.pipeline.report.page import page
 
@@ -120,6 +122,28 @@ def test_sources_tell_what_was_read_and_a_dash_what_nobody_knows() -> None:
     assert found[2][2:5] == ["38", "\N{EN DASH}", "\N{EN DASH}"]
 
 
+def test_rows_read_are_those_of_all_sources_and_say_if_some_are_not_known() -> None:
+    sources = [
+        SourceFacts("a", "csv", "a.csv", 3),
+        SourceFacts("b", "jdbc", "people"),
+        SourceFacts("both", "sql", "", 5, is_derived=True),
+    ]
+    text = Parsed(page(replace(published(), sources=sources))).text
+    assert "rows read of 1 of 2 sources3" in text
+    assert "3 sources, 3 rows read of 1 of 2 sources" in text
+    text = Parsed(page(replace(published(), sources=sources[::2]))).text
+    assert "2 sources, 3 rows read" in text
+
+
+def test_an_overwrite_writes_its_rows_and_replaces_those_that_were_there() -> None:
+    target = TargetFacts("t", "overwrite", 400, 400, 400, 0, 0, replaced=400)
+    facts = replace(published(), targets=[target])
+    found = Parsed(page(facts))
+    assert found.tables["Tables"][0][4:8] == ["400", "0", "0", "400"]
+    assert "rows 400 inserted, 400 replaced." in found.text
+    assert "  wrote     t  overwrite  400 -> 400 rows  400 inserted, 400 replaced" in lines(facts)
+
+
 def test_a_new_table_is_called_new() -> None:
     facts = replace(published(), targets=[TargetFacts("t", "append", None, 7, 7, 0, 0)])
     assert Parsed(page(facts)).tables["Tables"][0][2] == "new → 7"
@@ -156,6 +180,10 @@ def test_reasons_of_bad_rows_are_told_with_the_limit() -> None:
     assert [each[:3] for each in found.tables["Reasons"]] == [
         [origin, reason, f"{number:,}"]
         for origin, reason, number in published().quarantine.by_reason  # type: ignore[union-attr]
+    ]
+    assert found.tables["2 of 17 bad rows"] == [
+        [origin, reason, file, line or "\N{EN DASH}", record]
+        for origin, reason, file, line, record in published().quarantine.sample  # type: ignore[union-attr]
     ]
     assert "17 rows; allowed: at most 50 rows" in found.text
     assert "They are kept in quarantine." in found.text

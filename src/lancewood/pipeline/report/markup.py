@@ -61,10 +61,16 @@ def data(text: str, most: int = MOST_CHARACTERS) -> Html:
     return Html(escape(shown(text, most)))
 
 
+def path(text: str, most: int = MOST_CHARACTERS) -> Html:
+    """The same for a path, a hash or a command: where it is too long for a line, it goes on in
+    the next one after a slash."""
+    return Html(data(text, most).replace("/", "/<wbr>"))
+
+
 def several_lines(text: str, most: int) -> Html:
     """The same for a long text whose lines are kept."""
     lines = shortened(text, most).replace("\r\n", "\n").split("\n")
-    return Html("\n".join(escape(visible(each)) for each in lines))
+    return Html("\n".join(path(each, len(each)) for each in lines))
 
 
 def shown(text: str, most: int = MOST_CHARACTERS) -> str:

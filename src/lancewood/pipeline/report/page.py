@@ -14,6 +14,7 @@ from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.report.markup import Html, element
 from lancewood.pipeline.report.sections.changes import changes_section
 from lancewood.pipeline.report.sections.checks import checks_section
+from lancewood.pipeline.report.sections.layout import code
 from lancewood.pipeline.report.sections.past import past_section
 from lancewood.pipeline.report.sections.quarantine import quarantine_section
 from lancewood.pipeline.report.sections.setting import (
@@ -75,5 +76,5 @@ def _policy() -> Html:
 
 
 def _footer(facts: RunFacts) -> Html:
-    kept = (element("code", facts.folder), " has this report, and report.json with every figure.")
+    kept = (code(facts.folder), " has this report, and report.json with every figure.")
     return element("footer", *(kept if facts.folder else ("Written by Lancewood.",)))

@@ -47,14 +47,16 @@ def span_bar(kind: str, begin: float, end: float, whole: float) -> Html:
 
 
 def line_plot(values: Sequence[int], label: str, *, is_last_hollow: bool = False) -> Html:
-    """A line through the values, the oldest on the left, with a dot on the last one."""
+    """A line through the values, the oldest on the left, with a dot on the last one. It stands on
+    a line that is zero."""
     points = _points(values)
     drawn = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
     x, y = points[-1]
-    ground = _PLOT_HEIGHT - 1
+    ground = _PLOT_HEIGHT - _EDGE
     area = f"{_number(points[0][0])},{ground} {drawn} {_number(x)},{ground}"
     return element(
         "svg",
+        element("path", class_="zero", d=f"M0 {ground}H{_PLOT_WIDTH}"),
         element("polygon", class_="area", points=Html(area)) if len(points) > 1 else None,
         element("polyline", class_="line", points=Html(drawn)) if len(points) > 1 else None,
         element("circle", class_="hollow" if is_last_hollow else "dot", cx=x, cy=y, r=3.5),
@@ -80,15 +82,14 @@ def _widths(numbers: Sequence[int], whole: int) -> list[float]:
 
 
 def _points(values: Sequence[int]) -> list[tuple[float, float]]:
-    least, most = min(values), max(values)
-    span = most - least
+    most = max(*values, 1)
     step = (_PLOT_WIDTH - 2 * _EDGE) / max(len(values) - 1, 1)
     height = _PLOT_HEIGHT - 2 * _EDGE
     first = _EDGE if len(values) > 1 else _PLOT_WIDTH / 2
     return [
         (
             round(first + at * step, 1),
-            round(_EDGE + height * (1 - ((each - least) / span if span else 0.5)), 1),
+            round(_EDGE + height * (1 - each / most), 1),
         )
         for at, each in enumerate(values)
     ]

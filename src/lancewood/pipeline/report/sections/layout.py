@@ -1,4 +1,7 @@
-"""What all sections look like: a heading, tables that scroll in their own box, pairs of facts."""
+"""What all sections look like: a heading, tables, pairs of facts.
+
+On a phone each row of a table stands as a small block, whose cells say what they are.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lancewood.pipeline.report.figures import counted
-from lancewood.pipeline.report.markup import Child, Html, element, joined
+from lancewood.pipeline.report.markup import Child, Html, element, joined, path
 from lancewood.pipeline.report.plots import swatch
 
 
@@ -67,7 +70,7 @@ def pairs(facts: Iterable[tuple[str, Child]], *, class_: str = "pairs") -> Html:
 
 def code(text: str | None) -> Html | None:
     """A name, a path or a hash."""
-    return None if text is None else element("code", text)
+    return None if text is None else element("code", path(text))
 
 
 def legend(kinds: Sequence[tuple[str, str]]) -> Html:
@@ -77,10 +80,13 @@ def legend(kinds: Sequence[tuple[str, str]]) -> Html:
 
 
 def _cells(columns: Sequence[Column], row: Sequence[Child]) -> list[Html]:
-    first, *others = zip(columns, row, strict=True)
+    (first, name), *others = zip(columns, row, strict=True)
     return [
-        element("th", first[1], scope="row", class_=_class(first[0])),
-        *(element("td", value, class_=_class(column)) for column, value in others),
+        element("th", name, scope="row", class_=_class(first), data_name=first.name),
+        *(
+            element("td", value, class_=_class(column), data_name=column.name)
+            for column, value in others
+        ),
     ]
 
 

@@ -22,7 +22,7 @@ def past_section(facts: RunFacts) -> Html | None:
     plots = [
         _figure(each, past, now[each], is_published=is_published) for each in tables[:_MOST_TABLES]
     ]
-    note = f"this run and {counted(len(past), 'run')} before it"
+    note = f"this run and {counted(len(past), 'run')} before it, drawn from zero"
     more = not_shown(len(tables) - len(plots), "table")
     return section("Rows over time", note, element("div", *plots, class_="plots"), more)
 
