@@ -44,7 +44,8 @@ def test_frames_are_the_same_on_executors_and_over_connect(any_spark: Any, tmp_p
         assert found == [(2, "ANT!", 6), (4, "BEE!", 8)]
         bad = frames.bad_rows()
         assert bad is not None
-        assert [row.record for row in bad.collect()] == ['{"text":"x,y"}']
+        ((file, line, record),) = bad.select("file", "line", "record").collect()
+        assert (Path(file).name, line, record) == ("a.csv", 3, '{"text":"x,y"}')
         assert {each.name: each.rows for each in frames.counted()} == {"drops": 3, "rows": 2}
         scene.publish(frames)
     assert not any_spark.catalog.functionExists("shout")

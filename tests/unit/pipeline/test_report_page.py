@@ -129,8 +129,8 @@ def test_rows_read_are_those_of_all_sources_and_say_if_some_are_not_known() -> N
         SourceFacts("both", "sql", "", 5, is_derived=True),
     ]
     text = Parsed(page(replace(published(), sources=sources))).text
-    assert "rows read of 1 of 2 sources3" in text
-    assert "3 sources, 3 rows read of 1 of 2 sources" in text
+    assert "rows read from 1 of 2 sources3" in text
+    assert "3 sources, 3 rows read from 1 of 2 sources" in text
     text = Parsed(page(replace(published(), sources=sources[::2]))).text
     assert "2 sources, 3 rows read" in text
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _ROWS = "rows"
 _PATIENCE_SECONDS = 0.5
 _PAUSE_SECONDS = 0.01
-
-
 _BY_COLUMNS = frozenset(["parquet", "orc"])
 """Formats that Spark reads column by column, and that say how many rows they have."""
 _WHOLE_FILES = "binaryfile"

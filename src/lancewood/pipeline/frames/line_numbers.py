@@ -81,7 +81,7 @@ def _lines(broken: DataFrame, files: list[str]) -> DataFrame | None:
 
 
 def _nth(order: Column) -> Column:
-    """The how-manieth of its text in its file a row is."""
+    """Which of the rows that read alike in one file a row is."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

@@ -224,7 +224,7 @@ footer { color: var(--soft); font-size: .85rem; padding-top: .3rem; padding-bott
   html { font-size: 8.5pt; }
   header, section { border-radius: 0; border-width: 1px 0 0; padding: 12pt 0; margin: 0; }
   main, footer { max-width: none; padding: 0; }
-  .scroll { overflow: visible; margin: 0; padding: 0; }
+  .scroll { overflow: visible; margin: 0; padding: 0; background: none; }
   tr, article, figure, .graph li { break-inside: avoid; }
   h2, .head { break-after: avoid; }
   svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }

@@ -94,7 +94,7 @@ def rows_read(sources: Sequence[SourceFacts]) -> tuple[int | None, str]:
     """How many rows came in, as far as that is known, and of which sources that is."""
     read = [each for each in sources if not each.is_derived]
     known = [each.rows for each in read if each.rows is not None]
-    which = "" if len(known) == len(read) else f" of {len(known):,} of {len(read):,} sources"
+    which = "" if len(known) == len(read) else f" from {len(known):,} of {len(read):,} sources"
     return total(known), f"rows read{which}"
 
 
