@@ -15,6 +15,7 @@ from functools import partial
 from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash
 from lancewood.git.syncing import Unsettled, sync_and_close, together
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import read_file, sync_file
 
 MOST_BYTES = 512 << 20
@@ -67,6 +68,8 @@ class LooseObjects:
         self._fsync = fsync
         self._settled: set[str] = set()
         """Directories whose own names are durable."""
+        self._known: dict[str, str] = {}
+        """Directories that are no links, as paths."""
 
     def file(self, hash: Hash) -> str:
         return f"{self._path}/{hash[:2]}/{hash[2:]}"
@@ -92,7 +95,8 @@ class LooseObjects:
         """Whether the object is there; it then looks new, and whoever removes old objects that
         nobody uses leaves it."""
         try:
-            os.utime(self.file(hash))
+            self._refuse_links([hash])
+            os.utime(self.file(hash), follow_symlinks=False)
         except OSError:  # not there, or another user's: then it is written, and the new one is ours
             return False
         return True
@@ -102,9 +106,12 @@ class LooseObjects:
         when they get their names, and the names when ``unsettled`` directories are synced.
 
         Those of ``met`` are on the disk already, by another's hand: they are only made durable,
-        or written after all if they went meanwhile. Raises StorageError.
+        or written after all if they went meanwhile. Raises StorageError, and InvalidInputError for
+        a directory that is a symbolic link.
         """
         there = set(met) & batch.keys()
+        self._known.clear()  # a handle lives long
+        self._refuse_links(batch)
         try:
             lost = self._sync_met(there) if self._fsync else set()
             missing = [each for each in batch if each not in there or each in lost]
@@ -123,6 +130,13 @@ class LooseObjects:
             raise StorageError(
                 f"cannot write objects below {self._path}: {cause.strerror}", path=self._path
             ) from cause
+
+    def _refuse_links(self, hashes: Iterable[Hash]) -> None:
+        """Raise InvalidInputError if a directory of these objects leads elsewhere."""
+        above, name = os.path.split(self._path)
+        for each in {hash[:2] for hash in hashes}:
+            if f"{name}/{each}" not in self._known:
+                refuse_links(above, f"{name}/{each}", self._known)
 
     def _write(self, hashes: list[Hash], batch: Mapping[Hash, bytes]) -> list[Hash]:
         """Write files and give them their names; what is returned was swept away before that."""

@@ -21,6 +21,7 @@ from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.loose import MOST_BYTES
 from lancewood.git.quickpack import QuickPacks
+from lancewood.store.disk_root import refuse_links
 
 _KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 
@@ -96,7 +97,9 @@ class Packs:
                 file = self._quick.file_of(hash)
                 if file is None:
                     return False
-                os.utime(file)
+                root = os.path.dirname(self._path)
+                refuse_links(root, file[len(root) + 1 :])
+                os.utime(file, follow_symlinks=False)
             except OSError:  # a pack that cannot be touched keeps nothing for us
                 return False
             return True

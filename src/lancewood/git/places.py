@@ -1,7 +1,9 @@
 """The files and directories in which refs and their logs are kept.
 
 Knows paths: which exist, which are in each other's way, whose names are durable. Raises plain
-``OSError``. Does not know the values of refs, nor who may change them.
+``OSError``, and InvalidInputError for a symbolic link: whoever made the repository may have put it
+there, and nobody writes or deletes where it leads. Does not know the values of refs, nor who may
+change them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from lancewood.git.names import is_ref
+from lancewood.store.disk_root import link_refused, refuse_links
 
 _KEPT = 2
 """``refs/heads`` and its like stay when they are empty."""
@@ -23,12 +26,24 @@ class Places:
         self.root = root
         self._settled: set[str] = {root}
         """Directories whose own names are durable."""
+        self._known: dict[str, str] = {}
+        """Directories that are no links, as paths by their ways from the root."""
+
+    def look_again(self) -> None:
+        """Whoever begins to change something, or to list, does not rest on earlier looks."""
+        self._known.clear()
 
     def ref(self, name: str) -> str:
-        return f"{self.root}/{name}"
+        return self._checked(name)
 
     def log(self, name: str) -> str:
-        return f"{self.root}/logs/{name}"
+        return self._checked(f"logs/{name}")
+
+    def _checked(self, key: str) -> str:
+        directory = key.rpartition("/")[0]
+        if directory and directory not in self._known:
+            refuse_links(self.root, directory, self._known)
+        return f"{self.root}/{key}"
 
     def make_directory_of(self, file: str) -> None:
         """Make the directories above a file; raises ``FileExistsError`` or ``NotADirectoryError``
@@ -71,6 +86,7 @@ class Places:
 
     def clear_empty_below(self, directory: str) -> None:
         """Remove a directory that holds nothing but empty directories; otherwise as many as go."""
+        refuse_links(self.root, directory.removeprefix(f"{self.root}/"))
         for path, _, _ in os.walk(directory, topdown=False):
             with suppress(OSError):
                 os.rmdir(path)
@@ -78,39 +94,33 @@ class Places:
 
     def ref_names(self, directory: str) -> Iterator[str]:
         """The full names of the files below a directory that can be refs, in no order."""
-        todo, linked, seen = [directory], list[str](), set[tuple[int, int]]()
-        while todo or linked:
-            at = todo.pop() if todo else linked.pop()
+        return (each for each in self._files(directory) if is_ref(each))
+
+    def log_names(self) -> Iterator[str]:
+        """The full names of the refs that have logs, in no order."""
+        names = (each.removeprefix("logs/") for each in self._files("logs/refs"))
+        return (each for each in names if is_ref(each))
+
+    def locks(self) -> Iterator[str]:
+        """The paths of all locks on refs."""
+        return (f"{self.root}/{each}" for each in self._files("refs") if each.endswith(".lock"))
+
+    def _files(self, directory: str) -> Iterator[str]:
+        """What is below a directory and is none itself, by its way from the root."""
+        self.look_again()
+        refuse_links(self.root, directory, self._known)
+        todo = [directory]
+        while todo:
+            at = todo.pop()
             try:
-                here = os.stat(f"{self.root}/{at}")
-                if (here.st_dev, here.st_ino) in seen:  # a link to where we were, or in a circle
-                    continue
-                seen.add((here.st_dev, here.st_ino))
                 with os.scandir(f"{self.root}/{at}") as entries:
                     found = [(each.name, each.is_dir(), each.is_symlink()) for each in entries]
             except (FileNotFoundError, NotADirectoryError):
                 continue
             for name, is_directory, is_link in found:
-                full = f"{at}/{name}"
-                if is_ref(full):
-                    if is_directory:
-                        (linked if is_link else todo).append(full)
-                    else:
-                        yield full
-
-    def log_names(self) -> Iterator[str]:
-        """The full names of the refs that have logs, in no order."""
-        top = f"{self.root}/logs/"
-        for path, _, files in os.walk(f"{top}refs", onerror=_unless_gone):
-            names = (f"{path}/{each}".removeprefix(top) for each in files)
-            yield from (each for each in names if is_ref(each))
-
-    def locks(self) -> Iterator[str]:
-        """The paths of all locks on refs."""
-        for path, _, files in os.walk(f"{self.root}/refs"):
-            yield from (f"{path}/{each}" for each in files if each.endswith(".lock"))
-
-
-def _unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise error
+                if not is_directory:
+                    yield f"{at}/{name}"
+                elif is_link:
+                    raise link_refused(f"{self.root}/{at}/{name}", self.root)
+                else:
+                    todo.append(f"{at}/{name}")

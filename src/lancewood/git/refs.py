@@ -161,6 +161,7 @@ class Refs:
             raise InvalidInputError(f"moving {name!r} from nothing to nothing is no move")
         old, new = old and checked_hash(old), new and checked_hash(new)
         line = encode_entry(LogEntry(old or ZERO, new or ZERO, by, why))
+        self._places.look_again()
         if self._reader.standing(name) != old:
             return False
         if old == new:
@@ -195,7 +196,8 @@ class Refs:
         """Remove every lock whose owner is proven dead, those of HEAD, of packed refs and of the
         settings too; their paths. ``dry_run`` only finds them."""
         files = [f"{self._root}/{each}" for each in (HEAD, "packed-refs", "config")]
-        locks = [*(f"{each}.lock" for each in files), *self._places.locks()]
+        with self._telling("locks"):
+            locks = [*(f"{each}.lock" for each in files), *self._places.locks()]
         release = is_dead if dry_run else release_dead
         return [each for each in locks if release(each, LEFT_BEHIND)]
 
@@ -255,6 +257,7 @@ class Refs:
         self, text: str, find: Callable[[], Hash | None], why: str, by: Signature
     ) -> None:
         encode_entry(LogEntry(ZERO, ZERO, by, why))
+        self._places.look_again()
         objects = self._write_objects()
         file = self._places.ref(HEAD)
         with self._telling(HEAD), self._staged(text) as staged:

@@ -29,12 +29,15 @@ from lancewood.git.refs import Refs
 from lancewood.git.syncing import sync_paths
 from lancewood.store.base import Store, is_in_the_making
 from lancewood.store.disk import DiskStore
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.lockfile import queued
 from lancewood.store.wholefile import move_if_absent, stage, sync_directory
 
 T = TypeVar("T")
 
 _DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
+_UNLINKED = (*_DIRECTORIES, "logs/refs/heads", "logs/refs/tags", "lancewood")
+"""What is looked at when a repository is opened; what else is below it, when it is written."""
 
 
 class GitRepository:
@@ -84,6 +87,7 @@ class GitRepository:
         try:
             if os.path.lexists(f"{root}/{HEAD}"):
                 raise already_there(root)
+            _refuse_links(root)
             made = _make_directories(root)
             staged = stage(root, config, sync=sync)
             if not move_if_absent(staged, f"{root}/config"):
@@ -106,7 +110,8 @@ class GitRepository:
         """The repository at a path.
 
         Raises NotFoundError where there is none, and UnsupportedError for one of another kind:
-        with a work tree, or in SHA-1 format.
+        with a work tree, or in SHA-1 format. Raises InvalidInputError for one with symbolic links
+        in the place of its directories: to write there would be to write elsewhere.
         """
         store = DiskStore(path, fsync)
         root = store.uri
@@ -123,6 +128,7 @@ class GitRepository:
                 f"there is no repository at {root}: {', '.join(missing)} not found; init makes one",
                 path=root,
             )
+        _refuse_links(root)
         found = cls(root, fsync=store.fsync)
         check_kind(root, found.config)
         return found
@@ -168,6 +174,12 @@ class GitRepository:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.home}>"
+
+
+def _refuse_links(root: str) -> None:
+    known: dict[str, str] = {}
+    for each in _UNLINKED:
+        refuse_links(root, each, known)
 
 
 def _make_directories(root: str) -> list[str]:

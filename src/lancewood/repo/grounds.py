@@ -48,7 +48,7 @@ class Grounds:
         return self.git.home
 
     def store_at(self, key: str) -> Store:
-        """A place below the repository."""
+        """A place below the repository; the repository itself for no key."""
         return open_store(
             below(self.home, key), fsync=self.fsync, storage_options=self.storage_options
         )

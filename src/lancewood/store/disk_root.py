@@ -65,19 +65,7 @@ class DiskRoot:
 
     def _check_directories(self, directory: str) -> None:
         """Raise if one on the way is a symbolic link; remember those that are not."""
-        way = ""
-        for segment in directory.split("/"):
-            way = f"{way}/{segment}" if way else segment
-            if way not in self._known:
-                path = f"{self._top}/{way}"
-                try:
-                    mode = os.lstat(path).st_mode
-                except OSError:
-                    return
-                if stat.S_ISLNK(mode):
-                    raise _link_refused(path)
-                if stat.S_ISDIR(mode):
-                    self._known[way] = path
+        refuse_links(self._top, directory, self._known)
 
     def _make_directory(self, directory: str) -> None:
         """Make a directory and the parents it lacks, each name durable in the one above."""
@@ -117,7 +105,7 @@ class DiskRoot:
 
     def _fail(self, verb: str, key: str, error: OSError, **facts: object) -> NoReturn:
         if error.errno == errno.ELOOP:
-            raise _link_refused(f"{self.uri}/{key}") from error
+            raise link_refused(f"{self.uri}/{key}", self.uri) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             facts["final"] = True
         text = f"cannot {verb} {key!r} in {self.uri}: {error.strerror}"
@@ -128,9 +116,39 @@ def _fsync_by_default() -> bool:
     return os.environ.get("LANCEWOOD_FSYNC", "").strip().lower() not in ("0", "false", "no", "off")
 
 
-def _link_refused(path: str) -> InvalidInputError:
+def refuse_links(top: str, directory: str, known: dict[str, str] | None = None) -> None:
+    """Raise InvalidInputError if a directory on the way down from ``top``, itself not included, is
+    a symbolic link.
+
+    What is in ``known``, paths by their keys, is not looked at; what is found to be a directory is
+    added. The way ends where nothing is, or no directory.
+    """
+    way = ""
+    for segment in directory.split("/"):
+        way = f"{way}/{segment}" if way else segment
+        if known is not None and way in known:
+            continue
+        path = f"{top}/{way}"
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            return
+        if stat.S_ISLNK(mode):
+            raise link_refused(path, top)
+        if not stat.S_ISDIR(mode):
+            return
+        if known is not None:
+            known[way] = path
+
+
+def link_refused(path: str, top: str) -> InvalidInputError:
+    """What is said of a link below ``top`` that would have been followed."""
+    try:
+        leads_to = f" to {os.readlink(path)}"
+    except OSError:  # it is gone again
+        leads_to = ""
     return InvalidInputError(
-        f"{path} is a symbolic link, and those are not followed below the root of a store; "
+        f"{path} is a symbolic link{leads_to}, and links below {top or '/'} are not followed: "
         "put the files there, or open what the link points at",
         path=path,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lancewood.errors import FormatError, LancewoodError, StorageError
+from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import checked_branch
 from lancewood.git.objects import FILE, Entry, Signature
@@ -58,19 +58,14 @@ def test_what_a_lost_move_wrote_is_written_again_after_a_prune(
 
 
 @pytest.mark.parametrize("links", [{"loop": "../heads"}, {"a": ".", "b": "."}, {"up": ".."}])
-def test_links_in_a_circle_lead_to_each_ref_once(git: GitRepository, links: dict[str, str]) -> None:
+def test_links_among_refs_are_told_and_not_followed(
+    git: GitRepository, links: dict[str, str]
+) -> None:
     for name, target in links.items():
         (git.path / "refs" / "heads" / name).symlink_to(target)
-    assert list(git.refs.names("refs/heads/")) == [MAIN]
-    assert git.refs.every_name("refs/heads/") == [MAIN]
-
-
-def test_a_linked_directory_of_refs_is_read(git: GitRepository, tmp_path: Path) -> None:
-    (tmp_path / "else").mkdir()
-    tip = git.refs.read(MAIN)
-    (tmp_path / "else" / "topic").write_text(f"{tip}\n")
-    (git.path / "refs" / "heads" / "far").symlink_to(tmp_path / "else")
-    assert git.refs.names("refs/heads/far/") == {"refs/heads/far/topic": tip}
+    for read in (git.refs.names, git.refs.every_name, git.tidy):
+        with pytest.raises(InvalidInputError, match=r"refs/heads/\w+ is a symbolic link to \."):
+            read()
 
 
 def test_a_directory_of_refs_that_cannot_be_listed_is_an_error(

@@ -13,6 +13,7 @@ import pytest
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
 from lancewood.pipeline.running.claim import claimed
+from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ledger import Entry, decode_entry, encode_entry
 from lancewood.pipeline.running.loads import joined
 from lancewood.pipeline.running.progress import Progress, decode_message, encode_message
@@ -138,3 +139,26 @@ def test_a_claim_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     assert (tmp_path / "lancewood/runs/.claims/r1").exists()
     with claimed(tmp_path, "r1"):
         pass
+
+
+@pytest.mark.parametrize("linked", ["lancewood", "lancewood/runs", "lancewood/runs/.claims"])
+def test_a_claim_is_not_left_where_a_link_leads(tmp_path: Path, linked: str) -> None:
+    link, outside = tmp_path / "repo" / linked, tmp_path / "outside"
+    link.parent.mkdir(parents=True)
+    outside.mkdir()
+    link.symlink_to(outside)
+    with (
+        pytest.raises(InvalidInputError, match=f"{linked} is a symbolic link"),
+        claimed(tmp_path / "repo", "r1"),
+    ):
+        pass
+    assert not [*outside.iterdir()]
+
+
+@pytest.mark.parametrize("linked", ["runs", "runs/zoo", "runs/zoo/r1", "runs/zoo/r1/failures"])
+def test_a_report_is_not_written_where_a_link_leads(tmp_path: Path, linked: str) -> None:
+    link = tmp_path / "lancewood" / linked
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "outside")
+    with pytest.raises(InvalidInputError, match=f"{linked} is a symbolic link"):
+        RunFolder.of(tmp_path, "zoo", "r1")

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lancewood.errors import RetryableConflictError
+from lancewood.store.disk_root import refuse_links
 
 _CLAIMS = "lancewood/runs/.claims"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -25,6 +26,7 @@ _MOST_BYTES = 1024
 def claimed(repository: Path, run: str) -> Iterator[None]:
     """Hold a run id while the block runs; raises RetryableConflictError if somebody does."""
     file = _file(repository, run)
+    refuse_links(str(repository), f"{_CLAIMS}/{run}")
     file.parent.mkdir(parents=True, exist_ok=True)
     descriptor = _locked(file)
     if descriptor is None:

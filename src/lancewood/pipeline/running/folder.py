@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lancewood.pipeline.report.facts import RunFacts
+from lancewood.store.disk_root import refuse_links
 
 _RUNS = "lancewood/runs"
 _DATA, _PAGE, _FAILURES = "report.json", "report.html", "failures"
@@ -26,6 +27,8 @@ class RunFolder:
 
     @classmethod
     def of(cls, repository: Path, pipeline: str, run: str) -> RunFolder:
+        """Raises InvalidInputError where a symbolic link leads out of the repository."""
+        refuse_links(str(repository), f"{_RUNS}/{pipeline}/{run}/{_FAILURES}")
         return cls(repository / _RUNS / pipeline / run)
 
     @classmethod

@@ -92,4 +92,4 @@ def broken(key: str, why: str) -> FormatError:
 
 
 def _store(grounds: Grounds) -> Store:
-    return grounds.store_at(NOTES_DIR)
+    return grounds.store_at("").at(NOTES_DIR)  # so that the directory itself is no link
