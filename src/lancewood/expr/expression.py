@@ -63,7 +63,8 @@ class Expression:
         """The same as a pyarrow expression, for scanners and filters of pyarrow's own.
 
         It computes every branch of CASE and COALESCE for every row, so that a CAST in a branch
-        that is not taken can fail; ``evaluate`` does not. It may call functions that this process
+        that is not taken can fail, and bounds no text that a function makes longer; ``evaluate``
+        does otherwise. It may call functions that this process
         has registered: do not send it to another one, send the Expression.
         """
         return to_expression(self._node)

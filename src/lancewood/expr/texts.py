@@ -21,7 +21,9 @@ from lancewood.expr.signature import Parameter, Signature, same_type
 from lancewood.expr.types import family
 
 MAX_WIDTH = 1_000_000
-"""How long lpad, rpad and repeat may make a text."""
+"""How long lpad and rpad may make a text, and how often repeat repeats it."""
+MAX_BYTES = 512 << 20
+"""How large the texts of all rows of a batch may become by a function that makes them longer."""
 
 _ANY, _ONE = object(), object()
 
@@ -40,6 +42,8 @@ def concatenate(name: str, values: Sequence[Node], *, skip_nulls: bool) -> Node:
     handling = "replace" if skip_nulls else "emit_null"  # "skip" drops rows (pyarrow 26)
 
     def build(*values: Any) -> Any:
+        rows = _rows_of(values)
+        _check_size(name, rows, sum(_bytes_of(each, rows) for each in values))
         return pc.binary_join_element_wise(*values, empty, null_handling=handling)
 
     return apply(name, values, type_, build)
@@ -136,18 +140,50 @@ def _right(value: Any, count: int) -> Any:
     return _slice(value, 0, 0) if count == 0 else _slice(value, -count, None)
 
 
-def _pad(pad: Callable[..., Any]) -> Callable[..., Any]:
+def _rows_of(values: Sequence[Any]) -> int:
+    """The rows of a batch; none where an Expression is built, which nobody has computed yet."""
+    if any(isinstance(each, pc.Expression) for each in values):
+        return 0
+    return max((len(each) for each in values if isinstance(each, pa.Array)), default=1)
+
+
+def _bytes_of(value: Any, rows: int) -> int:
+    """The bytes of the texts in so many rows."""
+    if not rows:
+        return 0
+    if isinstance(value, pa.Scalar):
+        value = pa.array([value.as_py()], value.type)
+    else:
+        rows = 1
+    return rows * (pc.sum(pc.binary_length(value)).as_py() or 0)
+
+
+def _check_size(name: str, rows: int, size: int) -> None:
+    """Raise InvalidInputError for a result that would take too much memory; it is not made."""
+    if size > MAX_BYTES:
+        raise InvalidInputError(
+            f"{name} would make {size:,} bytes of text of {rows:,} row{'s'[: rows != 1]}, "
+            f"{MAX_BYTES:,} are the most: make shorter texts, or fewer rows at a time"
+        )
+
+
+def _pad(name: str, pad: Callable[..., Any]) -> Callable[..., Any]:
     def build(value: Any, width: int, padding: str = " ") -> Any:
         if len(padding) != 1:
             raise InvalidInputError(f"padding is one character, not {padding!r}")
         width = _check_width(max(width, 0))
+        rows = _rows_of([value])
+        _check_size(name, rows, _bytes_of(value, rows) + rows * width * len(padding.encode()))
         return _slice(pad(value, width=width, padding=padding), 0, width)
 
     return build
 
 
 def _repeat(value: Any, count: int) -> Any:
-    return pc.binary_repeat(value, pa.scalar(_check_width(max(count, 0))))
+    count = _check_width(max(count, 0))
+    rows = _rows_of([value])
+    _check_size("repeat", rows, _bytes_of(value, rows) * count)
+    return pc.binary_repeat(value, pa.scalar(count))
 
 
 def _check_width(width: int) -> int:
@@ -166,7 +202,13 @@ def _position(value: Any, needle: str) -> Any:
 
 
 def _replace(value: Any, old: str, new: str) -> Any:
-    return value if old == "" else pc.replace_substring(value, pattern=old, replacement=new)
+    if old == "":
+        return value
+    rows, longer = _rows_of([value]), len(new.encode()) - len(old.encode())
+    if rows and longer > 0:
+        found = pc.sum(pc.count_substring(value, pattern=old)).as_py() or 0
+        _check_size("replace", rows, _bytes_of(value, rows) + found * longer)
+    return pc.replace_substring(value, pattern=old, replacement=new)
 
 
 def _matches(value: Any, pattern: str) -> Any:
@@ -214,8 +256,8 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "left": _text(lambda value, count: _slice(value, 0, count), _NUMBER),
     "right": _text(_right, _NUMBER),
     "replace": _text(_replace, _PATTERN, _PATTERN),
-    "lpad": _text(_pad(pc.utf8_lpad), _NUMBER, _MAYBE_TEXT),
-    "rpad": _text(_pad(pc.utf8_rpad), _NUMBER, _MAYBE_TEXT),
+    "lpad": _text(_pad("lpad", pc.utf8_lpad), _NUMBER, _MAYBE_TEXT),
+    "rpad": _text(_pad("rpad", pc.utf8_rpad), _NUMBER, _MAYBE_TEXT),
     "repeat": _text(_repeat, _NUMBER),
     "starts_with": _test(lambda value, text: pc.starts_with(value, pattern=text)),
     "ends_with": _test(lambda value, text: pc.ends_with(value, pattern=text)),

@@ -11,6 +11,7 @@ integer type is read.
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +32,12 @@ FEWEST_FOR_BITMAP = 5_000
 """From this many deleted rows on, a bitmap is written."""
 
 _MAX_OFFSET = (1 << 32) - 1
+_MOST_UNKNOWN = 1 << 26
+"""Offsets in an Arrow file of a fragment whose number of rows the manifest does not say."""
+_WIDEST = 8
+"""Bytes of the widest offset."""
+_PADDING = 64
+_ARROW_END = struct.calcsize("<i6s")
 
 
 def deletion_file_name(
@@ -60,13 +67,15 @@ def decode_deletions(
 
     ``physical_rows`` 0 and ``expected`` None or 0 mean that the manifest does not know, and leave
     that check out. Raises FormatError, which names ``path``, for bytes that are neither kind, for
-    an offset beyond the fragment and for a number of offsets that is not the expected one.
+    an offset beyond the fragment and for a number of offsets that is not the expected one. A file
+    that would decode to more offsets than the fragment has rows is not decoded.
     """
     if is_bitmap:
         found = _decode_bitmap(data, path)
     else:
         own = _decode_framed(data, expected)
-        found = _decode_arrow(data, path) if own is None else own
+        most = physical_rows or expected or _MOST_UNKNOWN
+        found = _decode_arrow(data, path, most) if own is None else own
     if found and physical_rows and found.max() >= physical_rows:
         raise FormatError(
             f"deletion file {path} deletes row {found.max()} of {physical_rows} rows", path=path
@@ -131,11 +140,12 @@ def _decode_framed(data: bytes, count: int | None) -> BitMap | None:
     return bitmap_of(np.frombuffer(data, "<u4", count, len(before)))
 
 
-def _decode_arrow(data: bytes, path: str) -> BitMap:
+def _decode_arrow(data: bytes, path: str, most: int) -> BitMap:
     import pyarrow as pa
 
     found = BitMap()
     try:
+        _check_claims(data, path, most)
         with pa.ipc.open_file(pa.BufferReader(data)) as reader:
             # The schema comes first: a batch of any other shape is not even looked at.
             types = reader.schema.types
@@ -147,9 +157,72 @@ def _decode_arrow(data: bytes, path: str) -> BitMap:
                 if column.null_count:
                     raise _broken(path, f"{column.null_count} of its offsets are null")
                 found |= _to_bitmap(column.to_numpy(), path)
-    except (pa.ArrowException, OSError, ValueError) as cause:
+    except (pa.ArrowException, OSError, ValueError, struct.error) as cause:
         raise _broken(path, str(cause)) from cause
     return found
+
+
+def _check_claims(data: bytes, path: str, most: int) -> None:
+    """Raise FormatError if the batches of an Arrow file would hold more than ``most`` offsets, by
+    what their headers say of rows and their buffers of their size when they are inflated.
+
+    Read from the flatbuffers of the format, since pyarrow tells only after it has inflated them.
+    """
+    size, _ = struct.unpack_from("<i6s", data, len(data) - _ARROW_END)
+    footer = _root(data, len(data) - _ARROW_END - size)
+    rows = 0
+    for block in _vector(data, _field(data, footer, 3), 24):
+        at, metadata_size = struct.unpack_from("<qi", data, block)
+        is_marked = data[at : at + 4] == b"\xff\xff\xff\xff"  # files of before 2019 have no mark
+        message = _root(data, at + (8 if is_marked else 4))
+        batch = _target(data, _field(data, message, 2))
+        if batch is None:
+            continue
+        length = _field(data, batch, 0)
+        if length is not None:
+            rows += max(struct.unpack_from("<q", data, length)[0], 0)
+        inflated = 0
+        if _field(data, batch, 3) is not None:
+            for buffer in _vector(data, _field(data, batch, 2), 16):
+                start, stored = struct.unpack_from("<qq", data, buffer)
+                if stored > 0:
+                    (claimed,) = struct.unpack_from("<q", data, at + metadata_size + start)
+                    inflated = max(inflated, claimed)
+        if rows > most or inflated > _WIDEST * most + _PADDING:
+            raise FormatError(
+                f"deletion file {path} claims more than {most:,} rows of a fragment: {rows:,} "
+                f"offsets, or {inflated:,} bytes of them",
+                path=path,
+            )
+
+
+def _root(data: bytes, at: int) -> int:
+    return at + int(struct.unpack_from("<I", data, at)[0])
+
+
+def _field(data: bytes, table: int, number: int) -> int | None:
+    """Where a field of a table stands; None for one that is left out."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    size, place = struct.unpack_from("<H", data, fields)[0], 4 + 2 * number
+    if place + 2 > size:
+        return None
+    (offset,) = struct.unpack_from("<H", data, fields + place)
+    return table + offset if offset else None
+
+
+def _target(data: bytes, at: int | None) -> int | None:
+    return None if at is None else _root(data, at)
+
+
+def _vector(data: bytes, at: int | None, width: int) -> range:
+    """Where the elements of a vector stand; ValueError for more than there can be."""
+    start = _target(data, at)
+    if start is None:
+        return range(0)
+    (count,) = struct.unpack_from("<I", data, start)
+    if count * width > len(data):
+        raise ValueError(f"it claims {count} elements in {len(data)} bytes")
+    return range(start + 4, start + 4 + count * width, width)
 
 
 def _to_bitmap(offsets: NDArray[Any], path: str) -> BitMap:

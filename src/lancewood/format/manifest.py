@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lancewood.errors import FormatError
 from lancewood.format.manifest_file import encode_manifest_file
+from lancewood.format.schema import check_width
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest, peek_fragment_id
@@ -147,6 +148,7 @@ def _position(source: Manifest, fragment_id: FragmentId) -> int:
 
 def _change_head(message: table_pb2.Manifest, changes: HeadChanges) -> None:
     if changes.fields is not None:
+        check_width(len(changes.fields))
         del message.fields[:]
         message.fields.extend(changes.fields)
     for name in ("schema_metadata", "config", "table_metadata"):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf.message import DecodeError
 
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, InvalidInputError
 from lancewood.format.logical_type import (
     decode_leaf_type,
     is_parent,
@@ -24,6 +24,9 @@ from lancewood.proto import schema_pb2
 MAX_DEPTH = 128
 """Deeper trees are refused: no table has them, and they exhaust the stack of every reader."""
 
+MAX_FIELDS = 100_000
+"""More are refused: a second and 100 MB go for as many, each time the table is opened."""
+
 _TOP = -1
 _MAX_ID = (1 << 31) - 1
 _VARIABLE = frozenset({"string", "large_string", "binary", "large_binary", "json"})
@@ -34,9 +37,13 @@ def decode_schema(fields: Iterable[schema_pb2.Field], metadata: Mapping[str, byt
 
     A field is at the top level when its parent id is -1 or names no field. Raises FormatError for
     a repeated or negative id, a child that does not follow its parent, a logical type outside the
-    grammar, children that do not fit their parent's type, and absurd depth.
+    grammar, children that do not fit their parent's type, and absurd depth or width.
     """
     messages = list(fields)
+    if len(messages) > MAX_FIELDS:
+        raise FormatError(
+            f"the schema has {len(messages):,} fields, {MAX_FIELDS:,} are the most that is read"
+        )
     ids = {each.id for each in messages}
     depths: dict[int, int] = {}
     children: dict[int, list[int]] = {}
@@ -72,6 +79,7 @@ def encode_schema(schema: Schema) -> list[schema_pb2.Field]:
     """The field list of a schema, depth first, with parent -1 at the top level.
 
     What an older or newer writer left in a field's message, and we do not know, stays in it.
+    Raises InvalidInputError for more than ``MAX_FIELDS``.
     """
     messages: list[schema_pb2.Field] = []
 
@@ -82,7 +90,17 @@ def encode_schema(schema: Schema) -> list[schema_pb2.Field]:
 
     for top in schema.fields:
         add(top, _TOP)
+    check_width(len(messages))
     return messages
+
+
+def check_width(fields: int) -> None:
+    """Raise InvalidInputError for a schema that ``decode_schema`` would refuse for its size."""
+    if fields > MAX_FIELDS:
+        raise InvalidInputError(
+            f"a table of {fields:,} fields is not made: {MAX_FIELDS:,} are the most, counting "
+            "those inside of structs and lists; keep them in several tables, or in a list or map"
+        )
 
 
 def decode_file_schema(descriptor: bytes) -> Schema:

@@ -1,7 +1,8 @@
-"""Packs: many objects in one file, as ``git gc`` leaves them; read through dulwich.
+"""Packs: many objects in one file, as ``git gc`` leaves them.
 
 Knows how to find an object in whatever packs there are now, also when somebody else repacks
-meanwhile. Writes nothing but the time of a file.
+meanwhile, and where a repository borrows from; dulwich tells that, and which hashes begin how.
+Writes nothing but the time of a file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from traceback import clear_frames
+from typing import cast
 
 from dulwich.object_format import SHA256
 from dulwich.object_store import BaseObjectStore, DiskObjectStore
@@ -19,11 +21,11 @@ from dulwich.objects import ObjectID
 
 from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash, is_hash
-from lancewood.git.loose import MOST_BYTES
+from lancewood.git.loose import MOST_BYTES, LooseObjects
+from lancewood.git.pack import PackDirectory
 from lancewood.git.quickpack import QuickPacks
+from lancewood.store.disk import DiskStore
 from lancewood.store.disk_root import refuse_links
-
-_KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 
 
 class _Store(DiskObjectStore):
@@ -40,6 +42,17 @@ class _Store(DiskObjectStore):
             self._alternates = [_Store(each) for each in self._read_alternate_paths()]
         return self._alternates
 
+    def all_paths(self) -> list[str]:
+        """Its own, and after it those of all that it borrows from, also in turn."""
+        found, todo = list[str](), [self]
+        while todo:
+            store = todo.pop(0)
+            path = os.path.realpath(store.path)  # or a way in a circle would be a new one each time
+            if path not in found:
+                found.append(path)
+                todo += cast("list[_Store]", store.alternates)
+        return found
+
 
 class Packs:
     """The packs of one repository and of those it borrows from; safe to use from threads."""
@@ -47,6 +60,8 @@ class Packs:
     def __init__(self, path: str) -> None:
         self._path = path
         self._store = _Store(path)
+        self._places: dict[str, tuple[PackDirectory, LooseObjects]] = {}
+        """What there is by directory: here, and where the repository borrows from."""
         self._quick = QuickPacks(f"{path}/pack")
         self._lock = threading.Lock()
         self._closed = weakref.finalize(self, _close, self._store)
@@ -65,21 +80,34 @@ class Packs:
             if found is not None:
                 return found
             try:
-                number, data = self._store.get_raw(_name(hash))
-                return _KINDS[number], data
-            except KeyError:
-                return None
+                return self._find(hash)
             except OSError as cause:
                 raise StorageError(
                     f"cannot read {hash} in {self._path}: {cause.strerror or cause}", hash=hash
                 ) from cause
-            except Exception as cause:  # damaged packs make dulwich raise whatever comes first
-                clear_frames(cause.__traceback__)  # or they hold on to the pack, and keep it open
+            except (FormatError, IndexError, ValueError) as cause:
                 raise FormatError(
-                    f"object {hash} in the packs of {self._path} is damaged: {cause!r}; "
+                    f"object {hash} in the packs of {self._path} is damaged: {cause}; "
                     "git fsck says more",
                     hash=hash,
                 ) from cause
+
+    def _find(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        for path in self._store.all_paths():
+            if path not in self._places:
+                packs = PackDirectory(DiskStore(f"{path}/pack"))
+                self._places[path] = packs, LooseObjects(path, fsync=False)
+            packs, loose = self._places[path]
+            found = packs.read(hash)
+            if found is None and packs.look():
+                found = packs.read(hash)
+            if found is not None:
+                return found
+            whole = loose.read(hash)
+            if whole is not None:
+                header, _, data = whole.partition(b"\0")
+                return header.partition(b" ")[0], data
+        return None
 
     def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
         """The same if it is quickly found; None says nothing."""
@@ -122,6 +150,7 @@ class Packs:
         """Let go of open files; they are opened again when they are asked for."""
         with self._lock:
             self._quick.close()
+            self._places.clear()
             _close(self._store)
 
 

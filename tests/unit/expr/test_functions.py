@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.bounded import bounded
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr import parse_expression
@@ -326,3 +327,43 @@ def test_every_function_refuses_to_be_called_with_forty_structs() -> None:
 
 
 _KEYWORDS = {"in", "and", "or", "not", "like", "ilike"}
+
+
+_TEN = "aaaaaaaaaa"
+
+
+def _nested(depth: int) -> str:
+    text = "s"
+    for _ in range(depth):
+        text = f"replace({text}, 'a', '{_TEN}')"
+    return text
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        (_nested(20), "replace"),
+        (_nested(20).replace("s,", "'a',"), "replace"),  # made when the text is read
+        ("repeat(repeat(repeat(s, 1000), 1000), 1000)", "repeat"),
+        ("repeat('a', 500000) || repeat(s, 500000)", "||"),
+        ("lpad(s, 1000000, 'é')", "lpad"),
+        ("rpad(s, 1000000)", "rpad"),
+        (f"concat({', '.join(['repeat(s, 500000)'] * 3)})", "concat"),
+    ],
+)
+def test_no_function_of_text_makes_more_of_it_than_a_batch_may_hold(sql: str, name: str) -> None:
+    imports = """
+    import pyarrow as pa
+    from lancewood.expr import parse_expression
+    batch = pa.record_batch({"s": ["a"] * 600})
+    """
+    act = "parse_expression(sys.argv[1], batch.schema).evaluate(batch)"
+    told = bounded(imports, act, sql, megabytes=1200)
+    assert told.startswith("InvalidInputError: "), told
+    assert f"{name} would make " in told
+
+
+def test_texts_that_stay_small_are_as_long_as_they_are_asked_for() -> None:
+    batch = pa.record_batch({"s": ["ab", "b", None]})
+    found = parse_expression(f"length({_nested(5)})", batch.schema).evaluate(batch)
+    assert found.to_pylist() == [10**5 + 1, 1, None]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap, FrozenBitMap
+from tests.bounded import bounded
 
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.format.deletion import (
@@ -258,3 +260,48 @@ def test_handmade_bitmaps_are_read() -> None:
 )
 def test_broken_bitmaps_are_refused(data: bytes, reason: str) -> None:
     _refused(data, True, reason, rows=1 << 20)
+
+
+BOMB = """
+import pyarrow as pa
+from lancewood.format.deletion import decode_deletions
+"""
+DECODE = """
+with open(sys.argv[1], "rb") as file:
+    data = file.read()
+print(len(decode_deletions(data, False, path="a", physical_rows=int(sys.argv[2]), expected=None)))
+"""
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("rows", [1000, 0])
+def test_a_small_file_is_not_inflated_to_more_offsets_than_the_fragment_has(
+    tmp_path: Path, compression: str, rows: int
+) -> None:
+    file = tmp_path / "bomb.arrow"
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as out:
+        out.write(pa.record_batch([pa.array(np.zeros(1 << 27, np.uint32))], schema=schema))
+    assert file.stat().st_size < 3 << 20
+    told = bounded(BOMB, DECODE, str(file), str(rows), megabytes=300)
+    assert told.startswith("FormatError: deletion file a claims more than")
+
+
+def test_a_header_that_claims_fewer_rows_than_are_inflated_is_not_believed(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(
+        sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+    ) as writer:
+        writer.write(pa.record_batch([pa.array(np.zeros(1 << 20, np.uint32))], schema=schema))
+    size = struct.pack("<q", 1 << 20)
+    data = sink.getvalue().to_pybytes()
+    assert size in data
+    _refused(data.replace(size, struct.pack("<q", 10)), False, "claims more than 1,000 rows")
+
+
+def test_batches_count_together() -> None:
+    data = _arrow(*(pa.array(each) for each in ([1, 2, 3], [4, 5, 6], [7])))
+    assert _read(data, False, rows=8) == BitMap(range(1, 8))
+    _refused(data, False, "claims more than 6 rows", rows=6)

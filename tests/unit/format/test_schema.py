@@ -6,11 +6,19 @@ import time
 
 import pytest
 
-from lancewood.errors import FormatError
-from lancewood.format.schema import MAX_DEPTH, decode_file_schema, decode_schema, encode_schema
+from lancewood.errors import FormatError, InvalidInputError
+from lancewood.format.manifest import _change_head
+from lancewood.format.schema import (
+    MAX_DEPTH,
+    MAX_FIELDS,
+    decode_file_schema,
+    decode_schema,
+    encode_schema,
+)
 from lancewood.model.ids import FieldId
+from lancewood.model.patch import HeadChanges
 from lancewood.model.schema import Field, Schema
-from lancewood.proto import schema_pb2, transaction_pb2
+from lancewood.proto import schema_pb2, table_pb2, transaction_pb2
 
 Row = tuple[str, int, int, str]
 
@@ -211,3 +219,14 @@ def test_a_field_without_an_id_that_is_no_part_of_a_blob_is_refused() -> None:
     stray = schema_pb2.Field(name="x", id=-1, parent_id=-1, logical_type="uint64")
     with pytest.raises(FormatError, match="negative"):
         decode_file_schema(descriptor([stray]))
+
+
+def test_more_fields_than_any_table_has_are_neither_read_nor_written() -> None:
+    message = schema_pb2.Field(name="c", parent_id=-1, logical_type="int32")
+    with pytest.raises(FormatError, match="100,001 fields, 100,000 are the most"):
+        decode_schema([message] * (MAX_FIELDS + 1), {})
+    field = decode_schema([message], {}).fields[0]
+    with pytest.raises(InvalidInputError, match="of 100,001 fields is not made"):
+        encode_schema(Schema((field,) * (MAX_FIELDS + 1), {}))
+    with pytest.raises(InvalidInputError, match="in several tables"):
+        _change_head(table_pb2.Manifest(), HeadChanges(fields=(message,) * (MAX_FIELDS + 1)))

@@ -16,7 +16,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.git.bucket import pack
+from lancewood.git import pack
 from lancewood.git.bucket import repository as making
 from lancewood.git.bucket.config import BucketConfig
 from lancewood.git.bucket.refs import BucketRefs

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
+import zlib
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from tests.bounded import bounded
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
+from lancewood.git import newpack
 from lancewood.git.hashes import Hash
 from lancewood.git.names import checked_branch
 from lancewood.git.objects import FILE, Entry, Signature
@@ -181,3 +186,80 @@ def test_empty_directories_where_a_packed_ref_goes_make_room(git: GitRepository)
     assert git.refs.move(MAIN, tip, made, why="commit", by=BY)
     assert stock(git.path, "rev-parse", "main") == made
     assert [each.new for each in git.refs.log(MAIN)] == [made, tip]
+
+
+def write_pack_of(directory: Path, entries: dict[Hash, bytes]) -> None:
+    """A pack of entries as they are, and its index, by the hash that each is to be found by."""
+    data, places = b"PACK" + struct.pack(">II", 2, len(entries)), []
+    for hash, entry in entries.items():
+        places.append((bytes.fromhex(hash), zlib.crc32(entry), len(data)))
+        data += entry
+    digest = sha256(data).digest()
+    (directory / "pack-bomb.pack").write_bytes(data + digest)
+    (directory / "pack-bomb.idx").write_bytes(newpack._index(sorted(places), digest))
+
+
+def delta_number(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+LARGE = 10 << 20
+BASE, MADE = Hash("11" * 32), Hash("22" * 32)
+
+
+def delta_of(claimed: int, copies: int) -> bytes:
+    """A delta that takes the whole of a base of ``LARGE`` zeros so many times."""
+    copy = b"\xf0" + LARGE.to_bytes(3, "little")
+    return delta_number(LARGE) + delta_number(claimed) + copy * copies
+
+
+def entry(kind: int, claimed: int, content: bytes, before: bytes = b"") -> bytes:
+    return newpack._entry_head(kind, claimed) + before + zlib.compress(content, 1)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "copies", "why"),
+    [
+        (640 * LARGE, 640, "it makes 6710886400 bytes"),
+        (640 * LARGE, 1, "it makes 6710886400 bytes"),
+        (100, 640, "it makes more than it says"),
+    ],
+)
+def test_a_delta_is_not_led_to_make_more_than_an_object_may_hold(
+    git: GitRepository, claimed: int, copies: int, why: str
+) -> None:
+    delta = delta_of(claimed, copies)
+    made = entry(7, len(delta), delta, bytes.fromhex(BASE))
+    write_pack_of(git.path / "objects/pack", {BASE: entry(3, LARGE, bytes(LARGE)), MADE: made})
+    assert (git.path / "objects/pack/pack-bomb.pack").stat().st_size < 50_000
+    told = read_bounded(git, MADE)
+    assert told.startswith("FormatError: object 2222")
+    assert why in told
+
+
+@pytest.mark.parametrize(("claimed", "size"), [(100, 300 << 20), (700 << 20, 100)])
+def test_an_entry_of_a_pack_is_inflated_no_further_than_it_says(
+    git: GitRepository, claimed: int, size: int
+) -> None:
+    write_pack_of(git.path / "objects/pack", {MADE: entry(3, claimed, bytes(size))})
+    assert read_bounded(git, MADE).startswith("FormatError: object 2222")
+
+
+@pytest.mark.parametrize(("claimed", "size"), [(100, 300 << 20), (700 << 20, 10_000)])
+def test_a_loose_object_is_inflated_no_further_than_it_says(
+    git: GitRepository, claimed: int, size: int
+) -> None:
+    file = git.path / "objects/22" / MADE[2:]
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(zlib.compress(b"blob %d\0" % claimed + bytes(size), 1))
+    assert read_bounded(git, MADE).startswith("FormatError: ")
+
+
+def read_bounded(git: GitRepository, hash: Hash) -> str:
+    imports = "from lancewood.git.repository import GitRepository"
+    act = "print(len(GitRepository.open(sys.argv[1]).objects.blob(sys.argv[2])))"
+    return bounded(imports, act, os.fspath(git.path), hash)

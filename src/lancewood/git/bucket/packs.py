@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.git.bucket.loose import OBJECTS
-from lancewood.git.bucket.pack import Pack
 from lancewood.git.hashes import Hash, is_hash
+from lancewood.git.pack import PackDirectory
 from lancewood.store.base import Store
 
 _PACKS = f"{OBJECTS}/pack"
@@ -26,14 +25,14 @@ class BucketPacks:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._packs: dict[str, Pack] = {}
+        self._packs = PackDirectory(store.at(_PACKS))
 
     def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
         """Kind and content of an object, or None; raises FormatError, and UnsupportedError where
         the object may be in another repository that this one borrows from."""
         with self._lock:
             found = self._read(hash)
-            if found is None and self._look():
+            if found is None and self._packs.look():
                 found = self._read(hash)
         if found is None:
             self._check_borrows_nothing()
@@ -46,54 +45,27 @@ class BucketPacks:
     def freshen(self, hash: Hash) -> bool:
         """Of the packs that were met: they stay, but for one that somebody removed."""
         with self._lock:
-            for pack in self._packs.values():
-                with suppress(NotFoundError):
-                    if pack.place(hash) is not None:
-                        return True
-        return False
+            return self._packs.has(hash)
 
     def starting_with(self, prefix: str) -> Iterator[Hash]:
         with self._lock:
-            self._look()
-            found = {each for pack in self._packs.values() for each in pack.starting_with(prefix)}
+            self._packs.look()
+            found = self._packs.starting_with(prefix)
         names = (prefix[:2] + each for each in self._store.names(f"{OBJECTS}/{prefix[:2]}"))
         found |= {Hash(each) for each in names if each.startswith(prefix) and is_hash(each)}
         yield from sorted(found)
 
     def close(self) -> None:
         with self._lock:
-            self._packs = {}
+            self._packs.close()
 
     def _read(self, hash: Hash) -> tuple[bytes, bytes] | None:
-        for pack in self._packs.values():
-            try:
-                place = pack.place(hash)
-                if place is not None:
-                    return pack.read(place)
-            except NotFoundError:  # a pack that somebody removed
-                continue
-            except FormatError as cause:
-                raise FormatError(
-                    f"object {hash} in the packs of {self._store.uri} is damaged: {cause}",
-                    hash=hash,
-                ) from cause
-        return None
-
-    def _look(self) -> bool:
-        """See which packs there are; whether there are others than before."""
-        names = {each[:-4] for each in self._store.names(_PACKS) if each.endswith(".idx")}
-        before = self._packs.keys()
-        if names == before:
-            return False
-        below = self._store.at(_PACKS)
-        kept = {name: pack for name, pack in self._packs.items() if name in names}
-        for name in sorted(names - before):
-            try:
-                kept[name] = Pack(below, name)
-            except NotFoundError:
-                continue
-        self._packs = kept
-        return True
+        try:
+            return self._packs.read(hash)
+        except FormatError as cause:
+            raise FormatError(
+                f"object {hash} in the packs of {self._store.uri} is damaged: {cause}", hash=hash
+            ) from cause
 
     def _check_borrows_nothing(self) -> None:
         try:

@@ -1,7 +1,8 @@
-"""One pack in a bucket, read in blocks: where an object is, and what it holds.
+"""Packs, read in blocks from a store: where an object is, and what it holds.
 
 Knows the index in version 2, entries, and deltas within the pack, with SHA-256. The bytes are not
-trusted: whatever is wrong with them is a FormatError. Writes nothing, and holds no lock.
+trusted: whatever is wrong with them is a FormatError, and no object becomes larger than
+``MOST_BYTES``, whatever an entry or a delta claims or makes. Writes nothing, and holds no lock.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ import zlib
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import unpack, unpack_from
 
-from dulwich.errors import ApplyDeltaError
-from dulwich.pack import apply_delta
-
-from lancewood.errors import FormatError
+from lancewood.errors import FormatError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.loose import MOST_BYTES
 from lancewood.store.base import Store
@@ -29,8 +28,57 @@ _LARGE = 1 << 31
 _KINDS = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 _BY_PLACE, _BY_NAME = 6, 7
 _MOST_DELTAS = 4096
+_MOST_KEPT = 16 << 20
 _HEAD = 64
 """More bytes than what stands before the stream of an entry."""
+
+
+class PackDirectory:
+    """The packs in a directory, as they were at the last look: at first none is known."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._packs: dict[str, Pack] = {}
+
+    def look(self) -> bool:
+        """See which packs there are; whether there are others than before. Raises FormatError."""
+        names = {each[:-4] for each in self._store.names("") if each.endswith(".idx")}
+        before = self._packs.keys()
+        if names == before:
+            return False
+        kept = {name: pack for name, pack in self._packs.items() if name in names}
+        for name in sorted(names - before):
+            try:
+                kept[name] = Pack(self._store, name)
+            except NotFoundError:
+                continue
+        self._packs = kept
+        return True
+
+    def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        """Kind and content of an object, or None; raises FormatError."""
+        for pack in self._packs.values():
+            try:
+                place = pack.place(hash)
+                if place is not None:
+                    return pack.read(place)
+            except NotFoundError:  # a pack that somebody removed
+                continue
+        return None
+
+    def has(self, hash: Hash) -> bool:
+        for pack in self._packs.values():
+            with suppress(NotFoundError):
+                if pack.place(hash) is not None:
+                    return True
+        return False
+
+    def starting_with(self, prefix: str) -> set[Hash]:
+        """The objects whose hashes start so; two digits or more."""
+        return {each for pack in self._packs.values() for each in pack.starting_with(prefix)}
+
+    def close(self) -> None:
+        self._packs = {}
 
 
 class Pack:
@@ -46,6 +94,9 @@ class Pack:
         self._counts = (0, *unpack_from(">256I", head, 8))
         if list(self._counts) != sorted(self._counts):
             raise FormatError(f"{self._index.file} is damaged: its counts go down")
+        self._kept: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
+        """What deltas rest on and make, by its place."""
+        self._bytes_kept = 0
         self._places = _NAMES + self._counts[-1] * (_WIDTH + 4)
         self._large = self._places + self._counts[-1] * 4
 
@@ -75,11 +126,11 @@ class Pack:
 
     def read(self, place: int) -> tuple[bytes, bytes]:
         """Kind and content of the object whose entry begins there."""
-        deltas: list[bytes] = []
-        while True:
+        deltas: list[tuple[int, bytes]] = []
+        while (found := self._kept.get(place)) is None:
             number, size, start = self._header(place)
             if number in _KINDS:
-                data = self._inflated(start, size)
+                found = _KINDS[number], self._inflated(start, size)
                 break
             if len(deltas) == _MOST_DELTAS:
                 raise FormatError(f"{self._data.file}: more than {_MOST_DELTAS} deltas in a row")
@@ -93,11 +144,25 @@ class Pack:
                 raise FormatError(f"{self._data.file}: {number} is no kind of entry")
             if base is None or not 0 < base != place:
                 raise FormatError(f"{self._data.file}: what a delta rests on is not there")
-            deltas.append(self._inflated(start, size))
+            deltas.append((place, self._inflated(start, size)))
             place = base
-        for delta in reversed(deltas):
-            data = self._applied(data, delta)
-        return _KINDS[number], data
+        kind, data = found
+        for at, delta in reversed(deltas):
+            self._keep(place, kind, data)
+            place, data = at, self._applied(data, delta)
+        if deltas:
+            self._keep(place, kind, data)
+        return kind, data
+
+    def _keep(self, place: int, kind: bytes, data: bytes) -> None:
+        """The next one that is asked for often rests on it."""
+        if place in self._kept or len(data) > _MOST_KEPT:
+            return
+        self._kept[place] = kind, data
+        self._bytes_kept += len(data)
+        while self._bytes_kept > _MOST_KEPT:
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._bytes_kept -= len(dropped)
 
     def _header(self, place: int) -> tuple[int, int, int]:
         """Kind, size and where the rest begins."""
@@ -141,11 +206,9 @@ class Pack:
         return b"".join(parts)
 
     def _applied(self, data: bytes, delta: bytes) -> bytes:
-        if _target_size(delta) > MOST_BYTES:
-            raise FormatError(f"{self._data.file}: a delta makes too large an object")
         try:
-            return b"".join(apply_delta(data, delta))
-        except (ApplyDeltaError, ValueError, IndexError) as cause:
+            return apply_delta(data, delta)
+        except (FormatError, IndexError) as cause:
             raise FormatError(f"{self._data.file}: a delta does not apply: {cause}") from cause
 
 
@@ -200,15 +263,56 @@ class _Names:
         return self._index.whole(_NAMES + _WIDTH * (self._start + at), _WIDTH)
 
 
-def _target_size(delta: bytes) -> int:
-    """How large the object is that a delta makes; the first number is that of the other."""
-    numbers, at = [0, 0], 0
-    for each in range(2):
-        shift = 0
-        while at < len(delta) and shift < 64:
-            numbers[each] |= (delta[at] & 127) << shift
-            shift += 7
-            at += 1
-            if not delta[at - 1] & 128:
-                break
-    return numbers[1]
+def apply_delta(data: bytes, delta: bytes) -> bytes:
+    """What a delta makes of an object: pieces of that, and pieces of its own.
+
+    It says beforehand how large the result is, and is not believed to keep to that. Raises
+    FormatError, or IndexError where it is cut short.
+    """
+    size, at = _delta_number(delta, 0)
+    most, at = _delta_number(delta, at)
+    if size != len(data):
+        raise FormatError(f"it is one of {size} bytes, and not of {len(data)}")
+    if most > MOST_BYTES:
+        raise FormatError(f"it makes {most} bytes, {MOST_BYTES} are the most")
+    made, parts = 0, list[bytes]()
+    while at < len(delta):
+        order = delta[at]
+        at += 1
+        if order & 128:
+            start, length = 0, 0
+            for bit in range(4):
+                if order >> bit & 1:
+                    start |= delta[at] << 8 * bit
+                    at += 1
+            for bit in range(3):
+                if order >> 4 + bit & 1:
+                    length |= delta[at] << 8 * bit
+                    at += 1
+            source, length = data, length or 1 << 16
+        elif order:
+            source, start, length = delta, at, order
+            at += order
+        else:
+            raise FormatError("it has an order that nobody knows")
+        made += length
+        if made > most or start + length > len(source):
+            raise FormatError("it makes more than it says, or takes what is not there")
+        parts.append(source[start : start + length])
+    if made != most:
+        raise FormatError(f"it makes {made} bytes, and says {most}")
+    return b"".join(parts)
+
+
+def _delta_number(delta: bytes, at: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and where it ends."""
+    number, shift = 0, 0
+    while True:
+        byte = delta[at]
+        number |= (byte & 127) << shift
+        shift += 7
+        at += 1
+        if not byte & 128:
+            return number, at
+        if shift > 63:
+            raise FormatError("it has a number that is too large")
