@@ -60,7 +60,7 @@ MEANINGS = {
     ExitCode.COMMIT_UNKNOWN: "the store did not answer; the commit may have landed",
     ExitCode.UNSUPPORTED: "a feature, type or version that Lancewood does not know",
     ExitCode.DAMAGED: "the bytes of the table or the repository break the format",
-    ExitCode.STORAGE: "the store or disk failed, often only for a moment",
+    ExitCode.STORAGE: "the store or disk failed, or memory ran out; often only for a moment",
     ExitCode.CHECK_FAILED: "lw doctor, verify, repair or fsck found something wrong",
     ExitCode.DECLINED: "you were asked and said no",
     ExitCode.NOT_PUBLISHED: (
@@ -97,6 +97,6 @@ def exit_code_of(error: BaseException) -> ExitCode:
         return ExitCode.INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE
-    if isinstance(error, OSError):
+    if isinstance(error, OSError | MemoryError):
         return ExitCode.STORAGE
     return ExitCode.INTERNAL

@@ -21,7 +21,7 @@ from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
 from lancewood.cli.git_words import instead_of_option, instead_of_verb
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
 from lancewood.cli.near_tables import near_table
-from lancewood.cli.output import json_line
+from lancewood.cli.output import json_line, shown_safely
 from lancewood.cli.repo import KNOWN_AS, STARTED_AT, VERBS
 from lancewood.cli.secrets import hide_secrets, without_extra_arguments
 from lancewood.cli.table import TableGroup
@@ -70,14 +70,15 @@ class RootGroup(LazyGroup):
     ) -> None:
         given = self._given = list(sys.argv[1:] if args is None else args)
         settings["standalone_mode"] = False
-        try:
-            _check_surroundings(given)
-            code = super().main(given, prog_name=prog_name or "lw", **settings)
-            sys.stdout.flush()
-        except SystemExit:
-            raise
-        except BaseException as error:
-            code = _report(error, given)
+        with shown_safely():
+            try:
+                _check_surroundings(given)
+                code = super().main(given, prog_name=prog_name or "lw", **settings)
+                sys.stdout.flush()
+            except SystemExit:
+                raise
+            except BaseException as error:
+                code = _report(error, given)
         sys.exit(int(code) if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
@@ -158,6 +159,11 @@ def _message(error: BaseException) -> str:
         return told if near is None else f"{told}; {_NEAR} {near}?"
     if isinstance(error, OSError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return (
+            f"out of memory{f': {error}' if str(error) else ''}. Take fewer rows or columns at a "
+            "time, or give lw more memory; a commit has landed whole or not at all"
+        )
     return (
         f"internal error: {type(error).__name__}: {error}. This is a bug of lw; "
         f"run it again with {DEBUG}=1 to see where"

@@ -3,18 +3,24 @@
 On a terminal there are tables, figures that a person reads at a glance, and long values are cut.
 Elsewhere there is nothing but text: two spaces between columns, bare figures, whole values. Does
 not know tables; values come in as they are.
+
+What comes from tables, commits and files is not trusted: ``shown_safely`` stands between every
+command and its terminal, so that no name, value or message moves the cursor or turns a line round.
 """
 
 from __future__ import annotations
 
 import base64
+import codecs
+import io
 import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, cast
 
 NULL = "null"
 UNCHANGED = "nothing was changed"
@@ -23,9 +29,85 @@ _BLOCK = 500
 """Rows that are aligned with each other; a longer list is aligned block by block."""
 _CELL = 40
 _SHOWN_ITEMS = 4
-_ESCAPES = {number: f"\\x{number:02x}" for number in (*range(32), 127)}
-_ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
-"""What could break a line, or make a terminal do things."""
+_unsafe = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What makes a terminal do things, breaks a line unseen, or shows text in another order: control
+characters but newline and tab, and the marks for writing from right to left."""
+_LINE = str.maketrans({"\n": "\\n", "\t": "\\t"})
+
+
+def visible(text: str) -> str:
+    """A text with nothing in it that acts on a terminal; JSON stays JSON with the same meaning."""
+    return _unsafe.sub(lambda found: _code(found[0]), text)
+
+
+def one_line(text: str) -> str:
+    """The same, and newlines and tabs are spelled out too."""
+    return visible(text).translate(_LINE)
+
+
+def _code(letter: str) -> str:
+    # In JSON there is no raw letter below 32, and what is above has to look like this.
+    number = ord(letter)
+    return "\\r" if letter == "\r" else f"\\x{number:02x}" if number < 32 else f"\\u{number:04x}"
+
+
+class _Shown:
+    """A stream through which nothing passes that acts on a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def write(self, text: str) -> int:
+        self.raw.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for each in lines:
+            self.write(each)
+
+    @property
+    def buffer(self) -> Any:
+        """Where the bytes of files go: as they are, but for a terminal."""
+        return _ShownBytes(self) if self.raw.isatty() else self.raw.buffer
+
+
+class _ShownBytes(io.RawIOBase):
+    """Bytes of a file on a terminal."""
+
+    def __init__(self, shown: _Shown) -> None:
+        self._shown = shown
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._shown.write(self._decoder.decode(bytes(data)))
+        return len(data)
+
+    def flush(self) -> None:
+        self._shown.flush()
+
+
+@contextmanager
+def shown_safely() -> Iterator[None]:
+    """Everything that is printed while the block runs is ``visible``."""
+    with ExitStack() as stack:
+        if sys.stdout is not None:
+            stack.enter_context(redirect_stdout(cast(TextIO, _Shown(sys.stdout))))
+        if sys.stderr is not None:
+            stack.enter_context(redirect_stderr(cast(TextIO, _Shown(sys.stderr))))
+        yield
+
+
+def for_drawing(stream: TextIO) -> TextIO:
+    """The terminal itself, for who moves the cursor and has escaped every text that is drawn."""
+    while isinstance(stream, _Shown):
+        stream = stream.raw
+    return stream
 
 
 class Figure(NamedTuple):
@@ -120,7 +202,7 @@ def cell(value: Any, *, short: bool) -> str:
     if isinstance(value, list | tuple) and short:
         return _short_list(value)
     text = value if isinstance(value, str) else json_text(value)
-    text = text.translate(_ESCAPES)
+    text = one_line(text)
     return text if not short or len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
@@ -147,8 +229,9 @@ class Output:
         if self.as_json:
             print(json_line(document, self._stream), file=self._stream)
             return
-        width = max((len(name) for name, _ in facts), default=0)
-        for name, value in facts:
+        told = [(one_line(name), value) for name, value in facts]
+        width = max((len(name) for name, _ in told), default=0)
+        for name, value in told:
             shown = self._cell(value, cut=False)
             print(f"{name:<{width}}  {shown}".rstrip(), file=self._stream)
 
@@ -163,6 +246,7 @@ class Output:
         """
         if self.as_json:
             return self._json_lines(columns, rows)
+        columns = [one_line(each) for each in columns]
         done, waiting, widths = 0, iter(rows), [0] * len(columns)
         while True:
             block = list(islice(waiting, _BLOCK))
@@ -221,7 +305,7 @@ class Output:
             )
         for row in cells:
             table.add_row(*map(Text, row))
-        Console(file=self._stream, highlight=False).print(table)
+        Console(file=for_drawing(self._stream), highlight=False).print(table)
 
     def _cell(self, value: Any, *, cut: bool) -> str:
         if isinstance(value, Figure) and self._on_terminal:

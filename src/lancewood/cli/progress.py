@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from lancewood.cli.output import human_size
+from lancewood.cli.output import for_drawing, human_size, visible
 from lancewood.jobs.runner import LocalRunner, Runner
 
 Advance: TypeAlias = Callable[[int, int], None]
@@ -32,14 +32,14 @@ def progress(
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn(f"{{task.completed:,.0f}} {things}  {{task.fields[bytes]}}"),
         TimeElapsedColumn(),
     )
     done = [0]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total, bytes="")
+    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bar:
+        task = bar.add_task(visible(what), total=total, bytes="")
 
         def advance(rows: int, size: int) -> None:
             done[0] += size
@@ -65,17 +65,17 @@ def task_bars(*, wanted: bool) -> Iterator[Tell]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bar:
         shown: dict[str, TaskID] = {}
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in shown:
-                shown[what] = bar.add_task(what, total=total or None)
+                shown[what] = bar.add_task(visible(what), total=total or None)
             bar.update(shown[what], completed=done, total=total or None)
 
         yield tell

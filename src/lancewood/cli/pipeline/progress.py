@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from lancewood.cli.output import for_drawing
 from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.report.figures import counted, duration, size
@@ -41,7 +42,7 @@ def run_progress(*, wanted: bool) -> Iterator[Listener]:
         TextColumn("{task.fields[tasks]}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bars:
         yield StageBars(bars)
 
 
