@@ -14,9 +14,16 @@ from tests.repo.places import everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 import lancewood as lw
-from lancewood.errors import IncompatibleConflictError, IntegrityError, NotFoundError
+from lancewood.errors import (
+    AlreadyExistsError,
+    IncompatibleConflictError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+)
 from lancewood.git.signature import Signature
 from lancewood.repo.looking.status import State
+from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 
 MESSAGE = "moved"
@@ -222,3 +229,74 @@ def test_what_a_commit_pins_whose_clock_was_wrong_stays(scene: Scene, above: int
     assert git.refs.move("refs/heads/kept", None, tip, why="kept", by=long_ago)
     scene.again().branches.delete("work", force=True, tables=True)
     assert scene.counts(f"kept~{above}") == (4, 4)
+
+
+# A repository that somebody else made
+
+
+@pytest.fixture
+def received(scene: Scene, tmp_path: Path) -> tuple[Repository, Path]:
+    """A repository that pins a table of ours by its absolute path, and never asked us."""
+    mine = tmp_path / "mine.lance"
+    lw.create(mine, rows(1, 2))
+    scene.repo.add("theirs", mine)
+    for tag in (mine / "_refs/tags").iterdir():
+        tag.unlink()  # as it is where the repository was made on another machine
+    return scene.again(), mine
+
+
+def files_of(table: Path) -> dict[str, bytes]:
+    found = (each for each in table.rglob("*") if each.is_file())
+    return {str(each): each.read_bytes() for each in sorted(found)}
+
+
+def test_nothing_is_written_to_a_table_elsewhere_that_was_never_added_here(
+    received: tuple[Repository, Path],
+) -> None:
+    repo, mine = received
+    before = files_of(mine)
+    told = repo.gc(in_flight=timedelta(0), tables=True).stays
+    assert [each.what for each in told] == ["everything of table theirs"]
+    assert f"is at {mine}, which is not below the repository" in told[0].why
+    assert f"add('theirs', '{mine}')" in told[0].why
+    assert files_of(mine) == before
+    with pytest.warns(NotLandedWarning, match="not tagged: table 'theirs' is at"):
+        assert ONE in repo.protect()
+    with pytest.warns(NotLandedWarning, match="not tagged"):
+        repo.tags.create("v1")
+    repo.branches.create("new")
+    for act in (
+        lambda: repo.transaction("main", "more").table("theirs").append(rows(3)),
+        lambda: repo.prepare("theirs", branch="new"),
+        lambda: repo.exclusive(True),
+    ):
+        with pytest.raises(InvalidInputError, match="which is not below the repository"):
+            act()
+    assert files_of(mine) == before
+    with repo.transaction("main", "another table") as changes:
+        changes.table(ONE).append(rows(9))
+    repo.reset("HEAD~1")
+    assert files_of(mine) == before
+    assert repo.at().table("theirs").count_rows() == 2, "it is read as ever"
+
+
+def test_a_direct_write_to_it_is_not_recorded_before_it_is_added(
+    received: tuple[Repository, Path],
+) -> None:
+    repo, mine = received
+    lw.open(mine).append(rows(3))
+    before = files_of(mine)
+    with pytest.raises(InvalidInputError, match="add\\('theirs'"):
+        repo.commit("what stands there")
+    assert files_of(mine) == before
+
+
+def test_who_adds_it_says_yes(received: tuple[Repository, Path]) -> None:
+    repo, mine = received
+    assert not repo.add("theirs", mine).is_new
+    assert repo.gc().stays == ()
+    with repo.transaction("main", "more") as changes:
+        changes.table("theirs").append(rows(3))
+    assert lw.open(mine).count_rows() == 3
+    with pytest.raises(AlreadyExistsError, match="choose another name"):
+        repo.add(ONE, mine)

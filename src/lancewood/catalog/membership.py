@@ -101,6 +101,13 @@ def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) ->
     return set_mark(main, tag, repository_id, build, manifest)
 
 
+def is_member(main: Store, repository_id: str) -> bool:
+    """Whether a table elsewhere, by its main root, was taken in by a repository of that identity,
+    wherever that was then."""
+    found = load_tag(main, member_tag(repository_id))
+    return found is not None and found.metadata.get(REPOSITORY_ID) == repository_id
+
+
 def leave(snapshot: Snapshot, repository_id: str) -> bool:
     """Take back what ``join`` left; whether there was anything.
 

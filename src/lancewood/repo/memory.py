@@ -47,6 +47,8 @@ class Memory:
         """Main roots, by the uri of a pin."""
         self.joined: set[tuple[str, str]] = set()
         """Tables elsewhere that know this repository, by uri and name."""
+        self.members: set[str] = set()
+        """Those that say that they belong to it, wherever it was then, by uri."""
         self._kept: dict[str, dict[str, Kept]] = {}
 
     def kept(self, branch: str) -> dict[str, Kept]:

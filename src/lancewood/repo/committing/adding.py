@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lancewood.catalog.membership import join
+from lancewood.catalog.membership import is_member, join
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.places import inside_of
 from lancewood.engine.place import Place
@@ -27,19 +27,22 @@ from lancewood.store.locate import open_store, table_of_ddb
 def add_table(
     grounds: Grounds, changes: Transaction, name: str, uri: str | os.PathLike[str]
 ) -> None:
-    """Have a transaction pin a table as it stands."""
-    if name in changes.tables:
-        raise AlreadyExistsError(
-            f"there is a table {name!r} in the repository already: commit() records what was "
-            "written to it; if another table is meant, choose another name",
-            table=name,
-        )
+    """Have a transaction pin a table as it stands; one elsewhere that is pinned already, since the
+    repository came from somebody else, is told that it belongs here."""
     written = _written_uri(grounds, uri)
     store = open_store(
         below(grounds.home, written) if _is_below(written) else written,
         storage_options=grounds.storage_options,
         fsync=grounds.fsync,
     )
+    known = changes.uri_of(name)
+    is_received = known == written and not _is_below(written) and not is_member(store, grounds.id)
+    if known is not None and not is_received:
+        raise AlreadyExistsError(
+            f"there is a table {name!r} in the repository already: commit() records what was "
+            "written to it; if another table is meant, choose another name",
+            table=name,
+        )
     head = load_snapshot(Place(store, grounds.storage_options))
     if main_place(head).uri != head.place.uri:
         raise InvalidInputError(
@@ -51,7 +54,8 @@ def add_table(
         raise _beside(kind, f"; {freed} frees one that nobody else writes to")
     if not _is_below(written):
         join(head, grounds.home, grounds.id, name)
-    changes.pin(name, pin_of(head, written))
+    if known is None:
+        changes.pin(name, pin_of(head, written))
 
 
 def check_no_manifest_store(uri: str) -> None:

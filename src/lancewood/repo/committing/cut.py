@@ -69,7 +69,7 @@ class Cut:
             self.changed = tuple(sorted(changes))
             if not changes:
                 return None
-            join_tables(self.grounds, changes)
+            join_tables(self.grounds, changes, new=away)
             found = tables.with_pins(changes)
             found.put()
             if all(_newest(name, each) == seen[name] for name, each in watches.items()):

@@ -101,6 +101,15 @@ class Transaction:
         gone = {name for name, pin in self._pins.items() if pin is None}
         return tuple(sorted({*self._tree.names(), *self._stages, *self._pins} - gone))
 
+    def uri_of(self, name: str) -> str | None:
+        """Where the table of that name is, as pins write it; None if the transaction sees none."""
+        if name not in self.tables:
+            return None
+        pin = self._pins.get(name)
+        if pin is None and name in self._tree.names():
+            pin = self._tree.pin(name)
+        return home_uri(name) if pin is None else pin.uri
+
     @property
     def tip(self) -> Hash | None:
         """The commit that it is built on: that of the branch when it began, or met since."""

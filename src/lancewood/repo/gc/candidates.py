@@ -17,11 +17,12 @@ from lancewood.catalog.places import main_place_of
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.uris import is_table
-from lancewood.errors import LancewoodError
+from lancewood.errors import InvalidInputError, LancewoodError
 from lancewood.git.homes import real_home
 from lancewood.repo.gc.needed import Needs
 from lancewood.repo.gc.report import Stays
 from lancewood.repo.grounds import Grounds
+from lancewood.repo.writing.joining import check_member
 
 
 @dataclass(frozen=True)
@@ -85,22 +86,33 @@ class Candidates:
             if head is not None:
                 members = repositories_of(head)
                 needs.watch(uri, members)
-                if table_at_home(uri) is None:
-                    self._join(name, head, members)
+                if table_at_home(uri) is None and not self._join(needs, name, uri, head, members):
+                    return
             yield Candidate(name, uri, place, head)
         except LancewoodError as error:
             self.stays.append(Stays(f"everything of table {name}", error.message))
 
-    def _join(self, name: str, head: Snapshot, members: Iterable[Membership]) -> None:
-        """Tell a table where its repository is now, unless this is a copy of that."""
+    def _join(
+        self, needs: Needs, name: str, uri: str, head: Snapshot, members: Iterable[Membership]
+    ) -> bool:
+        """Tell a table where its repository is now, unless this is a copy of that. False for one
+        that does not belong to the repository: nothing is done there."""
+        pin = needs.tables[uri].pin
+        assert pin is not None
+        try:
+            check_member(self.grounds, pin, name)
+        except InvalidInputError as error:
+            self.stays.append(Stays(f"everything of table {name}", error.message))
+            return False
         mine = [each for each in members if each.id == self.grounds.id]
         here, options = real_home(self.grounds.home), self.grounds.storage_options
         if any(real_home(each.repository) == here for each in mine):
-            return
+            return True
         if any(is_repository(each.repository, options) for each in mine):
             why = f"it belongs to this repository at {mine[0].repository}, of which this is a copy"
             self.stays.append(Stays(f"the tag of table {name}", why))
-            return
+            return True
         self.joined.append(name)
         if not self.dry_run:
             join(head, self.grounds.home, self.grounds.id, name)
+        return True

@@ -104,7 +104,7 @@ def _land(
             if each.state.conflict is not None:
                 raise each.state.conflict
             if not dry_run:
-                land_pin(grounds, each.pin)
+                land_pin(grounds, each.pin, name)
         except ConflictError as conflict:
             found.diverged.append(Divergence(name, conflict))
             return  # what comes after it rests on it

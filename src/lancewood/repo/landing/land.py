@@ -16,18 +16,20 @@ from lancewood.errors import ConflictError, IncompatibleConflictError, NotFoundE
 from lancewood.git.hashes import Hash
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.outcome import Divergence
+from lancewood.repo.writing.joining import check_member
 
 LOST = "lost"
 """The fact of a conflict that says: what the commit pins is gone."""
 
 
-def land_pin(grounds: Grounds, pin: Pin) -> Landed | None:
+def land_pin(grounds: Grounds, pin: Pin, name: str) -> Landed | None:
     """Bring one state onto its branch; None for one that was pinned where it stood.
 
-    Raises ConflictError for a divergence.
+    Raises ConflictError for a divergence, and InvalidInputError as ``check_member``.
     """
     if pin.landing is None:
         return None
+    check_member(grounds, pin, name)
     return land(grounds.place(pin), pin.landing)
 
 
@@ -68,7 +70,7 @@ def _land_all(grounds: Grounds, tip: Hash, names: tuple[str, ...] | None) -> tup
         if name in found:
             continue
         try:
-            land_pin(grounds, pin)
+            land_pin(grounds, pin, name)
         except ConflictError as conflict:
             found[name] = Divergence(name, conflict)
     return tuple(found.values())

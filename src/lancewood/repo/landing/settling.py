@@ -38,6 +38,7 @@ from lancewood.repo.landing.landed import landed_version, pinned_state
 from lancewood.repo.notes.reset_notes import Owed, forget, is_abandoned, load_notes, strike_out
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.joining import check_member
 
 _ATTEMPTS = 10
 
@@ -59,7 +60,9 @@ def settle(
         done = note.tables.keys() - due.keys()
         for name in due if names is None else due.keys() & {*names}:
             try:
-                pay(grounds, branch, grounds.tree(note.after).pin(name), due[name])
+                pin = grounds.tree(note.after).pin(name)
+                check_member(grounds, pin, name)
+                pay(grounds, branch, pin, due[name])
                 done.add(name)
             except ConflictError as conflict:
                 found.append(Divergence(name, conflict))

@@ -8,27 +8,33 @@ from lancewood.catalog.pin import Pin
 from lancewood.catalog.protection import protect as protect_table
 from lancewood.catalog.protection import unprotect as unprotect_table
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.errors import ConflictError, NotFoundError
+from lancewood.errors import ConflictError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing.land import land_pin
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.ref_names import PROTECTED
+from lancewood.repo.writing.joining import check_member
 
 
 def protect(grounds: Grounds, ref: str, commit: Hash) -> tuple[str, ...]:
     """Tag the landed version of every table that a commit pins; the names of those tables.
 
     What has not landed lands first. A table that has diverged has no version to be tagged: a
-    warning names it, and only our own cleanup keeps its state.
+    warning names it, and only our own cleanup keeps its state; so it does one elsewhere that was
+    never added here.
     """
     tree = grounds.tree(commit)
     done = []
     for name in tree.names():
         try:
-            protect_table(_landed(grounds, tree.pin(name)), ref, grounds.id)
+            pin = tree.pin(name)
+            check_member(grounds, pin, name)
+            protect_table(_landed(grounds, pin, name), ref, grounds.id)
             done.append(name)
+        except InvalidInputError as foreign:
+            warnings.warn(f"not tagged: {foreign.message}", NotLandedWarning, stacklevel=3)
         except ConflictError as conflict:
             warnings.warn(
                 f"table {name!r} has diverged and cannot be tagged: {conflict.message}",
@@ -63,9 +69,9 @@ def unprotect(grounds: Grounds, ref: str, commit: Hash) -> None:
         unprotect_table(grounds.place(tree.pin(name).on(None)), ref, grounds.id)
 
 
-def _landed(grounds: Grounds, pin: Pin) -> Snapshot:
+def _landed(grounds: Grounds, pin: Pin, name: str) -> Snapshot:
     """The version of the table's branch that a pin became."""
-    landed = land_pin(grounds, pin)
+    landed = land_pin(grounds, pin, name)
     if landed is None:
         return grounds.open(pin)
     return load_snapshot(grounds.place(pin), version=landed.versions[-1])

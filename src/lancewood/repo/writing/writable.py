@@ -39,6 +39,7 @@ from lancewood.repo.landing.settling import settle
 from lancewood.repo.notes.merged_notes import check_unmerged
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.joining import check_member
 
 _ATTEMPTS = 10
 
@@ -55,6 +56,7 @@ def writable_head(
     Raises IncompatibleConflictError for a table that has diverged, and for a branch of it that
     the repository did not make.
     """
+    check_member(grounds, pin, name)
     wanted = lance_branch(branch)
     for each in settle(grounds, branch, tip, [name]):
         raise diverged(each)
@@ -92,7 +94,7 @@ def landed_source(grounds: Grounds, name: str, pin: Pin) -> Snapshot:
     if pin.landing is None:
         return grounds.open(pin)
     try:
-        landed = land_pin(grounds, pin)
+        landed = land_pin(grounds, pin, name)
     except ConflictError as conflict:
         raise diverged(Divergence(name, conflict)) from conflict
     assert landed is not None
