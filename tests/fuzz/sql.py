@@ -147,6 +147,7 @@ def _long(rng: Random) -> str:
             lambda: "concat(" + ", ".join(["s"] * many) + ")",
             lambda: "CASE " + "WHEN b THEN 1 " * many + "END",
             lambda: f"repeat('x', {many}) = repeat(s, 999999999999)",
+            lambda: "replace(" * 20 + "s" + ", 'a', 'aaaaaaaaaaaaaaaa')" * 20 + " = 'x'",
             lambda: f"lpad('x', {many * 100_000}, 'y') = s",
             lambda: "s LIKE '" + "%_" * many + "'",
             lambda: "regexp_matches(s, '" + "(" * many + "')",

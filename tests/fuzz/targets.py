@@ -26,6 +26,7 @@ SHARES = {
     "row-ids": 3,
     "row-versions": 2,
     "container": 2,
+    "git-delta": 1,
     "jsonb": 3,
     "refs": 3,
     "names": 2,

@@ -6,6 +6,7 @@ Knows the few arguments that errors advise. Does not know which command raised t
 from __future__ import annotations
 
 import re
+from shlex import quote
 
 _ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
 _SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
@@ -14,7 +15,7 @@ _OF_REPOSITORY = re.compile(
 )
 _OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
 _PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
-_ADD = re.compile(r"repo\.add\('([^']*)', uri\)")
+_ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
 _TYPED = {
     "switch(create=True)": "lw switch -c",
     "create=True": "-c",
@@ -51,7 +52,7 @@ def as_typed(message: str) -> str:
     'an http:// endpoint needs --storage-option allow_http=true'
     """
     message = _SET_BASE.sub(r"lw table base URI --set ID \1", message)
-    message = _ADD.sub(r"lw add \1 URI", message)
+    message = _ADD.sub(lambda found: f"lw add {found[1]} {quote(found[2] or 'URI')}", message)
     message = _PROTECT.sub(r"lw protect \1", message)
     message = _OF_REPOSITORY.sub(r"lw \1", message)
     message = _OF_TABLE.sub(r"lw table \1", message)

@@ -7,6 +7,7 @@ in the rows that belong to another branch. In an Expression there is no such hid
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,12 @@ import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr.nodes import Apply, Case, Coalesce, Column, Literal, Node
+
+LEAST_ROOM = 64 << 20
+ROOM: ContextVar[int] = ContextVar("ROOM", default=LEAST_ROOM)
+"""How many bytes the texts of all rows may become by a function that makes them longer. Whoever
+brings much may have more: little data, or none, is not to fill the memory."""
+_TIMES = 4
 
 
 def to_expression(node: Node) -> pc.Expression:
@@ -25,10 +32,15 @@ def to_expression(node: Node) -> pc.Expression:
 def evaluate(node: Node, batch: pa.RecordBatch) -> pa.Array:
     """The tree's values over a batch: one a row, of the tree's type.
 
-    InvalidInputError where the batch lacks a column or holds another type. Errors that the data
+    InvalidInputError where the batch lacks a column or holds another type, and for texts that
+    outgrow ``ROOM``. Errors that the data
     cause come as pyarrow's.
     """
-    value = _emit(node, lambda leaf: _array_leaf(leaf, batch), hiding=True)
+    token = ROOM.set(max(LEAST_ROOM, _TIMES * batch.nbytes))
+    try:
+        value = _emit(node, lambda leaf: _array_leaf(leaf, batch), hiding=True)
+    finally:
+        ROOM.reset(token)
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, batch.num_rows)
     if len(value) != batch.num_rows:

@@ -16,14 +16,13 @@ import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr.convert import fit, plain, unify
+from lancewood.expr.evaluate import ROOM
 from lancewood.expr.nodes import Literal, Node, apply, describe, null
 from lancewood.expr.signature import Parameter, Signature, same_type
 from lancewood.expr.types import family
 
 MAX_WIDTH = 1_000_000
 """How long lpad and rpad may make a text, and how often repeat repeats it."""
-MAX_BYTES = 512 << 20
-"""How large the texts of all rows of a batch may become by a function that makes them longer."""
 
 _ANY, _ONE = object(), object()
 
@@ -160,10 +159,11 @@ def _bytes_of(value: Any, rows: int) -> int:
 
 def _check_size(name: str, rows: int, size: int) -> None:
     """Raise InvalidInputError for a result that would take too much memory; it is not made."""
-    if size > MAX_BYTES:
+    most = ROOM.get()
+    if size > most:
         raise InvalidInputError(
-            f"{name} would make {size:,} bytes of text of {rows:,} row{'s'[: rows != 1]}, "
-            f"{MAX_BYTES:,} are the most: make shorter texts, or fewer rows at a time"
+            f"{name} would make {size:,} bytes of text of {rows:,} row{'s'[: rows != 1]}, and "
+            f"{most:,} are the most here: make shorter texts, or fewer rows at a time"
         )
 
 

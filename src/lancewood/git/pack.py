@@ -208,7 +208,7 @@ class Pack:
     def _applied(self, data: bytes, delta: bytes) -> bytes:
         try:
             return apply_delta(data, delta)
-        except (FormatError, IndexError) as cause:
+        except FormatError as cause:
             raise FormatError(f"{self._data.file}: a delta does not apply: {cause}") from cause
 
 
@@ -267,8 +267,15 @@ def apply_delta(data: bytes, delta: bytes) -> bytes:
     """What a delta makes of an object: pieces of that, and pieces of its own.
 
     It says beforehand how large the result is, and is not believed to keep to that. Raises
-    FormatError, or IndexError where it is cut short.
+    FormatError.
     """
+    try:
+        return _apply_delta(data, delta)
+    except IndexError as cause:
+        raise FormatError(f"it is cut short at {len(delta)} bytes") from cause
+
+
+def _apply_delta(data: bytes, delta: bytes) -> bytes:
     size, at = _delta_number(delta, 0)
     most, at = _delta_number(delta, at)
     if size != len(data):

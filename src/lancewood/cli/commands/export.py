@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 import lancewood as lw
@@ -14,6 +15,7 @@ from lancewood.cli.progress import progress
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.sinks import STDOUT, check_target, writing
 from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.text_forms import safe_for_spreadsheets
 from lancewood.errors import UnsupportedError
 from lancewood.model.schema import Schema
 
@@ -31,6 +33,12 @@ def command(
     where: options.Where = None,
     columns: options.Columns = None,
     limit: options.Limit = None,
+    safe: Annotated[
+        bool,
+        typer.Option(
+            "--safe", help="CSV: put ' before texts that a spreadsheet would take for formulas."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
@@ -42,9 +50,16 @@ def command(
     in CSV what is nested is JSON. The file gets its name when it is complete. Columns of blobs are
     refused: leave them out with --columns.
 
+    A spreadsheet runs a text such as =cmd|… in a CSV file as a formula. With --safe texts and names
+    that begin with = + - @, a tab or a carriage return get an apostrophe before them, and are no
+    longer what the table holds; without it they are written as they are, for programs.
+
     JSON keys: uri, version, file, format, rows, bytes.
     """
     chosen = require_format(file, format)
+    if safe and chosen is not FileFormat.CSV:
+        raise typer.BadParameter(f"--safe is for CSV, and {chosen.value} has no formulas")
+    guarded = safe_for_spreadsheets if safe else _as_it_is
     check_target(file, force=force)
     snapshot = opened_snapshot(uri, storage_option, revision)
     table = lw.Table(snapshot)
@@ -54,10 +69,10 @@ def command(
     rows = size = 0
     with (
         progress("export", total=total, wanted=not json) as advance,
-        writing(file, chosen, scan.schema, force=force) as sink,
+        writing(file, chosen, guarded(_no_rows(scan.schema)).schema, force=force) as sink,
     ):
         for batch in scan.to_batches():
-            sink.write(batch)
+            sink.write(guarded(batch))
             rows, size = rows + batch.num_rows, size + batch.nbytes
             advance(batch.num_rows, batch.nbytes)
     told = (
@@ -74,6 +89,14 @@ def command(
         "bytes": size,
     }
     Output(as_json=json).document(document, told)
+
+
+def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _check_no_blobs(names: list[str], schema: Schema) -> None:

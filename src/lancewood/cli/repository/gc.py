@@ -11,6 +11,7 @@ from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.finding import repository
+from lancewood.cli.wording import as_typed
 from lancewood.repo.gc.report import GcReport, Spot
 
 
@@ -37,8 +38,9 @@ def command(
 
     What commits pin and has not landed lands first. Then states of tables go that no branch, tag
     or reflog leads to, branches of tables that the repository made and no longer uses, and what
-    dead processes left. No version of a table goes: lw table cleanup removes old ones. Objects of
-    git are left to git gc.
+    dead processes left. Nothing is done to a table outside of the repository that was never added
+    here, whatever commits of others say. No version of a table goes: lw table cleanup removes old
+    ones. Objects of git are left to git gc.
 
     JSON keys: dry_run, landed, diverged, states, transactions, branches, tables, joined, files,
     bytes, in_flight, stays, cleaned.
@@ -97,7 +99,7 @@ def _lines(report: GcReport) -> Iterator[str]:
         removed = counted(len(done.versions), "version")
         yield f"{would}cleaned: {spot}: {removed} ({human_size(done.bytes)})"
     for stays in report.stays:
-        yield f"{stays.what} stays: {stays.why}"
+        yield f"{stays.what} stays: {as_typed(stays.why)}"
     if report.in_flight:
         yield (
             f"{counted(report.in_flight, 'thing')} may belong to somebody at work; --in-flight "

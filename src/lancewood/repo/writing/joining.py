@@ -52,7 +52,7 @@ def check_member(grounds: Grounds, pin: Pin, name: str) -> None:
         raise InvalidInputError(
             f"table {name!r} is at {pin.uri}, which is not below the repository, and it does not "
             "say that it belongs to it: commits of others may name any place, so nothing is "
-            f"written there. If the table is yours, add({name!r}, {pin.uri!r}) takes it in",
+            f"written there. If the table is yours, repo.add({name!r}, {pin.uri!r}) takes it in",
             table=name,
             uri=pin.uri,
         )
