@@ -363,3 +363,14 @@ def test_values_decide_where_versions_are_too_far_apart_to_look_at_all(
     lw.open(uri).update({"v": "-1"}, "k in (1, 3)", rewrite="columns")
     newest = update_in_place(uri, [4])
     assert check(uri, 1, newest).counts == RowCounts(updated=3)
+
+
+def test_a_column_under_the_id_of_one_that_was_dropped_is_not_compared_with_it(uri: str) -> None:
+    create(uri)
+    before = lw.open(uri).add_columns({"d": "k"})  # 2
+    after = before.drop_columns(["d"]).add_columns(pa.schema({"c": pa.int64()}))  # 3, 4
+    fields = [each._snapshot.schema.by_name for each in (before, after)]
+    assert fields[0]["d"].id == fields[1]["c"].id
+    newest = update_in_place(uri, [3])
+    assert lw.open(uri).changes(2).updated.to_arrow()["k"].to_pylist() == [3]
+    assert check(uri, 4, newest).counts == RowCounts(updated=1)

@@ -8,7 +8,7 @@ files, read at both versions side by side, some megabytes at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -20,6 +20,7 @@ from lancewood.data.streams import in_step
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.change_marks import moved_fields
 from lancewood.engine.descent import Descent
+from lancewood.engine.earlier_columns import find_earlier
 from lancewood.engine.fanout import WORKERS, in_order
 from lancewood.engine.fragments import open_fragment
 from lancewood.engine.live_rows import Ids, Ints, LiveRows
@@ -91,13 +92,13 @@ class Unmarked:
         columns = [
             each
             for each in self.until.schema.fields
-            if any(part.id in written for part in each.walk())
+            if each.name in self._earlier and any(part.id in written for part in each.walk())
         ]
         if any(part.is_blob for each in columns for part in each.walk()):
             return np.ones(len(offsets), np.bool_)
         if not columns:
             return np.zeros(len(offsets), np.bool_)
-        earlier = [self.since.schema.by_id[each.id] for each in columns]
+        earlier = [self._earlier[each.name] for each in columns]
         batches = in_step(
             [
                 _read(self.since, then, earlier, offsets),
@@ -105,6 +106,14 @@ class Unmarked:
             ]
         )
         return np.concatenate([_any_differs(old, new) for old, new in batches])
+
+    @cached_property
+    def _earlier(self) -> Mapping[str, Field]:
+        """The columns that both versions have, by their later names, as the earlier one reads them.
+        An id that a dropped column left to another one is no column of both."""
+        columns = self.until.schema
+        found = find_earlier(self.since, self.until, columns)
+        return {name: each for name, each in found.items() if each.id == columns.by_name[name].id}
 
     @cached_property
     def _fragments(self) -> frozenset[FragmentId] | None:
