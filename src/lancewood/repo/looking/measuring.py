@@ -9,8 +9,7 @@ small; whoever wants rows asks ``Table.changes``. Changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -29,7 +28,6 @@ from lancewood.table.table import Table
 
 _MOST_READ = 16 << 20
 """Bytes of data files on each side that are read to see whether the rows are the same."""
-
 _DEEPEST = 100
 """Branches of branches that are followed."""
 
@@ -49,38 +47,29 @@ def _measured(grounds: Grounds, change: TableChange) -> TableChange:
     if change.kind == "moved":
         return replace(change, counts=RowCounts())
     try:
-        return _Measuring(grounds, before, after).added_to(change)
+        return _between(grounds, change, before, after)
     except LancewoodError:  # a state that cannot be read is for status and fsck to tell
         return change
 
 
-@dataclass(frozen=True)
-class _Measuring:
-    grounds: Grounds
-    before: Pin
-    after: Pin
-
-    def added_to(self, change: TableChange) -> TableChange:
-        # Only versions of the history have row ids that mean something to each other.
-        one, other = (landed_version(self.grounds, each) for each in (self.before, self.after))
-        if one is None or other is None:
-            return change
-        counts: RowCounts | None = None
-        renamed: Renamed = ()
-        if self.before.uri == self.after.uri and _follows(other, one):
-            counts, renamed = _counts(one, other), _renamed(one, other)
-        elif self.before.uri == self.after.uri and _follows(one, other):
-            back = _counts(other, one)
-            if back is not None:
-                counts = RowCounts(back.deleted, back.updated, back.inserted)
-            renamed = tuple((new, old) for old, new in _renamed(other, one))
-        is_rewritten = counts is None or counts.deleted == self.before.rows
-        is_same = is_rewritten and self._may_be_same() and _same_rows(one, other)
-        return replace(change, counts=counts, renamed_columns=renamed, is_same_rows=is_same)
-
-    def _may_be_same(self) -> bool:
-        one, other = self.before, self.after
-        return bool(one.rows) and one.rows == other.rows and one.schema == other.schema
+def _between(grounds: Grounds, change: TableChange, before: Pin, after: Pin) -> TableChange:
+    # Only versions of the history have row ids that mean something to each other.
+    one, other = (landed_version(grounds, each) for each in (before, after))
+    if one is None or other is None:
+        return change
+    counts: RowCounts | None = None
+    renamed: Renamed = ()
+    if before.uri == after.uri and _follows(other, one):
+        counts, renamed = _counts(one, other), _renamed(one, other)
+    elif before.uri == after.uri and _follows(one, other):
+        back = _counts(other, one)
+        if back is not None:
+            counts = RowCounts(back.deleted, back.updated, back.inserted)
+        renamed = tuple((new, old) for old, new in _renamed(other, one))
+    is_rewritten = counts is None or counts.deleted == before.rows
+    may_be_same = before.rows and before.rows == after.rows and before.schema == after.schema
+    is_same = bool(is_rewritten and may_be_same) and _same_rows(one, other)
+    return replace(change, counts=counts, renamed_columns=renamed, is_same_rows=is_same)
 
 
 def _follows(later: Snapshot, earlier: Snapshot) -> bool:
@@ -125,8 +114,8 @@ def _same_rows(one: Snapshot, other: Snapshot) -> bool:
     cost too much to see."""
     if not (_is_small(one) and _is_small(other)):
         return False
-    with closing(Table(one).to_batches()) as here, closing(Table(other).to_batches()) as there:
-        return all(_same_values(*each) for each in _aligned(here, there))
+    pairs = _aligned(Table(one).to_batches(), Table(other).to_batches())
+    return all(_same_values(*each) for each in pairs)
 
 
 def _aligned(
@@ -143,7 +132,7 @@ def _aligned(
 
 def _same_values(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
     """By value, and where that denies it by the bytes: Arrow takes no NaN for another."""
-    return one.equals(other) or one.serialize().equals(other.serialize())
+    return bool(one.equals(other) or one.serialize().equals(other.serialize()))
 
 
 def _is_small(snapshot: Snapshot) -> bool:
