@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -152,12 +153,18 @@ def test_what_both_sides_agree_on_is_merged_across(repo: Repository) -> None:
     assert files(repo) == {**both, "in/three": b"3"}
 
 
-def test_a_table_whose_bases_differ_is_refused(scene: Scene) -> None:
+@pytest.mark.parametrize("is_ours_newer", [True, False])
+def test_a_table_whose_bases_differ_is_refused(scene: Scene, is_ours_newer: bool) -> None:
     repo = scene.repo
     repo.branches.create("exp")
-    here = scene.both(4).hash
-    repo.snapshot({"note": b"1"}, "note", branch="exp")
-    there = repo.at("exp").hash
+    made = [
+        lambda: scene.both(4),
+        lambda: repo.snapshot({"note": b"1"}, "note", branch="exp"),
+    ]
+    for make in reversed(made) if is_ours_newer else made:
+        make()
+        time.sleep(1.1)  # the newest base is the one that counts, and git's clock has seconds
+    here, there = repo.at("main").hash, repo.at("exp").hash
     repo.merge(str(there), into="main")
     repo.merge(str(here), into="exp")
     repo.revert(str(here), branch="main")

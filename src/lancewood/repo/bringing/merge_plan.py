@@ -73,10 +73,12 @@ class MergePlan:
         for name in sorted({*self.base.names(), *self.ours.names(), *self.theirs.names()}):
             base, ours = self.base.blob_hash(name), self.ours.blob_hash(name)
             theirs = self.theirs.blob_hash(name)
-            if theirs in (base, ours):
+            if theirs == ours or (theirs == base and not self.crossing):
                 continue
             try:
                 self._check_not_crossed(name)
+                if theirs == base:
+                    continue
                 found = self._decided(name, ours_changed=ours != base)
             except LancewoodError as error:
                 refusals.add(name, error)
