@@ -42,7 +42,8 @@ of the newest one or refused, as with any other writer who was slower.
 
 **Output.** On a terminal there are tables, and long values are cut. In a pipe there is plain
 text: two spaces between columns, bare figures, whole values. `NO_COLOR` is honoured. A progress bar
-goes to stderr, and only where a person looks.
+goes to stderr, and only where a person looks. What would act on a terminal, in whatever name,
+value or message it stands, is spelled out: `\\x1b`, `\\u202e`.
 
 **For programs.** Every command takes `--json` and prints one document, or one object a line where
 there may be many. Keys are only ever added. An error is one line on stderr:
@@ -59,7 +60,8 @@ duration is a number of its unit, a map is a list of objects with `key` and `val
 is not finite is null in JSON. In CSV what is nested is JSON, an empty field is null and `""` is an
 empty text; where there is one column, an empty line is a row with a null. What is exported so is
 imported again with the types of the table, or those of `--cast`. A date or time beyond the calendar
-has no text and is not exported. Blobs are shown as descriptors and not exported.
+has no text and is not exported. Blobs are shown as descriptors and not exported. A spreadsheet takes
+a text that begins with `=` in a CSV file for a formula: `export --safe` puts an apostrophe before it.
 
 **Types** for `--column`, `--cast`, `--null` and `cast-column` are written as Arrow prints them
 (`int64`, `list<string>`, `timestamp[us, tz=UTC]`, `decimal128(10, 2)`,
