@@ -60,8 +60,9 @@ duration is a number of its unit, a map is a list of objects with `key` and `val
 is not finite is null in JSON. In CSV what is nested is JSON, an empty field is null and `""` is an
 empty text; where there is one column, an empty line is a row with a null. What is exported so is
 imported again with the types of the table, or those of `--cast`. A date or time beyond the calendar
-has no text and is not exported. Blobs are shown as descriptors and not exported. A spreadsheet takes
-a text that begins with `=` in a CSV file for a formula: `export --safe` puts an apostrophe before it.
+has no text and is not exported. Blobs are shown as descriptors and not exported. A spreadsheet
+takes a text that begins with `=` in a CSV file for a formula: `export --safe` puts an apostrophe
+before it.
 
 **Types** for `--column`, `--cast`, `--null` and `cast-column` are written as Arrow prints them
 (`int64`, `list<string>`, `timestamp[us, tz=UTC]`, `decimal128(10, 2)`,
