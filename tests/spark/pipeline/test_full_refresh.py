@@ -97,6 +97,6 @@ def test_tables_are_made_from_the_start_in_one_commit(spark: Any, shop: Path) ->
     assert _run(spark, shop, "d4").ending is Ending.PUBLISHED
     assert rows(shop, "log") == [(2, "c", 7), (3, "d", 8), (4, "e", 9)]
     repository.revert("main")
-    repository.revert("main~1")
+    repository.revert("main~2")
     assert rows(shop, "log") == before, "taken back like any commit"
     assert repository.fsck().is_ok
