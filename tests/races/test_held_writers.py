@@ -133,7 +133,7 @@ VERBS: dict[str, tuple[Verb, Callable[[lw.Table], bool]]] = {
     ),
     "compact": (
         lambda table: table.compact(),
-        lambda table: min(each.id for each in table.fragments) >= 4,
+        lambda table: min(each.id for each in table.fragments) >= 3,
     ),
 }
 """What is done, and how it shows."""

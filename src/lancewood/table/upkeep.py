@@ -37,7 +37,8 @@ class UpkeepVerbs(Handle):
         Files that only removed versions name go with them. Files that no version names go when
         they are older than ``in_flight``: the writer they belong to may still be at work. So may
         one who is about to commit: versions of the last ten minutes stay, unless ``in_flight`` is
-        less. Nobody may write while ``in_flight`` is zero, least of all with pylance. On a
+        less. Nobody may write while ``in_flight`` is zero, least of all with pylance. How old a
+        file is goes by the clock of the store; a dry run, which writes nothing, goes by ours. On a
         branch its own versions and files are cleaned up, on main those of main, and what another
         branch needs stays. Clones elsewhere are seen only if they left a tag.
 
