@@ -32,6 +32,7 @@ from lancewood.format.layout import VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
+from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
@@ -371,3 +372,36 @@ def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
             if lw.exists(each.uri):
                 each.rows()
                 assert (texts(each.open()) == {"mine"}) == (told is None), case
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_gc_of_its_repository_takes_nothing_of_a_writer(
+    disk: Scene, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """An hour later it lands, a month later it may be told that its files are gone."""
+    monkeypatch.setattr(aftermath, "HELD_NS", 0)
+    verb, shows = VERBS[name]
+    for later in (timedelta(hours=1), timedelta(days=30)):
+        for at in steps(disk, verb, name):
+            home = f"{disk.uri}-{next(disk.names)}"
+            repo = lw.Repository.init(home)
+            with repo.transaction("main", message="day 1") as changes:
+                changes.create_table("t", ROWS)
+            scene = Scene(f"{home}/tables/t.lance")
+            scene.open().append(ROWS).append(ROWS)
+
+            def collect(repo: lw.Repository = repo, later: timedelta = later) -> None:
+                retention = Retention.checked(None, None, (), IN_FLIGHT)
+                now = datetime.now(UTC) + later
+                collect_garbage(
+                    repo._grounds, retention, LocalRunner(1), dry_run=False, tables=True, now=now
+                )
+
+            told: Exception | None = None
+            try:
+                verb(scene.held(at, collect)[0])
+            except (lw.RetryableConflictError, lw.StorageError) as error:
+                told = error
+            assert told is None or later.days, (name, at, told)
+            scene.rows()
+            assert shows(scene.open()) == (told is None), (name, at, told)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lancewood.engine.place import Place
 from lancewood.engine.refs import load_branch
 from lancewood.engine.versions import load_manifest, versions_since
-from lancewood.errors import CommitUnknownError, FormatError, NotFoundError, StorageError
+from lancewood.errors import CommitUnknownError, LancewoodError, NotFoundError, StorageError
 from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
@@ -48,7 +48,7 @@ class Putting:
     witness: str
     """The key of a file that its writer found or left in this root, and that goes with the root."""
     took_ns: int
-    """How long it was between the last look at the files and the end of the put."""
+    """How long it was from before the files were looked for to the end of the put."""
     is_long: bool = False
     """Whether the versions are so many that they should not be listed without need."""
 
@@ -77,8 +77,10 @@ class Putting:
         """
         try:
             is_sound = self._is_sound()
-        except (StorageError, FormatError) as cause:
-            if self.was_held:
+        except CommitUnknownError:
+            raise
+        except LancewoodError as cause:
+            if self.was_held or isinstance(cause, NotFoundError):
                 raise self._doubt(f"what became of it cannot be seen: {cause}") from cause
             return True  # it landed, and nothing speaks against it
         if not is_sound:
@@ -130,12 +132,11 @@ class Putting:
                 return False  # a cleanup takes a version before it takes the witness
         if theirs > mine and not self.was_held:
             return True
-        before = self.before()
-        brought = set() if before is None else _news(self.manifest, before)
-        if before is not None and brought & _marks(
-            load_manifest(store, after, self.scheme), before
-        ):
-            return True
+        before, brought = self.before(), set[object]()
+        if before is not None:
+            brought = _news(self.manifest, before)
+            if brought & _marks(load_manifest(store, after, self.scheme), before):
+                return True
         if theirs > mine:
             raise self._doubt(
                 f"version {after} landed after it, and does not show whether it was built on it"
