@@ -27,6 +27,7 @@ from lancewood.engine.cloning import write_clone
 from lancewood.engine.place import Place
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
+from lancewood.testing.wire import FaultyWire
 
 ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": [f"s{n % 5}" for n in range(40)]})
 SECRET = "planted-secret-of-the-cold-server"
@@ -62,8 +63,13 @@ def cold_options(cold_endpoint: str) -> Options:
 
 @pytest.fixture
 def cold_root(cold_endpoint: str) -> str:
+    return new_bucket(cold_endpoint)
+
+
+def new_bucket(endpoint: str) -> str:
+    """A place in a bucket of its own."""
     bucket = f"cold-{uuid4().hex}"
-    request = urllib.request.Request(f"{cold_endpoint}/{bucket}", method="PUT")
+    request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")
     urllib.request.urlopen(request, timeout=30).close()
     return f"s3://{bucket}/archive"
 
@@ -145,6 +151,79 @@ def test_options_with_the_number_of_a_base_path_are_taken_as_pylance_takes_them(
     assert table.lance().to_table() == ROWS
     assert table.delete("a = 15").compact().count_rows() == 39
     assert SECRET not in repr(table._snapshot.place)
+
+
+def seen_by(wire: FaultyWire, uri: str) -> set[str]:
+    """Who the requests for a bucket say they are from."""
+    bucket = uri.removeprefix("s3://").partition("/")[0]
+    found = [each for each in wire.requests if each.path.startswith(f"/{bucket}")]
+    assert found, f"nobody asked for {bucket}"
+    signed = (each.headers.get("authorization", "nobody") for each in found)
+    return {each.partition("Credential=")[2].partition("/")[0] or each for each in signed}
+
+
+def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket(
+    s3_root: str,
+    s3_options: Options,
+    s3_endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both buckets are on one server, which takes everybody's word: the wire tells who asked."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-environment")
+    other = new_bucket(s3_endpoint)
+    with FaultyWire(s3_endpoint) as wire:
+        options = {**s3_options, "aws_endpoint": wire.endpoint, "headers.x-mine": "planted"}
+        cold = {**options, "aws_access_key_id": "AKIACOLD"}
+        table = create(s3_root, options, other, {"cold": cold}).delete("a = 15")
+        assert seen_by(wire, other) == {"AKIACOLD"}
+
+        def acts(opened: lw.Table) -> None:
+            assert opened.to_arrow().num_rows == 39
+            assert opened.take([12])["a"].to_pylist() == [12]
+            assert opened.verify(deep=True).ok
+            assert opened.lance().to_table().num_rows == 39
+            assert opened.append(ROWS, bases="cold").restore(opened.version).count_rows() == 39
+
+        wire.play()
+        acts(lw.open(s3_root, storage_options=options))
+        assert seen_by(wire, other) == {"AKIAENVIRONMENT"}
+        assert seen_by(wire, s3_root) == {"AKIAEXAMPLE"}
+        for each in wire.requests:
+            assert ("x-mine" in each.headers) == (s3_root[5:41] in each.path)
+
+        for named in ({"allowed_bases": [other]}, {"base_storage_options": {"cold": options}}):
+            wire.play()
+            acts(lw.open(s3_root, storage_options=options, **named))  # type: ignore[arg-type]
+            assert seen_by(wire, other) == {"AKIAEXAMPLE"}, "who names the place means it"
+
+        wire.play()
+        copy = table.clone(f"{new_bucket(s3_endpoint)}/copy")
+        assert copy.to_arrow().num_rows == 39
+        assert seen_by(wire, s3_root) == {"AKIAEXAMPLE"}, "a clone reads as its source does"
+        assert seen_by(wire, other) == {"AKIACOLD"}
+        opened = lw.open(copy.uri, storage_options=cold)
+        wire.play()
+        assert opened.to_arrow().num_rows == 39
+        assert seen_by(wire, s3_root) == {"AKIAENVIRONMENT"}
+
+
+def test_a_store_that_refuses_says_where_the_credentials_of_a_base_path_come_from(
+    s3_root: str, s3_options: Options, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-environment")
+    other = new_bucket(s3_endpoint)
+    create(s3_root, s3_options, other, {"cold": s3_options})
+    bucket = other.removeprefix("s3://").partition("/")[0]
+    with FaultyWire(
+        s3_endpoint, lambda each: "refuse" if each.path.startswith(f"/{bucket}") else None
+    ) as wire:
+        options = {**s3_options, "aws_endpoint": wire.endpoint}
+        opened = lw.open(s3_root, storage_options=options)
+        for act in (opened.to_arrow, lambda: opened.append(ROWS, bases="cold")):
+            with pytest.raises(lw.StorageError, match="its own in base_storage_options"):
+                act()
 
 
 def test_without_the_right_options_nothing_of_the_base_path_is_reached(

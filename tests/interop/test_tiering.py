@@ -53,7 +53,11 @@ class Tiers:
     options: Options
 
     def ours(self) -> lw.Table:
-        return lw.open(self.hot, storage_options=self.options or None)
+        return lw.open(
+            self.hot,
+            storage_options=self.options or None,
+            base_storage_options={"cold": self.options},
+        )
 
     def theirs(self, version: int | None = None) -> Any:
         dataset = lance.dataset(self.hot, version=version, storage_options=self.options or None)
@@ -113,6 +117,7 @@ def by_us(tiers: Tiers, *, is_root: bool, stable: bool = True) -> None:
         max_rows_per_file=PER_FILE,
         stable_row_ids=stable,
         storage_options=tiers.options or None,
+        base_storage_options={"cold": tiers.options},
         bases=[lw.BasePath(tiers.cold, name="cold", is_dataset_root=is_root)],
     )
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_TELLING = (
-    *("secret", "token", "password", "key", "credential", "sas", "private", "signature"),
-    *("auth", "header", "proxy"),
-)
+from lancewood.store.options import is_secret
+
 _HIDDEN = "***"
 _OPTION = "--storage-option"
 _OPTIONS = (_OPTION, "--target-storage-option")
@@ -31,7 +29,7 @@ def hide_secrets(message: str, args: Sequence[str]) -> str:
         for password in _PASSWORD.findall(each):
             message = message.replace(password, _HIDDEN)
         pair = _PAIR.fullmatch(each)
-        if pair is not None and _is_telling(pair[1]):
+        if pair is not None and is_secret(pair[1]):
             message = message.replace(f"{pair[1]}={pair[2]}", f"{pair[1]}={_HIDDEN}")
             if len(pair[2]) >= _SURELY_ONE:
                 message = message.replace(pair[2], _HIDDEN)
@@ -60,13 +58,9 @@ def _secrets(args: Sequence[str]) -> Iterator[str]:
         else:
             continue
         name, equals, value = pair.partition("=")
-        if equals and value and _is_telling(name):
+        if equals and value and is_secret(name):
             yield value
         elif not equals and pair:
             yield pair
-        if not value and _is_telling(name) and following and not following[0].startswith("-"):
+        if not value and is_secret(name) and following and not following[0].startswith("-"):
             yield following[0]  # a space stands in or behind the pair
-
-
-def _is_telling(name: str) -> bool:
-    return any(word in name.lower() for word in _TELLING)

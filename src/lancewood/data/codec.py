@@ -31,6 +31,7 @@ from lancewood.errors import (
 from lancewood.format.schema import decode_file_schema
 from lancewood.model.file_version import WRITABLE_FILE_VERSIONS
 from lancewood.model.schema import Schema
+from lancewood.store.options import CREDENTIALS_COME_FROM
 
 READAHEAD = 4
 """Batches that the codec decodes ahead; more costs memory and was not faster."""
@@ -255,6 +256,7 @@ _STORAGE = (
     "credentials",
     "os error",
 )
+_REFUSED = ("access denied", "accessdenied", "credential", "status code: 403", "403 forbidden")
 _SOURCE_PLACE = re.compile(r",? ?/\S+\.rs:\d+(:\d+)?")
 
 
@@ -317,6 +319,8 @@ def _judge(
     kind = broken
     if any(each in lower for each in _STORAGE):
         kind = StorageError
+        if any(each in lower for each in _REFUSED):
+            text += f" (credentials come from {CREDENTIALS_COME_FROM})"
     elif isinstance(cause, NotImplementedError) or "to read v1 metadata" in lower:
         kind = UnsupportedError
     return kind(f"cannot {verb} data file {location}: {text}", file=location)

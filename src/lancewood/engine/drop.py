@@ -28,13 +28,17 @@ _SHOWN = 5
 
 
 def drop_table(
-    store: Store, *, force: bool, storage_options: Mapping[str, str] | None = None
+    store: Store,
+    *,
+    force: bool,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[Unpinned, ...]:
     """Delete what the format owns below the root: manifests first, the newest of them last.
 
     So a reader, or whoever comes after a crash, finds the newest version or no table. Base paths
     elsewhere are never touched, but the pins go that a clone has left at its sources, if that can
-    be; ``storage_options`` are for those. Returns which pins stay, and why.
+    be; the options are for those. Returns which pins stay, and why.
 
     Raises NotFoundError if there is no table, InvalidInputError if branches, tags or clones rest on
     its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
@@ -45,7 +49,8 @@ def drop_table(
         if was_lost:
             return ()
         raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
-    place, head = Place(store, storage_options), _newest(store)
+    place = Place(store, storage_options, base_storage_options=base_storage_options or {})
+    head = _newest(store)
     if head is not None:
         _check_no_branch(place, head)
     if not force:

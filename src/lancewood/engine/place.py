@@ -43,7 +43,7 @@ from lancewood.model.index import Index
 from lancewood.model.manifest import ManifestHead
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store, check_key
-from lancewood.store.locate import open_store
+from lancewood.store.locate import in_bucket, open_store
 from lancewood.store.options import StorageOptions
 
 
@@ -51,8 +51,10 @@ from lancewood.store.options import StorageOptions
 class Place:
     """A table's root store, and how to reach its other homes.
 
-    ``storage_options`` are for the clients of all of them, but for those that
-    ``base_storage_options`` lists by path or name; they never show in a text.
+    ``storage_options`` are for the bucket of the table's root. Whoever writes a manifest can have
+    it name any place: other buckets get of them what is no credential, unless the caller lists the
+    place in ``allowed_bases``. ``base_storage_options`` are for homes by path or name. No option
+    shows in a text.
     """
 
     store: Store
@@ -185,35 +187,50 @@ class Place:
         return self._written(base) if found is None or found.root is None else found.root
 
     def store_at(self, uri: str) -> Store:
-        """The store at a uri that stands in the table, with everybody's storage options."""
-        found = open_store(uri, storage_options=self.storage_options)
+        """The store at a uri that stands in the table."""
+        found = open_store(uri, storage_options=self._shared_with(uri))
         self._check_allowed(found.uri, uri)
         return found
 
     def options_of(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
-        """The storage options for a base path: its own, by path or name, or everybody's."""
+        """The storage options for a base path: its own, by path or name, or what the table's are
+        for it."""
         found = self._findings.known(base)
         is_own_root = found is not None and found.root is not None
         return self.storage_options if is_own_root else self._written_options(base)
 
     def _written_options(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
-        own = self.own_options_of(base)
-        return self.storage_options if own is None else own
+        own = self._own_options_of(base)
+        return self._shared_with(base.path) if own is None else own
 
-    def own_options_of(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
+    def _shared_with(self, uri: str) -> Mapping[str, str] | None:
+        """What of the table's storage options is for a place that stands in it."""
+        there, own = in_bucket(uri), in_bucket(self.uri)
+        if not self.storage_options or there is None or self._is_listed(there.uri):
+            return self.storage_options
+        if own is not None and own.scheme != there.scheme:
+            return None  # another kind of store is told in other words even where and how
+        if own is not None and own.bucket == there.bucket:
+            return self.storage_options
+        return StorageOptions(self.storage_options).without_credentials()
+
+    def _own_options_of(self, base: table_pb2.BasePath) -> Mapping[str, str] | None:
         """The storage options that are for this base path alone; None where there are none."""
         if self.base_storage_options:
-            for each in (base.name, base.path, open_store(base.path).uri):
+            for each in (base.name, base.path):
                 if each and each in self.base_storage_options:
                     return self.base_storage_options[each]
+            found = self.base_storage_options.get(open_store(base.path).uri)
+            if found is not None:
+                return found
         if not self.storage_options:
             return None
-        return StorageOptions(self.storage_options).scoped(base.id)
+        return StorageOptions(self.storage_options).scoped(base.id, self._shared_with(base.path))
 
     def _options_near(self, uri: str) -> Mapping[str, str] | None:
         """The storage options for a file that may lie below a base path: the nearest one's."""
         above = [each for each in self.base_storage_options if uri.startswith(f"{each}/")]
-        return self.base_storage_options[max(above, key=len)] if above else self.storage_options
+        return self.base_storage_options[max(above, key=len)] if above else self._shared_with(uri)
 
     def options_at(self, head: ManifestHead, base_id: BaseId | None) -> Mapping[str, str] | None:
         """The storage options for the files that a base id stands for; None: the own root."""
@@ -284,15 +301,21 @@ class Place:
     def _check_allowed(self, uri: str, what: str) -> None:
         if self.allowed_bases is None or real_path(uri) == real_path(self.uri):
             return
-        for each in self.allowed_bases:
-            allowed = real_path(open_store(each, storage_options=self.storage_options).uri)
-            if real_path(uri) == allowed or real_path(uri).startswith(allowed.rstrip("/") + "/"):
-                return
+        if self._is_listed(uri):
+            return
         raise InvalidInputError(
             f"the table keeps files at {what}, which is not among the allowed bases: "
             f"{', '.join(self.allowed_bases) or 'none'}",
             base=uri,
         )
+
+    def _is_listed(self, uri: str) -> bool:
+        """Whether a place is one of the allowed bases, or below one."""
+        for each in self.allowed_bases or ():
+            allowed = real_path(open_store(each, storage_options=self.storage_options).uri)
+            if real_path(uri) == allowed or real_path(uri).startswith(allowed.rstrip("/") + "/"):
+                return True
+        return False
 
 
 def _checked_key(head: ManifestHead, key: str) -> str:

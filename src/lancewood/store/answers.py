@@ -17,7 +17,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.store.options import StorageOptions
+from lancewood.store.options import CREDENTIALS_COME_FROM, StorageOptions
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>\s*([^<]{1,80})</Code>|\"(?:code|reason)\":\s*\"([^\"]{1,80})\"")
@@ -63,9 +63,7 @@ def read_answer(
     if any(each in text for each in _NO_BUCKET):
         return final("the bucket does not exist; create it, or correct the name")
     if any(each in text for each in _NO_CREDENTIALS) and status != "404":
-        return final(
-            "no credentials were found; give them in storage_options or in the environment"
-        )
+        return final(f"no credentials were found: they come from {CREDENTIALS_COME_FROM}")
     if isinstance(error, FileNotFoundError):
         return Answer(NotFoundError(f"{key!r} not found in {uri}", **facts))
     if name in ("NotSupportedError", "NotImplementedError") or status == "501":
@@ -82,8 +80,8 @@ def read_answer(
         said = _first(_TEXT, text) or "no reason given"
         return final(
             f"the store refused with {status} {code or ''}".rstrip()
-            + f" ({said}); check the credentials in storage_options or in the environment, and "
-            "what they may do"
+            + f" ({said}); check the credentials and what they may do: they come from "
+            + CREDENTIALS_COME_FROM
         )
     if status == "416":
         return Answer(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from lancewood.errors import InvalidInputError, UnsupportedError
@@ -68,6 +69,30 @@ def open_store(
         f"{', '.join(f'{each}://' for each in KINDS)}",
         scheme=name,
     )
+
+
+class InBucket(NamedTuple):
+    """What a uri says of a place in an object store."""
+
+    scheme: str
+    bucket: str
+    """Of Azure with the account, where the uri names it."""
+    path: str
+
+    @property
+    def uri(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.path}".rstrip("/")
+
+
+def in_bucket(uri: str) -> InBucket | None:
+    """The parts of a uri; None for one that leads to no object store. Opens nothing."""
+    scheme = _SCHEME.match(uri)
+    name = ((scheme and scheme[2]) or "").lower()
+    name = "s3" if name == _WITH_MANIFEST_STORE else _ALSO_CALLED.get(name, name)
+    if scheme is None or name not in KINDS:
+        return None
+    bucket, _, path = uri[scheme.end() :].partition("/")
+    return InBucket(name, bucket.lower() if name == "abfss" else bucket, path)
 
 
 def table_of_ddb(uri: str) -> str | None:

@@ -40,6 +40,7 @@ _OF_THE_CONNECTION = frozenset(
         "user_agent",
     }
 )
+_HARMLESS = (_OF_THE_CONNECTION | {RETRIES_KEY, RETRY_TIMEOUT_KEY}) - {"proxy_url"}
 _OFTEN_MEANT = (
     *_OF_THE_CONNECTION,
     RETRIES_KEY,
@@ -62,6 +63,18 @@ _OFTEN_MEANT = (
     "sas_token",
 )
 _WHOLE_NUMBER = re.compile(r"\d{1,6}")
+
+
+SECRET_WORDS = (
+    *("auth", "credential", "header", "key", "password", "private", "proxy", "sas", "secret"),
+    *("signature", "token"),
+)
+"""What the names of options have in them whose values are secrets; ``is_secret`` asks for it."""
+
+CREDENTIALS_COME_FROM = (
+    "storage_options or the environment; a base path in another bucket than its table has its own "
+    "in base_storage_options"
+)
 
 
 class StorageOptions(Mapping[str, str]):
@@ -95,17 +108,21 @@ class StorageOptions(Mapping[str, str]):
     def __repr__(self) -> str:
         return f"<StorageOptions {', '.join(sorted(self._options)) or 'none'}>"
 
-    def scoped(self, number: int) -> StorageOptions | None:
-        """The options for one of several places, which pylance numbers: those that are everybody's,
-        and over them the ones called ``base_<number>.…``; None where there are none of these."""
+    def scoped(self, number: int, shared: Mapping[str, str] | None) -> StorageOptions | None:
+        """The options for one of several places, which pylance numbers: the ones that are called
+        ``base_<number>.…``, over those that are ``shared``; None where there are none of them."""
         prefix = f"base_{number}."
         own = {
             key[len(prefix) :]: each for key, each in self.items() if key.lower().startswith(prefix)
         }
         if not own:
             return None
-        shared = {key: each for key, each in self.items() if not _SCOPED.match(key.lower())}
-        return StorageOptions({**shared, **own})
+        rest = {key: each for key, each in (shared or {}).items() if not _SCOPED.match(key.lower())}
+        return StorageOptions({**rest, **own})
+
+    def without_credentials(self) -> StorageOptions:
+        """Those that say where or how, and not who."""
+        return StorageOptions({key: each for key, each in self.items() if is_harmless(key)})
 
     def scrubbed(self, text: str) -> str:
         """The text without any of the values, where they are long enough to be recognised.
@@ -118,10 +135,15 @@ class StorageOptions(Mapping[str, str]):
         return text
 
 
+def is_secret(name: str) -> bool:
+    """Whether an option is one whose value nobody shall see, by its name; a misspelt one too."""
+    return any(each in name.lower() for each in SECRET_WORDS)
+
+
 def is_harmless(key: str) -> bool:
-    """Whether an option says where or how, and not who."""
+    """Whether an option says where or how, and not who. Of one that is not known nobody can say."""
     lower = key.lower()
-    return lower in _OF_THE_CONNECTION - {"proxy_url"} or lower.endswith(
+    return lower in _HARMLESS or lower.endswith(
         (
             "endpoint",
             "endpoint_url",
@@ -130,6 +152,7 @@ def is_harmless(key: str) -> bool:
             "account_name",
             "bucket",
             "_style_request",
+            "skip_signature",
         )
     )
 

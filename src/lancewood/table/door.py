@@ -83,8 +83,9 @@ def create(
 
     ``bases`` declares other homes for the table's files: ``BasePath`` values, or paths. ``into``
     says which of them get the data, as ``bases`` of ``Table.append`` does; by default it goes to
-    the table's own root. ``base_storage_options`` are storage options for some of them alone, by
-    name or path, in place of ``storage_options``; they are never written down.
+    the table's own root. ``base_storage_options`` are storage options of base paths, by name or
+    path. Those in another bucket than the table get no credentials of ``storage_options``: without
+    options of their own they have the environment's. No option is ever written down.
 
     ``manifest_store`` is for an object store that cannot put if absent: the versions are committed
     through ``"sqlite:///path/file.db"``, ``"postgresql://…"`` or ``"dynamodb://table"``, which is
@@ -145,8 +146,8 @@ def open(
     and a ``PathLike`` is never parted.
 
     ``unsafe`` is as for ``create``, and so are the options, ``manifest_store`` and ``commit_lock``:
-    the handle keeps them, also when it is pickled. ``allowed_bases`` restricts the other places
-    that its manifests may send a reader to.
+    the handle keeps them, also when it is pickled. ``allowed_bases`` are the only other places
+    that its manifests may send a reader to; ``storage_options`` are for those, too.
     Raises NotFoundError, or FormatError naming the newest readable version.
     """
     check_contradictions(branch, version, tag, as_of, at)
@@ -188,6 +189,7 @@ def drop(
     *,
     force: bool = False,
     storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
 ) -> None:
@@ -195,10 +197,17 @@ def drop(
 
     Refuses a table that has branches or tags unless forced: a clone elsewhere is seen by the tag
     that it left. A clone's own tags at its sources go with it; a warning names one that stays.
+    Those in other buckets need ``base_storage_options``, as for ``open``.
     A manifest store forgets the table, also one that was removed without it. Raises NotFoundError.
     """
-    place = _place("drop", uri, storage_options, door=Door(manifest_store, commit_lock))
-    stay = drop_table(place.store, force=force, storage_options=place.storage_options)
+    door = Door(manifest_store, commit_lock)
+    place = _place("drop", uri, storage_options, None, base_storage_options, door=door)
+    stay = drop_table(
+        place.store,
+        force=force,
+        storage_options=place.storage_options,
+        base_storage_options=place.base_storage_options,
+    )
     for each in stay:
         warnings.warn(f"{each.root} keeps a pin: {each.why}", stacklevel=2)
 

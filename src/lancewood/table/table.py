@@ -243,9 +243,9 @@ class Table(
             None if main is None else head.branch,
             place.storage_options,
             {
-                each.path: own
+                each.path: options or {}
                 for each in head.base_paths
-                if (own := place.own_options_of(each)) is not None
+                if (options := place.options_of(each)) != place.storage_options
             },
         )
 

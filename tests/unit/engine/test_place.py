@@ -19,6 +19,7 @@ from lancewood.model.manifest import Manifest, decode_fragment
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
+from lancewood.store.options import StorageOptions
 
 SIZE = 11
 
@@ -303,3 +304,37 @@ def test_a_store_that_does_not_answer_decides_nothing(
         with pytest.raises(StorageError, match="does not answer"):
             file_at(handle, found)
     assert file_at(handle, found) == f"{here}/data/0.lance"
+
+
+OWN = {"account_key": "hush", "sas_token": "hush", "endpoint": "https://host", "timeout": "3s"}
+HOW = {"endpoint": "https://host", "timeout": "3s"}
+
+
+@pytest.mark.parametrize(
+    ("root", "base", "expected"),
+    [
+        ("s3://bucket/t", "s3://bucket/elsewhere", OWN),
+        ("s3://bucket/t", "s3a://bucket", OWN),
+        ("s3://bucket/t", "s3+ddb://bucket/u?ddbTableName=manifests", OWN),
+        ("s3://bucket/t", "s3://bucket2/t", HOW),
+        ("s3://bucket/t", "S3://Bucket/t", HOW),
+        ("s3://bucket/t", "gs://bucket/t", None),
+        ("abfss://c@mine.dfs.core.windows.net/t", "abfs://c@MINE.dfs.core.windows.net/u", OWN),
+        ("abfss://c@mine.dfs.core.windows.net/t", "abfss://c@other.dfs.core.windows.net/t", HOW),
+        ("abfss://c@mine.dfs.core.windows.net/t", "abfss://d@mine.dfs.core.windows.net/t", HOW),
+        ("abfss://c@mine.dfs.core.windows.net/t", "az://c/t", None),
+        ("/tmp/t", "abfss://c@other.dfs.core.windows.net/t", HOW),
+        ("/tmp/t", "/tmp/cold", OWN),
+    ],
+)
+def test_credentials_of_a_table_are_for_its_own_bucket(
+    root: str, base: str, expected: dict[str, str] | None
+) -> None:
+    store = open_store(root)
+    place = Place(store, StorageOptions(OWN))
+    message = table_pb2.BasePath(id=1, path=base, name="cold")
+    found = place.options_of(message)
+    assert (None if found is None else dict(found)) == expected
+    assert Place(store, None).options_of(message) is None
+    own = Place(store, StorageOptions(OWN), base_storage_options={"cold": {"k": "v"}})
+    assert own.options_of(message) == {"k": "v"}

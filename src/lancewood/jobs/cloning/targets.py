@@ -61,13 +61,9 @@ def target_place(
             "and go with it; clone it elsewhere",
             uri=store.uri,
         )
-    known = dict(place.base_storage_options)
-    if options != place.storage_options:
-        theirs = StorageOptions(place.storage_options)
-        known[place.uri] = theirs
-        for each in source.manifest.base_paths:
-            if place.own_options_of(each) is None:
-                known[each.path] = theirs
+    known = {each.path: place.options_of(each) or {} for each in source.manifest.base_paths}
+    known[place.uri] = place.storage_options or {}
+    known.update(place.base_storage_options)
     return Place(store, options, base_storage_options={**known, **base_options(bases)})
 
 
