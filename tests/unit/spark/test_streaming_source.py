@@ -23,8 +23,11 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
+from lancewood.model.rowids import RowIdSequence
+from lancewood.proto import table_pb2
 from lancewood.spark.source.lance_source import LanceSource
 from lancewood.spark.streaming.between import find_between
+from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
 
 Rows = list[dict[str, Any]]
 
@@ -264,6 +267,31 @@ def test_ignoring_changes_emits_each_new_row_once(uri: str) -> None:
     assert table.version == 1
     stream = Stream(uri, startingVersion="1", onChange="ignore", maxVersionsPerTrigger="1")
     assert stream.numbers() == [1, 2, 3, 4, 5, 6]
+
+
+def test_new_rows_are_new_whatever_ids_they_have(uri: str) -> None:
+    """Ids jump where branches have spaces of their own; a merge may bring some from below."""
+    lw.create(uri, rows(1, 2, 3))
+
+    def jump(message: table_pb2.Manifest) -> None:
+        message.next_row_id = 1 << 40
+
+    def from_below(message: table_pb2.Manifest) -> None:
+        fragments = decode_fragments(message)
+        ids = RowIdSequence.decode(fragments[-1].inline_row_ids).to_numpy()
+        assert sorted(ids.tolist()) == [2, 1 << 40]
+        ids[ids == 1 << 40] = 50
+        fragments[-1].inline_row_ids = RowIdSequence.from_values(ids).encode()
+        put_fragments(message, fragments)
+
+    edit_manifest(uri, jump)
+    lw.open(uri).merge(rows(3, 4), on="a")
+    edit_manifest(uri, from_below)
+    lw.open(uri).delete("a = 4")
+    lw.open(uri).restore(2)
+    lw.open(uri).append(rows(5))
+    found = Stream(uri, startingVersion="1", onChange="ignore", maxVersionsPerTrigger="1")
+    assert found.numbers() == [1, 2, 3, 4, 5], "row 4 is new once, and back once"
 
 
 def test_versions_that_keep_rows_are_never_a_problem(uri: str) -> None:

@@ -104,7 +104,7 @@ def test_an_unknown_option_is_named_for_other_stores_too(scheme: str) -> None:
 
 def test_options_with_the_number_of_a_place_are_laid_over_the_others() -> None:
     options = StorageOptions({"region": "us", "Base_1.region": "eu", "base_12.region": "ap"})
-    assert dict(options.scoped(1) or {}) == {"region": "eu"}
-    assert dict(options.scoped(12) or {}) == {"region": "ap"}
-    assert options.scoped(2) is None
+    assert dict(options.scoped(1, options) or {}) == {"region": "eu"}
+    assert dict(options.scoped(12, {"timeout": "1s"}) or {}) == {"region": "ap", "timeout": "1s"}
+    assert options.scoped(2, options) is None
     assert client_settings(options).config == {"region": "us"}

@@ -81,8 +81,8 @@ def compare(history: History, step: Step) -> Compared:
 
 
 def _by_id(found: RowChanges, since: Snapshot, until: Snapshot) -> Compared:
-    fresh, returned = _parted(found.inserted, since.manifest.next_row_id)
     version = until.manifest.version
+    fresh, returned = _parted(found.inserted, since.manifest.next_row_id, version)
 
     def rows(
         side: Snapshot, fragments: tuple[Fragment, ...], part: LiveRows, change: Change
@@ -102,11 +102,15 @@ def _by_id(found: RowChanges, since: Snapshot, until: Snapshot) -> Compared:
     return replace(compared, has_changed=has_changed)
 
 
-def _parted(rows: LiveRows, mark: int) -> tuple[LiveRows, LiveRows]:
-    """The rows with ids from ``mark`` on, which nobody had before, and the others."""
+def _parted(rows: LiveRows, mark: int, version: int) -> tuple[LiveRows, LiveRows]:
+    """The rows that are new in this version, and those that are back.
+
+    New is what the version made. Where a writer did not record who made a row, its id tells: those
+    from ``mark`` on had not been handed out before. Ids below it may be new, too, from a branch.
+    """
     edge = np.array([mark], np.uint64)
     firsts, counts = cut_at(edge, rows.firsts, rows.counts)
-    is_fresh = firsts >= edge[0]
+    is_fresh = (firsts >= edge[0]) | (rows.part(firsts, counts).created == version)
     return (
         rows.part(firsts[is_fresh], counts[is_fresh]),
         rows.part(firsts[~is_fresh], counts[~is_fresh]),
