@@ -271,6 +271,33 @@ def test_a_table_of_the_catalog_is_refused_because_spark_forgets_its_path(
     assert not spark.catalog.tableExists("forgotten")
 
 
+@pytest.mark.parametrize("how", ["columns", "columns and a location", "saveAsTable"])
+def test_an_entry_that_spark_makes_without_asking_is_told_at_every_use_and_can_be_dropped(
+    spark: Any, table: lw.Table, how: str
+) -> None:
+    """Spark 4.3 does not make the source there; if this fails it does, and the docs can say so."""
+    before = lw.open(table.uri).count_rows()
+    if how == "saveAsTable":
+        more = table.to_arrow().slice(0, 1)
+        frame = spark.createDataFrame(more.to_pylist(), load(spark, table).schema)
+        with pytest.raises(Exception, match="CREATE TEMP VIEW"):
+            frame.write.format("lance").mode("append").saveAsTable("dead")
+        assert not spark.catalog.tableExists("dead")
+        frame.write.format("lance").mode("append").option("path", table.uri).saveAsTable("dead")
+        before += 1
+    else:
+        where = f"LOCATION '{table.uri}'" if "location" in how else ""
+        spark.sql(f"CREATE TABLE dead (id long) USING lance {where}")
+    try:
+        for use in ("SELECT * FROM dead", "INSERT INTO dead SELECT * FROM dead"):
+            with pytest.raises(Exception, match="DROP TABLE removes its entry, and no rows"):
+                spark.sql(use).collect()
+    finally:
+        spark.sql("DROP TABLE dead")
+    assert not spark.catalog.tableExists("dead")
+    assert lw.open(table.uri).count_rows() == before
+
+
 def test_secrets_are_in_no_plan_and_no_error(spark: Any, table: lw.Table) -> None:
     secret = "hush-hush-123"
     spark.sql(

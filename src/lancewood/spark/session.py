@@ -7,7 +7,9 @@ of tables, and does not stop a session: that is its owner's to do.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import sys
 import warnings
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from urllib.parse import urlsplit
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.spark.batches import ADVISED_BYTES
 from lancewood.spark.java import find_java
+from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
@@ -49,9 +52,12 @@ ADVISED = {
     "spark.executor.defaultJavaOptions": _ARROW,
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "spark.redaction.regex": OF_SETTINGS,
 }
 """Settings of every session that is started here. Python workers keep freed memory for the next
 batch: fetching it anew page by page takes a third of a scan of wide rows."""
+_MISSED = ("spark.executor.", "spark.executorEnv.", "spark.redaction.")
+"""Those of them that a session of somebody else's is told to lack; the others are taste."""
 
 ADVISED_LOCALLY = {
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_ARROW}",
@@ -70,30 +76,34 @@ _OURS = {"spark.master": "master", "spark.remote": "master", "spark.app.name": "
 
 
 def session(
-    master: str = "local[*]",
+    master: str | None = None,
     *,
     app_name: str = "lancewood",
     conf: Mapping[str, Setting] | None = None,
     **settings: Setting,
 ) -> SparkSession:
-    """A running session, or the one that runs on that master already.
+    """The session of this process, whoever made it; a new one where none runs.
 
     ``master`` is what Spark calls so (``local[4]``, ``spark://host:7077``, ``yarn``), or the
-    address of a Spark Connect server (``sc://host:15002``). Settings go by Spark's own names, in
-    ``conf`` or as keywords: ``session(**{"spark.executor.memory": "4g"})``.
+    address of a Spark Connect server (``sc://host:15002``). None is any that runs, and else
+    ``local[*]``. Settings go by Spark's own names, in ``conf`` or as keywords:
+    ``session(**{"spark.executor.memory": "4g"})``.
 
-    Sets JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON of this process, so that Spark starts
-    the right ones, and silences its warning about new pandas. Of a session that runs already, only
-    SQL settings are changed, and another that it was not started with is refused. A server of
-    Spark Connect has its Java and its Pythons: there nothing is set but the session, and
-    ``app_name`` is not used.
+    Before Spark starts, sets JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON of this process,
+    so that it starts the right ones, and silences its warning about new pandas. Of a session that
+    runs already, only SQL settings are changed, and another that it was not started with is
+    refused; a warning names what a session lacks that was not made here. A server of Spark Connect
+    has its Java and its Pythons: there nothing is set but the session. ``app_name`` is for a Spark
+    that is started here. Every session hides values of options that are secrets by their names.
 
     Raises InvalidInputError for a name or value that is no setting, for a setting that a client
-    of Connect or a running session cannot change, and where a session runs on another master
-    (``stop()`` it first); NotFoundError if no server of Connect listens there; UnsupportedError if
-    pyspark, a Java or what Connect needs is missing.
+    of Connect or a running session cannot change, and where a session runs on another master than
+    the one that is named (``stop()`` it first); NotFoundError if no server of Connect listens
+    there; UnsupportedError if pyspark, a Java or what Connect needs is missing, and for a running
+    session whose Python on this machine has no Lancewood.
     """
-    check_master(master)
+    if master is not None:
+        check_master(master)
     given = checked_settings(conf or {}, settings)
     # mapInArrow asks for pandas, warns about 3.0 and newer, and hands over Arrow batches only.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -106,27 +116,73 @@ def session(
         ) from missing
 
     running = _running(SparkSession)
-    _check_no_other_runs(running, master)
-    if is_connect_address(master):
-        return _connect(SparkSession.builder.remote(master), master, given)
-    if running is None:
-        # A session over Connect that was stopped leaves it, and every later one would be such.
-        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
-        wanted = advised_settings(master, given)
+    if running is not None:
+        _check_master_of(running, master)
+        _set_up(running, given)
+    elif master is not None and is_connect_address(master):
+        running = _connect(SparkSession.builder.remote(master), master)
+        _set_over_connect(running, master, given)
     else:
-        wanted = changed_settings(running, given)
+        running = _start(SparkSession.builder, master or "local[*]", app_name, given)
+        # The process may have a context without a session.
+        _check_master_of(running, master)
+    hide_secrets(running, given)
+    return running
+
+
+def _start(builder: Any, master: str, app_name: str, given: Mapping[str, str]) -> SparkSession:
+    # A session over Connect that was stopped leaves it, and every later one would be such.
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+    wanted = advised_settings(master, given)
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
     os.environ.update(python_for_spark(master, wanted, os.environ))
-    builder = SparkSession.builder.master(master).appName(app_name)
+    builder = builder.master(master).appName(app_name)
     for name, value in wanted.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         # The Java is started by a fork that does nothing with lance before it becomes Java.
         warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
-        running = _started(builder, master)
-    # The process may have a context without a session.
-    _check_no_other_runs(running, master)
-    return running
+        return _started(builder, master)
+
+
+def _set_up(running: Any, given: Mapping[str, str]) -> None:
+    """Make a session that runs already as good as one of ours, and say what that cannot change."""
+    if is_connect(running):
+        _set_over_connect(running, running.client._builder.endpoint, {**ADVISED_SQL, **given})
+        return
+    check_python(running.sparkContext.master, running.sparkContext.pythonExec)
+    for name, value in changed_settings(running, given).items():
+        running.conf.set(name, value)
+    started = running.sparkContext.getConf()
+    lacking = [each for each in ADVISED if each.startswith(_MISSED) and started.get(each) is None]
+    if lacking:
+        warnings.warn(
+            f"this Spark session was started without {', '.join(lacking)}: it works, but is slower "
+            "or shows more in its event log than one of lancewood.spark.session(); docs/spark.md, "
+            "Sessions, says what each is for",
+            stacklevel=3,
+        )
+
+
+def check_python(master: str, python: str) -> None:
+    """Raise UnsupportedError if workers on this machine run a Python that lacks Lancewood."""
+    found = shutil.which(python) or python
+    if not _is_local(master) or os.path.dirname(found) == os.path.dirname(sys.executable):
+        return
+    asked = [found, "-c", "import lancewood.spark, pandas, pyarrow"]
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=_ANSWER_SECONDS * 6)
+        lines = answer.stderr.strip().splitlines()
+        why = (lines or ["it failed"])[-1] if answer.returncode else None
+    except (OSError, subprocess.SubprocessError) as cause:
+        why = str(cause)
+    if why is not None:
+        raise UnsupportedError(
+            f"the Spark session of this process runs its workers with {found}, which cannot do "
+            f"their work ({why}): stop() it, set PYSPARK_PYTHON to {sys.executable}, and start it "
+            "again",
+            python=found,
+        )
 
 
 def check_master(master: object) -> None:
@@ -271,14 +327,16 @@ def _is_local(master: str) -> bool:
 def _running(sessions: Any) -> Any:
     """The session of this process, None if it has none; a thread may have none that is active."""
     found = sessions.getActiveSession() or sessions._instantiatedSession
-    if found is None or is_connect(found) or found.sparkContext._jsc is not None:
-        return found
-    return None
+    if found is None:
+        return None
+    if is_connect(found):
+        return None if found.is_stopped else found
+    return None if found.sparkContext._jsc is None else found
 
 
-def _check_no_other_runs(running: Any, master: str) -> None:
-    """Raise InvalidInputError if this process has a session, but on another master."""
-    if running is None:
+def _check_master_of(running: Any, master: str | None) -> None:
+    """Raise InvalidInputError if a master is named, and the session runs on another one."""
+    if master is None:
         return
     if is_connect(running):
         where, asked = running.client._builder.endpoint, connect_endpoint(master)
@@ -287,7 +345,7 @@ def _check_no_other_runs(running: Any, master: str) -> None:
     if where != asked:
         raise InvalidInputError(
             f"a session on {without_token(master)} was asked for, but this process has one on "
-            f"{where} already: use that one (SparkSession.getActiveSession()), or stop() it first",
+            f"{where} already: use that one (session() without a master), or stop() it first",
             running=where,
         )
 
@@ -305,8 +363,8 @@ def connect_endpoint(master: str) -> str | None:
         ) from cause
 
 
-def _connect(builder: Any, master: str, given: Mapping[str, str]) -> SparkSession:
-    from pyspark.errors import PySparkException, PySparkImportError, PySparkValueError
+def _connect(builder: Any, master: str) -> SparkSession:
+    from pyspark.errors import PySparkImportError, PySparkValueError
 
     _check_that_someone_listens(str(connect_endpoint(master)))
     for name, value in ADVISED_SQL.items():
@@ -323,16 +381,21 @@ def _connect(builder: Any, master: str, given: Mapping[str, str]) -> SparkSessio
         raise UnsupportedError(
             f"Spark Connect needs more packages: {missing}. Run pip install 'lancewood[connect]'"
         ) from missing
+    return running
+
+
+def _set_over_connect(running: Any, server: str, given: Mapping[str, str]) -> None:
+    from pyspark.errors import PySparkException
+
     for name, value in given.items():
         try:
             running.conf.set(name, value)
         except PySparkException as refused:
             raise InvalidInputError(
-                f"{name} cannot be set by a client of {without_token(master)}: "
+                f"{name} cannot be set by a client of {without_token(server)}: "
                 "set it where that server is started",
                 setting=name,
             ) from refused
-    return running
 
 
 def _check_that_someone_listens(endpoint: str) -> None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -103,8 +104,8 @@ def start_standalone(logs: Path, started: list[Server]) -> str:
     return address
 
 
-def start_connect(logs: Path, started: list[Server]) -> str:
-    """A server of Spark Connect with two threads; its address."""
+def start_connect(logs: Path, started: list[Server], more: Mapping[str, str] | None = None) -> str:
+    """A server of Spark Connect with two threads, and with more settings; its address."""
     settings = {
         "spark.connect.grpc.binding.address": HERE,
         "spark.connect.grpc.binding.port": "0",
@@ -113,6 +114,7 @@ def start_connect(logs: Path, started: list[Server]) -> str:
         "spark.driver.extraJavaOptions": QUICK_START,
         "spark.sql.warehouse.dir": str(logs / "warehouse"),
         "spark.ui.enabled": "false",
+        **(more or {}),
     }
     options = [each for name, value in settings.items() for each in ("--conf", f"{name}={value}")]
     command = [str(HOME / "bin" / "spark-submit"), "--master", "local[2,3]", *options]

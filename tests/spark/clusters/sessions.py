@@ -54,7 +54,7 @@ class Sessions:
         """A session on one of ``kinds.KINDS``, with more settings if they are given."""
         wanted = (mode, dict(conf or {}))
         if self._what != wanted:
-            self._stop()
+            self.stop()
             here = {} if mode == CONNECT else _STARTED_HERE
             self._running = session(self.master(mode), conf={**_SQL, **here, **wanted[1]})
             self._what = wanted
@@ -63,7 +63,7 @@ class Sessions:
     def close(self) -> None:
         """End the session and every server."""
         try:
-            self._stop()
+            self.stop()
         finally:
             for each in reversed(self._servers):
                 each.end()
@@ -78,7 +78,8 @@ class Sessions:
                 self._masters[mode] = start_connect(self._logs, self._servers)
         return self._masters[mode]
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End the session; the next one is started anew."""
         running, self._running, self._what = self._running, None, None
         if running is not None:
             running.stop()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ from tests.spark.clusters.faults import java_of_this_worker
 from tests.spark.clusters.kinds import CONNECT, LOCAL, on
 
 from lancewood.errors import InvalidInputError
-from lancewood.spark import session
+from lancewood.spark import session, write
 from lancewood.spark.tasks import is_connect, slots, spread
 
 
@@ -36,6 +38,7 @@ def test_a_running_session_is_returned_for_its_master_and_refused_for_another(
     any_spark: Any, sessions: Any, mode: str
 ) -> None:
     assert session(sessions.master(mode)) is any_spark
+    assert session() is any_spark, "whatever its master is"
     with pytest.raises(InvalidInputError, match=r"use that one .* or stop\(\) it"):
         session("local[1]")
     with pytest.raises(InvalidInputError, match="this process has one on"):
@@ -45,6 +48,30 @@ def test_a_running_session_is_returned_for_its_master_and_refused_for_another(
 def test_settings_of_every_session_are_set(any_spark: Any) -> None:
     assert any_spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert any_spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+@pytest.mark.xdist_group("spark")
+def test_a_session_of_a_builder_is_returned_with_what_it_lacks_said(
+    sessions: Any, tmp_path: Path
+) -> None:
+    from pyspark.sql import SparkSession
+
+    sessions.use(LOCAL)  # so that there is a Java, and the right Python
+    sessions.stop()
+    made = SparkSession.builder.master("local[2]").appName("mine").getOrCreate()
+    try:
+        with pytest.warns(UserWarning, match=r"started without .*spark\.redaction\.regex") as told:
+            assert session() is made
+        assert "spark.ui.enabled" not in str(told[0].message), "that is taste"
+        assert (made.conf.get("spark.app.name"), made.sparkContext.appName) == ("mine", "mine")
+        assert made.conf.get("spark.sql.session.timeZone") == "UTC"
+        assert re.search(str(made.conf.get("spark.sql.redaction.options.regex")), "account_key")
+        write(made.range(3), str(tmp_path / "t.lance"))
+        assert made.read.format("lance").load(str(tmp_path / "t.lance")).count() == 3
+        with pytest.raises(InvalidInputError, match=r"has one on local\[2\] already"):
+            session("local[4]")
+    finally:
+        made.stop()
 
 
 @pytest.mark.parametrize("mode", [on(LOCAL)], indirect=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import venv
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.spark.session import (
     advised_settings,
     changed_settings,
+    check_python,
     checked_settings,
     connect_endpoint,
     python_for_spark,
@@ -52,6 +55,21 @@ def test_cluster_workers_run_the_python_of_the_environment() -> None:
 def test_python_of_the_settings_wins() -> None:
     chosen = python_for_spark("local[2]", {"spark.pyspark.python": "/my/python"}, {})
     assert chosen["PYSPARK_PYTHON"] == "/my/python"
+
+
+def test_python_of_a_running_session_that_lacks_lancewood_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    venv.create(tmp_path / "bare", symlinks=True)
+    bare = str(tmp_path / "bare" / "bin" / "python3")
+    with pytest.raises(UnsupportedError, match=r"No module named .*set PYSPARK_PYTHON to") as told:
+        check_python("local[2]", bare)
+    assert told.value.facts["python"] == bare
+    with pytest.raises(UnsupportedError, match="No such file"):
+        check_python("local[2]", str(tmp_path / "none"))
+    check_python("spark://host:7077", bare)  # of the executors' machines nothing is known here
+    check_python("local[2]", sys.executable)
 
 
 def test_missing_pyspark_is_an_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +193,7 @@ def test_names_of_the_room_are_functions_whatever_module_was_loaded_first() -> N
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("master", [None, 4, "", " ", "foo", "Local[2]", "mesos://host"])
+@pytest.mark.parametrize("master", [4, "", " ", "foo", "Local[2]", "mesos://host"])
 def test_what_is_no_master_is_refused(master: Any) -> None:
     with pytest.raises(InvalidInputError, match="a master is 'yarn' or a text"):
         session(master)

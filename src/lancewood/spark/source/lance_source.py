@@ -25,6 +25,7 @@ from lancewood.spark.reading.cutting import MOST
 from lancewood.spark.reading.plan import plan_read
 from lancewood.spark.source import reader as readers
 from lancewood.spark.source import writer as writers
+from lancewood.spark.source.credentials import with_credentials
 from lancewood.spark.source.metadata import plan_metadata
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, check_kind
 from lancewood.spark.source.options import SourceOptions, Use, check_use, parse_options
@@ -52,7 +53,7 @@ class Source:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
-        self._asked = parse_options(options)
+        self._asked = with_credentials(parse_options(options), os.environ)
         self._pin: Pin | None = None
         self._is_copy = False
 

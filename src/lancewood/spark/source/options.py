@@ -22,6 +22,7 @@ only tunes with is taken and not used. Spark gives every name in lower case. Ope
 | ``app`` ``batch`` | | writing exactly once |
 | ``message`` ``properties`` | | kept with the version; properties as a JSON object |
 | ``serializable`` | | writing only if nobody else did meanwhile |
+| ``credentials`` | | a named set of storage options, see ``credentials`` |
 | ``storage.…``, ``aws_…``, ``azure_…``, ``google_…`` | | storage options |
 | ``baseStorageOptions`` | | storage options of base paths, as a JSON object of objects |
 """
@@ -77,6 +78,7 @@ class SourceOptions:
     serializable: bool = False
     streaming: Mapping[str, str] = field(default_factory=dict)
     """What is said to streams that read, not yet looked at: see ``spark.streaming.options``."""
+    credentials: str | None = None
     storage_options: StorageOptions | None = field(default=None, repr=False)
     base_storage_options: dict[str, dict[str, str]] | None = field(default=None, repr=False)
     manifest_store: str | None = field(default=None, repr=False)
@@ -142,6 +144,7 @@ _OPTIONS: dict[str, _Option] = {
     "message": _Option("message", values.text, _WRITES),
     "properties": _Option("properties", values.texts, _WRITES),
     "serializable": _Option("serializable", values.flag, _WRITES),
+    "credentials": _Option("credentials", values.text, _ALL),
     "baseStorageOptions": _Option("base_storage_options", values.nested_texts, _ALL),
     "manifestStore": _Option("manifest_store", values.text, _ALL),
 }
@@ -207,8 +210,9 @@ _STORAGE_FAMILIES = ("aws_", "azure_", "google_")
 _NAMES = {each.lower(): each for each in (*_OPTIONS, *STREAM_READ_OPTIONS)}
 _ALIASES = {each.lower(): meant for each, meant in _ALSO_CALLED.items()}
 _TABLE_TRAP = (
-    "Spark keeps no options for a table of its catalog that has a Python source: use CREATE TEMP "
-    "VIEW … USING lance OPTIONS (path '…'), or spark.read.format(\"lance\").load(…)"
+    "Spark keeps no options for a table of its catalog that has a Python source; DROP TABLE "
+    "removes its entry, and no rows. Use CREATE TEMP VIEW … USING lance OPTIONS (path '…'), or "
+    'spark.read.format("lance").load(…)'
 )
 
 
