@@ -194,7 +194,7 @@ def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket
 
         for named in ({"allowed_bases": [other]}, {"base_storage_options": {"cold": options}}):
             wire.play()
-            acts(lw.open(s3_root, storage_options=options, **named))  # type: ignore[arg-type]
+            acts(lw.open(s3_root, storage_options=options, **named))
             assert seen_by(wire, other) == {"AKIAEXAMPLE"}, "who names the place means it"
 
         wire.play()

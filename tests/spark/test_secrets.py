@@ -75,9 +75,6 @@ def use_options_everywhere(spark: Any, uri: str) -> str:
     view = spark.sql("SELECT * FROM v")
     view.collect()
     lw.open(uri, storage_options=OPTIONS).delete("id = 3", runner=runner(spark))
-    rows = spark.readStream.format("lance").options(**AS_OPTIONS).load(uri)
-    sink = rows.writeStream.format("lance").options(**AS_OPTIONS).trigger(availableNow=True)
-    sink.option("checkpointLocation", f"{uri}.checkpoint").start(f"{uri}.copy").awaitTermination()
     told = "".join(shown(each) for each in (fast, familiar, view))
     for each in (fast, familiar):
         with pytest.raises(Exception, match="USER_RAISED") as failed:
@@ -94,7 +91,11 @@ def test_storage_options_are_in_no_plan_event_or_error(sessions: Any, tmp_path: 
         "spark.executorEnv.AZURE_STORAGE_ACCOUNT_KEY": "planted-eleven",
         "spark.executorEnv.MONKEY": "shown-monkey",
     }
-    told = use_options_everywhere(sessions.use("local", settings), str(tmp_path / "t.lance"))
+    spark, uri = sessions.use("local", settings), str(tmp_path / "t.lance")
+    told = use_options_everywhere(spark, uri)
+    rows = spark.readStream.format("lance").options(**AS_OPTIONS).load(uri)
+    sink = rows.writeStream.format("lance").options(**AS_OPTIONS).trigger(availableNow=True)
+    sink.option("checkpointLocation", f"{uri}.checkpoint").start(f"{uri}.copy").awaitTermination()
     assert "MapInArrow" in told
     assert "planted" not in told
     sessions.use("local")

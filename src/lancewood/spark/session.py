@@ -115,7 +115,7 @@ def session(
             "Run pip install 'lancewood[spark]'"
         ) from missing
 
-    running = _running(SparkSession)
+    running: SparkSession | None = _running(SparkSession)
     if running is not None:
         _check_master_of(running, master)
         _set_up(running, given)

@@ -243,9 +243,9 @@ class Table(
             None if main is None else head.branch,
             place.storage_options,
             {
-                each.path: options or {}
+                each.path: options
                 for each in head.base_paths
-                if (options := place.options_of(each)) != place.storage_options
+                if (options := place.options_of(each) or {}) != (place.storage_options or {})
             },
         )
 

@@ -134,5 +134,5 @@ def _environment(memory: str, host: str) -> dict[str, str]:
         "SPARK_NO_DAEMONIZE": "1",
         "JAVA_HOME": str(find_java(os.environ).home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }
