@@ -17,11 +17,11 @@ from tests.breadth import EVERY_CASE
 from tests.sql_scene import Queries, make_tables
 
 import lancewood as lw
-from lancewood.spark.querying.names import with_names
-from lancewood.spark.querying.plan import QueryPlan, plan_query
-from lancewood.spark.querying.reads import Read
-from lancewood.spark.querying.settings import Settings
-from lancewood.spark.querying.sources import Sources
+from lancewood.query.names import with_names
+from lancewood.query.plan import QueryPlan, plan_query
+from lancewood.query.reads import Read
+from lancewood.query.settings import Settings
+from lancewood.query.sources import Sources
 
 QUERIES = 3_000 if EVERY_CASE else 150
 SEED = int(os.environ.get("LANCEWOOD_SQL_SEED", "0"))

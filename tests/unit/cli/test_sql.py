@@ -12,7 +12,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.cli.exit_codes import ExitCode
-from lancewood.spark.querying.settings import Settings
+from lancewood.query.settings import Settings
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3], "label": ["cat", "dog", None]})

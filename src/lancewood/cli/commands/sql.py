@@ -26,10 +26,11 @@ from lancewood.cli.repository.finding import find_repository, warnings_told
 from lancewood.cli.rows import print_rows
 from lancewood.cli.sinks import STDOUT, writing
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.spark.querying.plan import QueryPlan, plan_query
+from lancewood.query.plan import QueryPlan, plan_query
+from lancewood.query.settings import Settings
+from lancewood.query.sources import Sources
 from lancewood.spark.querying.query import OfSession, answer
-from lancewood.spark.querying.settings import Settings, session_settings
-from lancewood.spark.querying.sources import Sources
+from lancewood.spark.querying.settings import session_settings
 from lancewood.spark.quiet import quiet
 from lancewood.spark.running.failures import told
 from lancewood.spark.session import session

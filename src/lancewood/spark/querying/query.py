@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lancewood.engine.scan import plan_scan
 from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.query.names import Occurrence, with_names
+from lancewood.query.plan import QueryPlan, plan_query
+from lancewood.query.reads import Read
+from lancewood.query.sources import Source, Sources
+from lancewood.query.text import shown
 from lancewood.repo.repository import Repository
-from lancewood.spark.querying.names import Occurrence, with_names
-from lancewood.spark.querying.plan import QueryPlan, plan_query
-from lancewood.spark.querying.reads import Read
 from lancewood.spark.querying.refusals import refused
 from lancewood.spark.querying.settings import session_settings
-from lancewood.spark.querying.sources import Source, Sources
-from lancewood.spark.querying.text import shown
 from lancewood.spark.reading.plan import plan_read
 from lancewood.spark.reading.read import read_frame, taken_whole
 from lancewood.spark.tasks import check_running, is_connect, slots

@@ -1,9 +1,10 @@
-"""What of a session decides how SQL text is read. Knows no query."""
+"""What of a session decides how SQL text is read there. Knows no query."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from lancewood.query.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,24 +15,6 @@ _TIMESTAMP = "spark.sql.timestampType"
 _ANSI = "spark.sql.ansi.enabled"
 _DOUBLE_QUOTES = "spark.sql.ansi.doubleQuotedIdentifiers"
 _REGEX_NAMES = "spark.sql.parser.quotedRegexColumnNames"
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings of a session, as far as they matter here; the defaults are Spark's."""
-
-    case_sensitive: bool = False
-    zone: str = "UTC"
-    timestamps_have_zones: bool = True
-    """Whether ``TIMESTAMP '…'`` is a moment, not a reading of a clock."""
-    double_quotes_name: bool = False
-    """Whether ``"x"`` is a name, not a text."""
-    names_are_patterns: bool = False
-    """Whether a name in backticks may be a regular expression over columns."""
-
-    def folded(self, name: str) -> str:
-        """A name in the form in which two are compared."""
-        return name if self.case_sensitive else name.lower()
 
 
 def session_settings(spark: SparkSession) -> Settings:

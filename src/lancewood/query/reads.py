@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.spark.querying.columns import Shape, exposed_columns, needed_columns, select_of
-from lancewood.spark.querying.constants import Constants
-from lancewood.spark.querying.joins import Joined, conjuncts, joined_tables
-from lancewood.spark.querying.limits import pushed_limit
-from lancewood.spark.querying.names import Occurrence
-from lancewood.spark.querying.predicates import Condition, Conditions
-from lancewood.spark.querying.settings import Settings
-from lancewood.spark.querying.text import Query
+from lancewood.query.columns import Shape, exposed_columns, needed_columns, select_of
+from lancewood.query.constants import Constants
+from lancewood.query.joins import Joined, conjuncts, joined_tables
+from lancewood.query.limits import pushed_limit
+from lancewood.query.names import Occurrence
+from lancewood.query.predicates import Condition, Conditions
+from lancewood.query.settings import Settings
+from lancewood.query.text import Query
 
 _BY_CHANCE = frozenset(
     {

@@ -14,12 +14,12 @@ from typing import Protocol
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.spark.querying.names import AsOf, Occurrence, occurrences
-from lancewood.spark.querying.reads import Read, planned_reads, whole_reads, why_whole
-from lancewood.spark.querying.settings import Settings
-from lancewood.spark.querying.sources import Sources
-from lancewood.spark.querying.telling import told_plan
-from lancewood.spark.querying.text import Query, parse_query
+from lancewood.query.names import AsOf, Occurrence, occurrences
+from lancewood.query.reads import Read, planned_reads, whole_reads, why_whole
+from lancewood.query.settings import Settings
+from lancewood.query.sources import Sources
+from lancewood.query.telling import told_plan
+from lancewood.query.text import Query, parse_query
 
 _MOST_DIGITS = 19
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr.dialects import counted_advance, subclass
-from lancewood.spark.querying.settings import Settings
+from lancewood.query.settings import Settings
 
 MAX_LENGTH = 1_000_000
 """The longest query, in characters."""

@@ -18,9 +18,9 @@ from lancewood.engine.revisions import TAG, resolve
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.revision import ByName, OnBranch, parse_revision
+from lancewood.query.settings import Settings
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
-from lancewood.spark.querying.settings import Settings
 from lancewood.table.door import open as open_table
 from lancewood.table.table import Table
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lancewood.spark.querying.names import Occurrence, defined_by_with
-from lancewood.spark.querying.settings import Settings
-from lancewood.spark.querying.text import Query
+from lancewood.query.names import Occurrence, defined_by_with
+from lancewood.query.settings import Settings
+from lancewood.query.text import Query
 
 
 class Shape:

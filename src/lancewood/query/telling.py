@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lancewood.model.refs import called
-from lancewood.spark.querying.names import Occurrence
-from lancewood.spark.querying.reads import Read
+from lancewood.query.names import Occurrence
+from lancewood.query.reads import Read
 
 _MOST_COLUMNS = 20
 

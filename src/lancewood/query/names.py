@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.spark.querying.settings import Settings
-from lancewood.spark.querying.text import SPAN, Query
+from lancewood.query.settings import Settings
+from lancewood.query.text import SPAN, Query
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lancewood.spark.querying.joins import Joined
+from lancewood.query.joins import Joined
 
 _MOST = (1 << 31) - 1
 _IN_THE_WAY = (

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lancewood.spark.querying.settings import Settings
+from lancewood.query.settings import Settings
 
 _MOST_DIGITS = 38
 _SURE_DIGITS = 15

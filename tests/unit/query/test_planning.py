@@ -11,12 +11,12 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.spark.querying.names import with_names
-from lancewood.spark.querying.plan import QueryPlan, plan_query
-from lancewood.spark.querying.reads import Read
+from lancewood.query.names import with_names
+from lancewood.query.plan import QueryPlan, plan_query
+from lancewood.query.reads import Read
+from lancewood.query.settings import Settings
+from lancewood.query.sources import Source, Sources
 from lancewood.spark.querying.refusals import reason
-from lancewood.spark.querying.settings import Settings
-from lancewood.spark.querying.sources import Source, Sources
 
 ROWS = pa.table(
     {
