@@ -94,10 +94,8 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_stream(data)
         except LancewoodError:
             raise
-        except (pa.ArrowException, TypeError, ValueError) as cause:
-            raise InvalidInputError(
-                f"{type(data).__name__} is no table of rows: {cause}"
-            ) from cause
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
+            raise _refused(data, cause) from cause
     if hasattr(data, "scanner"):
         data = data.scanner()
     for verb in _READERS:
@@ -111,6 +109,22 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         f"data must speak Arrow (pyarrow, polars, pandas, duckdb) or be a pyarrow.Schema for an "
         f"empty table; {type(data).__name__} does neither{_hint(data)}"
     )
+
+
+def _refused(data: Any, cause: Exception) -> InvalidInputError:
+    """The error for data that does not become Arrow, with the first column that does not."""
+    kind, why = type(data).__name__, cause.args[0] if cause.args else cause
+    for name in getattr(data, "columns", ()) if hasattr(data, "iloc") else ():
+        try:
+            pa.RecordBatchReader.from_stream(data[[name]])
+        except Exception as found:
+            why = found.args[0] if found.args else found
+            return InvalidInputError(
+                f"{kind} is no table of rows: column {str(name)!r} cannot become Arrow: {why}; "
+                "cast it",
+                column=str(name),
+            )
+    return InvalidInputError(f"{kind} is no table of rows: {why}")
 
 
 def _hint(data: object) -> str:
