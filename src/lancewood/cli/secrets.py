@@ -16,6 +16,7 @@ _OPTION = "--storage-option"
 _OPTIONS = (_OPTION, "--target-storage-option")
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:([^/\s@]+)(?=@)")
 _PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
+_WORD = re.compile(r"-*([A-Za-z0-9_.-]*)(?:=\S*)?")
 _EXTRA = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
 _SURELY_ONE = 8
 """A value of this length is hidden wherever it stands; a shorter one could be any word."""
@@ -37,9 +38,9 @@ def hide_secrets(message: str, args: Sequence[str]) -> str:
 
 
 def without_extra_arguments(message: str, args: Sequence[str]) -> str:
-    """What is said of arguments too many, without them: one may be a secret."""
+    """What is said of arguments too many; without them where one may be a secret."""
     found = _EXTRA.fullmatch(message)
-    if found is None:
+    if found is None or not any(map(_may_tell, args)):
         return message
     told = f"{found[1]}, not shown as it may be a secret"
     if any("=" in each or "://" in each for each in args):
@@ -64,3 +65,9 @@ def _secrets(args: Sequence[str]) -> Iterator[str]:
             yield pair
         if not value and is_secret(name) and following and not following[0].startswith("-"):
             yield following[0]  # a space stands in or behind the pair
+
+
+def _may_tell(argument: str) -> bool:
+    """Whether a word may come with a secret: a setting of a store, or a uri. SQL has spaces."""
+    word = _WORD.fullmatch(argument)
+    return "://" in argument or (word is not None and ("=" in argument or is_secret(word[1])))

@@ -18,6 +18,7 @@ from lancewood.errors import FormatError, StorageError, UnsupportedError
 from lancewood.external.base import Entry
 from lancewood.model.ids import Version
 from lancewood.store.options import StorageOptions
+from lancewood.version import how_to_install
 
 T = TypeVar("T")
 _COMMITTER = "lancewood"
@@ -232,7 +233,7 @@ class _Clients:
             from botocore.exceptions import BotoCoreError
         except ImportError as missing:
             raise UnsupportedError(
-                "a manifest store in DynamoDB needs boto3: pip install 'lancewood[dynamodb]'"
+                f"a manifest store in DynamoDB needs boto3: {how_to_install('dynamodb')}"
             ) from missing
         lower = {key.lower(): value for key, value in options.items()}
         known = {

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.external.base import Entry
 from lancewood.model.ids import Version
+from lancewood.version import how_to_install
 
 T = TypeVar("T")
 _MAKE = """
@@ -189,7 +190,7 @@ def _client() -> Any:
         import psycopg
     except ImportError as missing:
         raise UnsupportedError(
-            "a manifest store in PostgreSQL needs psycopg: pip install 'lancewood[postgresql]'"
+            f"a manifest store in PostgreSQL needs psycopg: {how_to_install('postgresql')}"
         ) from missing
     return psycopg
 

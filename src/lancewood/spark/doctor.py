@@ -20,13 +20,13 @@ from lancewood.spark.packages import installed, installed_pyspark, is_connect_on
 from lancewood.spark.session import is_connect_address
 from lancewood.spark.trial import Trial, run_trial
 from lancewood.store.checkup import Check, Status
-from lancewood.version import RELEASE
+from lancewood.version import RELEASE, how_to_install
 
 SUPPORTED = "4.3"
 """The oldest pyspark that will do; the next major release has not been tried."""
 
-_PIP = "run pip install 'lancewood[spark]'"
-_PIP_CONNECT = "run pip install 'lancewood[connect]'"
+_PIP = f"run {how_to_install('spark')}"
+_PIP_CONNECT = f"run {how_to_install('connect')}"
 _CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 
 

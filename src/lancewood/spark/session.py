@@ -22,6 +22,7 @@ from lancewood.spark.batches import ADVISED_BYTES
 from lancewood.spark.java import find_java
 from lancewood.spark.redaction import OF_SETTINGS, hide_secrets
 from lancewood.spark.tasks import is_connect
+from lancewood.version import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +113,7 @@ def session(
     except ImportError as missing:
         raise UnsupportedError(
             f"a Spark session needs pyspark, which does not import: {missing}. "
-            "Run pip install 'lancewood[spark]'"
+            f"Run {how_to_install('spark')}"
         ) from missing
 
     running: SparkSession | None = _running(SparkSession)
@@ -379,7 +380,7 @@ def _connect(builder: Any, master: str) -> SparkSession:
         ) from None
     except PySparkImportError as missing:
         raise UnsupportedError(
-            f"Spark Connect needs more packages: {missing}. Run pip install 'lancewood[connect]'"
+            f"Spark Connect needs more packages: {missing}. Run {how_to_install('connect')}"
         ) from missing
     return running
 

@@ -93,7 +93,7 @@ def test_package_that_will_not_do_is_named_with_the_way_out(
     assert check.status is status
     assert check.advice
     if status is Status.FAIL:
-        assert "pip install 'lancewood[spark]'" in check.advice
+        assert "pip install '.[spark]' in a checkout" in check.advice
 
 
 def test_what_connect_needs_may_be_missing(
@@ -102,7 +102,7 @@ def test_what_connect_needs_may_be_missing(
     install(monkeypatch, grpcio=None)
     check = checks(environ)["connect"]
     assert (check.status, check.figure) == (Status.SKIP, "not installed: grpcio")
-    assert "pip install 'lancewood[connect]'" in str(check.advice)
+    assert "pip install '.[connect]' in a checkout" in str(check.advice)
 
 
 def test_javas_that_are_passed_over_are_told_and_none_at_all_is_a_failure(

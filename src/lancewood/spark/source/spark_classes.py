@@ -13,6 +13,7 @@ from types import new_class
 from typing import Any
 
 from lancewood.errors import UnsupportedError
+from lancewood.version import how_to_install
 
 
 def spark_class(
@@ -34,7 +35,7 @@ def spark_class(
     except ImportError as missing:
         raise UnsupportedError(
             f'format("lance") needs pyspark, which does not import: {missing}. '
-            "Run pip install 'lancewood[spark]'"
+            f"Run {how_to_install('spark')}"
         ) from missing
 
     def fill(body: dict[str, Any]) -> None:
