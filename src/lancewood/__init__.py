@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from lancewood.jobs.upkeep.proposals import RepairReport
     from lancewood.jobs.upkeep.verify import VerifyReport
     from lancewood.model.refs import Branch, Tag
+    from lancewood.query.answer import Answer, sql
     from lancewood.repo.repository import Repository
     from lancewood.table.changing import Changes
     from lancewood.table.door import create, drop, exists, migrate_names, open, relocate, repair
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from lancewood.table.table import Table
 
 _HOMES = {
+    "Answer": "lancewood.query.answer",
     "BasePath": "lancewood.engine.base_paths",
     "BlobFile": "lancewood.data.blob_file",
     "Branch": "lancewood.model.refs",
@@ -85,10 +87,12 @@ _HOMES = {
     "open": "lancewood.table.door",
     "relocate": "lancewood.table.door",
     "repair": "lancewood.table.door",
+    "sql": "lancewood.query.answer",
 }
 
 __all__ = [
     "AlreadyExistsError",
+    "Answer",
     "BasePath",
     "BatchAppliedError",
     "BlobFile",
@@ -133,6 +137,7 @@ __all__ = [
     "open",
     "relocate",
     "repair",
+    "sql",
 ]
 
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from tests.breadth import EVERY_CASE
+from tests.sql_meanings import MEANINGS, REFUSED
 from tests.sql_scene import Queries, make_tables
 
 import lancewood as lw
@@ -17,7 +19,9 @@ from lancewood.errors import InvalidInputError, NotFoundError
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+from lancewood.query.functions import LOWER_APART, UPPER_APART
 from lancewood.spark import explain_sql, sql
+from lancewood.spark.quiet import quiet
 
 pytestmark = [
     pytest.mark.spark,
@@ -54,7 +58,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def rows(frame: Any) -> list[str]:
-    found = frame.toArrow()
+    return sorted_rows(frame.toArrow())
+
+
+def sorted_rows(found: pa.Table) -> list[str]:
     return sorted(map(repr, zip(*(each.to_pylist() for each in found.columns), strict=True)))
 
 
@@ -87,6 +94,46 @@ def test_random_queries_answer_as_if_everything_were_read(
         )
         done += 1
     assert done > QUERIES // 2
+
+
+def test_queries_mean_the_same_in_process(spark: Any, tables: dict[str, str]) -> None:
+    queries = Queries(2, spark=True)
+    drawn = [queries.draw() for _ in range(QUERIES // 2)]
+    for query in (*(MEANINGS if EVERY_CASE else MEANINGS[::6]), *drawn):
+        try:
+            wanted = sql(spark, query, tables=tables)
+        except InvalidInputError:  # an ambiguous name
+            continue
+        found, told = lw.sql(query, tables=tables), wanted.toArrow()
+        assert rows(wanted) == sorted_rows(found.to_arrow()), query
+        assert found.schema.types == told.schema.types, query
+        assert found.schema.names == told.schema.names or " AS " not in query, query
+
+
+def test_queries_fail_in_process_where_they_fail_in_spark(
+    spark: Any, tables: dict[str, str]
+) -> None:
+    for query in REFUSED if EVERY_CASE else REFUSED[::3]:
+        with pytest.raises(lw.LancewoodError):
+            lw.sql(query, tables=tables).to_arrow()
+        with pytest.raises(Exception, match=r"\w"), quiet():
+            sql(spark, query, tables=tables).toArrow()
+
+
+def test_letters_have_one_upper_and_lower_case_or_are_refused(spark: Any) -> None:
+    """Every letter there is, in both engines."""
+    letters = [chr(each) for each in range(1, 0x110000) if not 0xD800 <= each < 0xE000]
+    step = 1 if EVERY_CASE else 7
+    frame = spark.createDataFrame(pa.table({"c": letters[::step]}))
+    told = frame.selectExpr("c", "upper(c) AS upper", "lower(c) AS lower").toArrow()
+    database = duckdb.connect()
+    for word, apart in (("upper", UPPER_APART), ("lower", LOWER_APART)):
+        query = (
+            f"SELECT c FROM told WHERE {word} <> {word}(c) AND NOT regexp_matches(c, '[{apart}]')"
+        )
+        database.register("told", told)
+        assert database.sql(query).fetchall() == []
+    database.close()
 
 
 def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from lancewood import errors
 def test_public_names_are_exactly_these() -> None:
     assert set(lancewood.__all__) == {
         "AlreadyExistsError",
+        "Answer",
         "BatchAppliedError",
         "BasePath",
         "BlobFile",
@@ -60,6 +61,7 @@ def test_public_names_are_exactly_these() -> None:
         "open",
         "relocate",
         "repair",
+        "sql",
     }
     assert all(hasattr(lancewood, name) for name in lancewood.__all__)
 

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "jobs": "proto model format rules store data expr engine git catalog external",
     "table": "model store data engine jobs external",
     "repo": "model format store engine git catalog jobs table",
-    "query": "model expr engine repo table",
+    "query": "model format expr engine repo table",
     "spark": (
         "proto model format rules store data expr engine git catalog jobs table repo query external"
     ),

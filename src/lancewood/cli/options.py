@@ -1,7 +1,6 @@
 """The arguments and options that commands share, and how their texts are read.
 
-One name and one meaning each, everywhere. Does not open anything: ``opened`` does that for the
-commands that read.
+One name and one meaning each, everywhere. Does not open anything.
 """
 
 from __future__ import annotations
@@ -13,10 +12,6 @@ from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
 import typer
-
-import lancewood as lw
-from lancewood.cli.manifest_store import manifest_store
-from lancewood.cli.revision_options import NEWEST, Revision
 
 Uri: TypeAlias = Annotated[
     str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
@@ -167,20 +162,3 @@ def span(text: str | None, option: str) -> timedelta | None:
         return sum(parts, timedelta())
     except (OverflowError, ValueError):  # also more digits than int() reads
         raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
-
-
-def opened(
-    uri: str,
-    storage_options: Sequence[str] | None,
-    revision: Revision = NEWEST,
-    *,
-    unsafe: bool = False,
-) -> lw.Table:
-    """The table that a command is about."""
-    return lw.open(
-        uri,
-        storage_options=storage(storage_options),
-        manifest_store=manifest_store(),
-        unsafe=unsafe,
-        **revision.arguments(),
-    )

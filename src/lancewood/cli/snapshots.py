@@ -1,18 +1,22 @@
 """Opening a place or a version as the engine sees it, for commands that show how it is stored.
 
 Commands on a whole table refuse a uri that carries a revision, and those that write refuse one that
-names a single version: what they would write comes after the newest one of its branch.
+names a single version: what they would write comes after the newest one of its branch. Those that
+read take names of tables in the repository around, too (``table_names``).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.manifest_store import manifest_store
+from lancewood.cli.repository.table_names import TableNames
 from lancewood.cli.revision_options import NEWEST, Revision
+from lancewood.engine.descent import Descent
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import TAG, history_place, open_revision
 from lancewood.engine.snapshot import Snapshot
@@ -41,7 +45,8 @@ def opened_history(
     uri: str, storage_options: Sequence[str] | None, branch: str | None = None
 ) -> Store:
     """The root of the branch that a command is about; its newest version need not be readable."""
-    place, revision = _address(uri, storage_options)
+    named = TableNames(options.storage(storage_options)).whole(uri)
+    place, revision = _address(named or uri, storage_options)
     return history_place(place, branch=branch, in_uri=revision).store
 
 
@@ -55,6 +60,68 @@ def opened_snapshot(
     """One version of the table that a command is about."""
     place, in_uri = _address(uri, storage_options, unsafe)
     return open_revision(place, in_uri=in_uri, **revision.arguments())
+
+
+def opened_to_read(
+    uri: str,
+    storage_options: Sequence[str] | None,
+    revision: Revision = NEWEST,
+    *,
+    unsafe: bool = False,
+) -> Snapshot:
+    """The same for a command that reads: the uri may be a name in the repository around."""
+    names = TableNames(options.storage(storage_options))
+    if revision in (NEWEST, Revision(at=revision.at)):
+        exact = names.read_as(uri, revision.at)
+        revision = revision if exact is None else NEWEST
+    else:
+        exact = names.whole(uri)
+    return opened_snapshot(exact or uri, storage_options, revision, unsafe=unsafe)
+
+
+def table_to_read(
+    uri: str,
+    storage_options: Sequence[str] | None,
+    revision: Revision = NEWEST,
+    *,
+    unsafe: bool = False,
+) -> lw.Table:
+    """The same as a handle."""
+    return lw.Table(opened_to_read(uri, storage_options, revision, unsafe=unsafe))
+
+
+def table_to_compare(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None
+) -> lw.Table:
+    """The table whose versions a command compares; the uri may be a name, as for one that reads."""
+    names = TableNames(options.storage(storage_options))
+    named = names.compared_as(uri) if branch is None else names.whole(uri)
+    return lw.Table(opened_snapshot(named or uri, storage_options, Revision(branch=branch)))
+
+
+def compared_version(
+    uri: str, storage_options: Sequence[str] | None, table: lw.Table, text: str
+) -> int:
+    """The number of a version of that table, which a text says: the number itself, a revision of
+    the repository around, or one of the table."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    names = TableNames(options.storage(storage_options))
+    named = names.compared_as(_without_revision(uri), text)
+    if named is None:
+        found = table.checkout(at=text)._snapshot
+    else:
+        found = opened_snapshot(named, storage_options)
+    number = found.manifest.version
+    mine = Descent(table._snapshot).load(number)
+    if mine.manifest.timestamp_ns != found.manifest.timestamp_ns:
+        raise InvalidInputError(
+            f"{text!r} is version {number} of {called(found.manifest.branch)}, which is none of "
+            f"{called(table.branch)}; --branch or URI@REVISION says of which branch changes are "
+            "asked for",
+            revision=text,
+        )
+    return number
 
 
 def opened_to_write(
@@ -96,6 +163,11 @@ def opened_maybe_past(
     meant = parse_revision(in_uri)
     is_numbered = isinstance(meant, OnBranch) and meant.version is not None
     return snapshot, in_uri if is_numbered or TAG in snapshot.derived else None
+
+
+def _without_revision(uri: str) -> str:
+    """The table alone; a path that is one is not parted."""
+    return uri if os.path.isdir(uri) else uri.partition("@")[0]
 
 
 def _address(

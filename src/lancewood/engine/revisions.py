@@ -72,7 +72,7 @@ def open_revision(
     branch: str | None = None,
     version: int | None = None,
     tag: str | None = None,
-    as_of: datetime | None = None,
+    as_of: datetime | str | None = None,
     at: At = None,
     in_uri: str | None = None,
 ) -> Snapshot:
@@ -219,7 +219,7 @@ class _Names:
         branch: BranchName | None,
         *,
         version: int | None = None,
-        as_of: datetime | None = None,
+        as_of: datetime | str | None = None,
     ) -> Snapshot:
         """A version of a branch that is recorded; raises NotFoundError."""
         place = self.root(branch)

@@ -152,7 +152,7 @@ def read_version(place: Place, scheme: NamingScheme, transaction: Transaction) -
 
 
 def load_snapshot(
-    place: Place, *, version: int | None = None, as_of: datetime | None = None
+    place: Place, *, version: int | None = None, as_of: datetime | str | None = None
 ) -> Snapshot:
     """The newest version, or the one that is asked for."""
     if version is not None and as_of is not None:

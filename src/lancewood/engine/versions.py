@@ -255,13 +255,27 @@ def _newest_readable(store: Store, below: Version) -> Version | None:
     return None
 
 
-def load_as_of(store: Store, moment: datetime) -> tuple[Manifest, NamingScheme]:
-    """The highest version whose timestamp is not later than ``moment``.
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidInputError(
+            f"as_of {text!r} is no moment: write it as '2026-05-04' or '2026-05-04T12:30:00Z'"
+        ) from None
+
+
+def load_as_of(store: Store, moment: datetime | str) -> tuple[Manifest, NamingScheme]:
+    """The highest version whose timestamp is not later than ``moment``, which may be a text in
+    ISO 8601; a day alone is its beginning, and without a zone it is local time.
 
     Timestamps need not rise with version numbers, so the search goes down from the newest.
     """
+    if isinstance(moment, str):
+        moment = _moment(moment)
     if not isinstance(moment, datetime):
-        raise InvalidInputError(f"as_of takes a datetime, {moment!r} was given")
+        raise InvalidInputError(
+            f"as_of takes a datetime, or a text such as '2026-05-04', {moment!r} was given"
+        )
     try:
         limit = int((moment.astimezone(UTC) - _EPOCH) / timedelta(microseconds=1)) * 1_000
     except (OverflowError, ValueError) as cause:

@@ -85,7 +85,7 @@ def joined_tables(select: Any) -> Joined | None:
         return None
     nodes, kinds, conditions = [source.this], [Kind.FIRST], [None]
     for join in select.args.get("joins") or ():
-        kind = _kind(join)
+        kind = kind_of_join(join)
         if kind is None or join.args.get("pivots"):
             return None
         nodes.append(join.this)
@@ -110,7 +110,7 @@ def conjuncts(condition: Any) -> Iterator[Any]:
             yield node
 
 
-def _kind(join: Any) -> Kind | None:
+def kind_of_join(join: Any) -> Kind | None:
     """None for a join that Spark does not have, or that is not known here."""
     side, kind, method = (
         str(join.args.get(each) or "").upper() for each in ("side", "kind", "method")

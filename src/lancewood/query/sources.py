@@ -2,7 +2,8 @@
 
 The grammar of revisions is that of ``lancewood.open`` and of ``Repository.at``. In a repository a
 text with a colon is a revision of the table, ``exp:12``; any other is one of the repository, or of
-the table where the repository has none of that name. Knows no SQL.
+the table where the repository has none of that name. Where neither tables nor a repository are
+given, a name may be a uri; else a query names only what it was given. Knows no SQL.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Sources:
         settings: Settings,
     ) -> None:
         self._tables = _checked(tables)
+        self._takes_uris = tables is None and repository is None
         self._repository = (
             repository
             if repository is None or isinstance(repository, Repository)
@@ -73,7 +75,7 @@ class Sources:
                 )
             if near:
                 return near[0]
-        return None
+        return name if self._takes_uris and _is_uri(name) else None
 
     def unknown(self, name: str) -> NotFoundError:
         """The error for a name that nobody knows."""
@@ -83,8 +85,7 @@ class Sources:
         more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
         listed = ", ".join(known[:_MOST_LISTED]) or "no tables"
         return NotFoundError(
-            f"table {name!r} not found: there are {listed}{more} here, and the session has no view "
-            f"or table of that name{hint}",
+            f"table {name!r} not found: there are {listed}{more} here{hint}",
             name=name,
         )
 
@@ -111,14 +112,14 @@ class Sources:
             if revision is not None and not self._names_branch(name, revision, base):
                 raise _twice(name, revision)
             return resolve(base, at)
-        if name in self._tables:
+        if name in self._tables or self._takes_uris:
             return self._load_given(name, revision)
         return self._load_committed(name, revision)
 
     def _load_given(self, name: str, revision: str | None) -> Snapshot:
         if revision is not None:
             return resolve(self.version(name, None), revision)
-        source = self._tables[name]
+        source = self._tables.get(name, name)
         if isinstance(source, Table):
             return source._snapshot
         found = open_table(source, storage_options=self._storage_options)._snapshot
@@ -199,6 +200,11 @@ def _is_branch(revision: str, found: Snapshot) -> bool:
     if isinstance(meant, OnBranch):
         return meant.version is None
     return isinstance(meant, ByName) and TAG not in found.derived
+
+
+def _is_uri(name: str) -> bool:
+    """Whether a name can be that of a place, and not one word."""
+    return "/" in name or name.endswith(".lance")
 
 
 def _can_be_of_a_table(revision: str) -> bool:

@@ -47,6 +47,11 @@ class Query:
     unsure: frozenset[str]
     """Texts that were written with escapes, which Spark and sqlglot may read differently."""
 
+    @property
+    def texts(self) -> list[Any]:
+        """The tokens of texts."""
+        return [each for each in self.tokens if each.token_type.name == "STRING"]
+
     @functools.cached_property
     def is_piped(self) -> bool:
         """Whether it uses ``|>``, of which the tree tells less than the text."""
@@ -118,7 +123,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
     from sqlglot.errors import ErrorLevel, ParseError, TokenError
 
     try:
-        tokens = list(_with_revisions(sql, dialect.tokenize(sql)))
+        tokens = list(_with_revisions(sql, _with_quotes(dialect.tokenize(sql))))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except InvalidInputError:
@@ -139,6 +144,19 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
         raise InvalidInputError(f"{shown(sql)} is {len(found)} statements: give one query")
     _check_query(sql, found[0])
     return tokens, found[0]
+
+
+def _with_quotes(tokens: Sequence[Any]) -> list[Any]:
+    """The tokens, with ``'it''s'`` as one text: to sqlglot it is two, as before Spark 4."""
+    found: list[Any] = []
+    for each in tokens:
+        last = found[-1] if found else None
+        is_text = each.token_type.name == "STRING" and last is not None
+        if is_text and last.token_type.name == "STRING" and last.end + 1 == each.start:
+            found[-1] = _one_token(last, f"{last.text}'{each.text}", each.end, last.token_type)
+        else:
+            found.append(each)
+    return found
 
 
 def _with_revisions(sql: str, tokens: Sequence[Any]) -> Iterator[Any]:
@@ -182,12 +200,12 @@ def _can_name(token: Any) -> bool:
     return token.token_type.name == "IDENTIFIER" or re.fullmatch(r"\w+", token.text) is not None
 
 
-def _one_token(first: Any, text: str, end: int) -> Any:
+def _one_token(first: Any, text: str, end: int, kind: Any = None) -> Any:
     from sqlglot import tokens
 
     kinds: Any = tokens
     return kinds.Token(
-        kinds.TokenType.IDENTIFIER,
+        kind or kinds.TokenType.IDENTIFIER,
         text,
         line=first.line,
         col=first.col,

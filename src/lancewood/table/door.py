@@ -126,7 +126,7 @@ def open(
     branch: str | None = None,
     version: int | None = None,
     tag: str | None = None,
-    as_of: datetime | None = None,
+    as_of: datetime | str | None = None,
     at: At = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
@@ -139,11 +139,12 @@ def open(
     """The table at its newest version, or at the one that is asked for.
 
     ``branch`` is its name, and "main" is main; ``version`` is a number and ``as_of`` a moment, on
-    that branch or on the one whose root the uri is. ``tag`` is its name. ``at`` takes a number, a
-    moment or a text: a tag or a branch (``"exp"``), the newest of a branch (``"exp:"``), a version
-    of it (``"exp:12"``) or of main (``":12"``), a tag and nothing else (``"tag:v1"``). The uri may
-    carry such a text after an ``@``: ``photos.lance@exp:12``. A uri that is itself a table wins,
-    and a ``PathLike`` is never parted.
+    that branch or on the one whose root the uri is: a datetime, or a text in ISO 8601. Without a
+    zone it is local time, and ``"2026-05-04"`` is the beginning of that day. ``tag`` is its name.
+    ``at`` takes a number, a moment or a text: a tag or a branch (``"exp"``), the newest of a branch
+    (``"exp:"``), a version of it (``"exp:12"``) or of main (``":12"``), a tag and nothing else
+    (``"tag:v1"``). The uri may carry such a text after an ``@``: ``photos.lance@exp:12``. A uri
+    that is itself a table wins, and a ``PathLike`` is never parted.
 
     ``unsafe`` is as for ``create``, and so are the options, ``manifest_store`` and ``commit_lock``:
     the handle keeps them, also when it is pickled. ``allowed_bases`` are the only other places

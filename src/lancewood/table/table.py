@@ -220,6 +220,10 @@ class Table(
         """All rows as a pandas DataFrame (needs pandas)."""
         return self.scan().to_pandas()
 
+    def to_polars(self) -> Any:
+        """All rows as a polars DataFrame (needs polars)."""
+        return self.scan().to_polars()
+
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """All rows as record batches, within a bounded memory."""
         return self.scan().to_batches()

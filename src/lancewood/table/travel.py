@@ -33,7 +33,7 @@ class TravelVerbs(Handle):
         branch: str | None = None,
         version: int | None = None,
         tag: str | None = None,
-        as_of: datetime | None = None,
+        as_of: datetime | str | None = None,
         at: At = None,
     ) -> Self:
         """The table at another version, said as for ``lancewood.open``.
@@ -50,7 +50,7 @@ class TravelVerbs(Handle):
         branch: str | None,
         version: int | None,
         tag: str | None,
-        as_of: datetime | None,
+        as_of: datetime | str | None,
         at: At,
     ) -> Snapshot:
         if at is not None:

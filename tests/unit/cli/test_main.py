@@ -88,6 +88,9 @@ def test_arguments_too_many_are_not_taken_for_a_forgotten_option(lw_run: Lw) -> 
     assert ran.code == 2
     assert "unexpected extra argument" in ran.err
     assert "storage-option" not in ran.err
+    mistyped = lw_run("table", "count", "t.lance", "score > 0.5 AND key = 1")
+    assert "(score > 0.5 AND key = 1)" in mistyped.err
+    assert "secret" not in mistyped.err
     assert "storage-option" in lw_run("table", "info", "s3://b/t", "region=x").err
 
 
@@ -168,7 +171,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("lancewood.cli.commands.count.options.opened", fail)
+    monkeypatch.setattr("lancewood.cli.commands.count.table_to_read", fail)
 
 
 @pytest.mark.parametrize(

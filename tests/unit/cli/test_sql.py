@@ -1,4 +1,4 @@
-"""``lw sql``: what is found before Spark starts, and how a plan is told. No Spark."""
+"""``lw sql``: answers without Spark, what is found before one starts, how a plan is told."""
 
 from __future__ import annotations
 
@@ -76,10 +76,30 @@ def test_what_is_wrong_is_told_before_spark_starts(
     assert told in failed.err
 
 
-def test_without_a_repository_tables_have_to_be_named(lw_run: Lw) -> None:
-    failed = lw_run("sql", "SELECT 1")
+def test_without_a_repository_tables_are_named_or_are_paths(lw_run: Lw, lw_ok: Lw) -> None:
+    failed = lw_run("sql", "SELECT * FROM photos")
     assert failed.code == ExitCode.NOT_FOUND
     assert "--table NAME=URI" in failed.err
+    assert lw_ok("sql", "SELECT count(*) AS n FROM 'photos.lance@exp'", "--json").lines == [
+        {"n": 6}
+    ]
+
+
+def test_a_query_is_answered_without_spark(lw_ok: Lw, lw_run: Lw) -> None:
+    query = "SELECT label, id FROM photos WHERE id < 3 ORDER BY id DESC"
+    asked = ("sql", query, "-t", "photos=photos.lance")
+    assert lw_ok(*asked).out.splitlines() == ["label  id", "dog     2", "cat     1"]
+    assert lw_ok(*asked, "--json", "-n", 1).lines == [{"label": "dog", "id": 2}]
+    assert lw_ok(*asked, "--csv", "--no-pushdown").out.splitlines()[1:] == ['"dog",2', '"cat",1']
+    assert lw_ok(*asked, "-n", 0).out.splitlines() == ["label  id"]
+    failed = lw_run("sql", "SELECT stddev(id) FROM photos", "-t", "photos=photos.lance")
+    assert failed.code == ExitCode.UNSUPPORTED
+    assert "--spark" in failed.err
+
+
+@pytest.mark.parametrize("how", [["--spark"], ["--master", "local[2]"]])
+def test_spark_answers_where_it_is_asked_for(lw_run: Lw, how: list[str]) -> None:
+    assert "Spark was started" in lw_run("sql", "SELECT 1", *how).err
 
 
 class Answered:
@@ -117,18 +137,20 @@ def test_json_loses_none_of_two_columns_of_one_name(
     lw_ok: Lw, lw_run: Lw, answered: Callable[[Any], Answered]
 ) -> None:
     answered(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]))
-    asked = ("sql", "SELECT a.id, b.id FROM photos a, photos b", "-t", "photos=photos.lance")
-    failed = lw_run(*asked, "--json")
-    assert failed.code == ExitCode.INVALID_INPUT
-    assert "2 columns 'id'" in failed.out + failed.err
-    assert lw_ok(*asked, "--csv").out.splitlines() == ['"id","id"', "1,2"]
+    query = "SELECT a.id, b.id FROM photos a, photos b WHERE a.id = 1 AND b.id = 2"
+    for how in ([], ["--spark"]):
+        asked = ("sql", query, "-t", "photos=photos.lance", *how)
+        failed = lw_run(*asked, "--json")
+        assert failed.code == ExitCode.INVALID_INPUT
+        assert "2 columns 'id'" in failed.out + failed.err
+        assert lw_ok(*asked, "--csv").out.splitlines() == ['"id","id"', "1,2"]
 
 
 def test_a_query_that_fails_is_told_by_us_alone(
     lw_run: Lw, answered: Callable[[Any], Answered]
 ) -> None:
     frame = answered(RuntimeError("divided by zero"))
-    failed = lw_run("sql", "SELECT 1 / id FROM photos", "-t", "photos=photos.lance")
+    failed = lw_run("sql", "SELECT 1 / id FROM photos", "-t", "photos=photos.lance", "--spark")
     assert failed.code != ExitCode.OK
     assert "divided by zero" in failed.err
     assert frame.was_quiet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -234,6 +235,8 @@ def test_other_libraries_read_a_table_and_a_scan(table: lw.Table) -> None:
     assert pl.DataFrame(table.scan(["a"])).to_arrow() == ROWS.select(["a"])
     assert len(pd.DataFrame.from_arrow(table)) == 100
     assert table.scan().to_pandas().shape == (100, 2)
+    assert table.scan(["a"]).to_polars().to_arrow() == ROWS.select(["a"])
+    assert table.to_polars().shape == (100, 2)
     relation = duckdb.from_arrow(table.scan(["s"]).to_reader())
     assert relation.aggregate("count(distinct s)").fetchall() == [(100,)]
 
@@ -506,6 +509,25 @@ def test_checkout_by_version_and_by_moment(table: lw.Table) -> None:
         third.checkout(as_of=table.timestamp - timedelta(seconds=1))
     with pytest.raises(lw.NotFoundError, match=r"version 9 of .* not found: the newest is 3"):
         third.checkout(version=9)
+
+
+def test_a_moment_may_be_a_text(table: lw.Table) -> None:
+    second = table.append(ROWS)
+    day = second.timestamp.astimezone(None).date()
+    for text in (table.timestamp.isoformat(), f" {second.timestamp.isoformat()} "):
+        assert second.checkout(as_of=text).timestamp.isoformat() == text.strip()
+    assert lw.open(table.uri, as_of=str(day + timedelta(days=1))).version == 2
+    with pytest.raises(lw.NotFoundError, match="is as old as"):
+        lw.open(table.uri, as_of=str(day))
+    for wrong in ("yesterday", "", "2026-13-01"):
+        with pytest.raises(lw.InvalidInputError, match="write it as '2026-05-04'"):
+            lw.open(table.uri, as_of=wrong)
+
+
+def test_without_polars_its_name_is_told(table: lw.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(lw.UnsupportedError, match="pip install polars"):
+        table.to_polars()
 
 
 def test_a_moment_means_the_highest_version_not_later_even_if_clocks_ran_back(uri: str) -> None:

@@ -12,7 +12,7 @@ from lancewood.cli import options
 from lancewood.cli.base_texts import meant_base
 from lancewood.cli.output import Output
 from lancewood.cli.revision_options import Branch, Revision
-from lancewood.cli.snapshots import table_to_write
+from lancewood.cli.snapshots import table_to_read, table_to_write
 
 _KEYS = ("id", "name", "is_dataset_root", "path")
 
@@ -58,7 +58,7 @@ def command(
     _check(add, set_to, name=name, dataset_root=dataset_root, no_check=no_check)
     facts = options.commit_facts(message, properties)
     if add is None and set_to is None:
-        table = options.opened(uri, storage_option, Revision(branch=branch), unsafe=unsafe)
+        table = table_to_read(uri, storage_option, Revision(branch=branch), unsafe=unsafe)
     else:
         table = table_to_write(uri, storage_option, branch, unsafe=unsafe)
     output = Output(as_json=json)

@@ -10,6 +10,7 @@ from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.rows import print_rows
+from lancewood.cli.snapshots import table_to_read
 
 
 @with_revision
@@ -30,7 +31,7 @@ def command(
 
     JSON lines, with a key for each column.
     """
-    table = options.opened(uri, storage_option, revision)
+    table = table_to_read(uri, storage_option, revision)
     scan = table.scan(
         options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
     )

@@ -11,18 +11,28 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.file_formats import FileFormat
 from lancewood.cli.output import Output, counted, note
-from lancewood.cli.revision_options import Branch, Revision
+from lancewood.cli.revision_options import Branch
 from lancewood.cli.rows import print_rows
 from lancewood.cli.sinks import STDOUT, writing
+from lancewood.cli.snapshots import compared_version, table_to_compare
 from lancewood.table.changing import CHANGE, Changes
 
 
 def command(
     uri: options.Uri,
-    since: Annotated[int, typer.Option("--since", metavar="N", min=1, help="The earlier version.")],
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="REVISION",
+            help="The earlier version: its number, a tag or branch, or a commit of the repository.",
+        ),
+    ],
     until: Annotated[
-        int | None,
-        typer.Option("--until", metavar="N", min=1, help="The later version; the newest without."),
+        str | None,
+        typer.Option(
+            "--until", metavar="REVISION", help="The later version, said so; the newest without."
+        ),
     ] = None,
     columns: options.Columns = None,
     count: Annotated[bool, typer.Option("--count", help="Only how many rows of each.")] = False,
@@ -44,8 +54,13 @@ def command(
     """
     if format is not None and (json or count):
         raise typer.BadParameter("--format stands alone, without --json and --count")
-    table = options.opened(uri, storage_option, Revision(branch=branch))
-    changes = table.changes(since, until, columns=options.names(columns))
+    table = table_to_compare(uri, storage_option, branch)
+    first, last = (
+        None if each is None else compared_version(uri, storage_option, table, each)
+        for each in (since, until)
+    )
+    assert first is not None
+    changes = table.changes(first, last, columns=options.names(columns))
     output = Output(as_json=json)
     if count:
         found = changes.counts

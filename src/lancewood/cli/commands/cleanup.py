@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.revision_options import Branch, Revision
+from lancewood.cli.snapshots import opened_snapshot
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 
@@ -60,7 +62,7 @@ def command(
         options.span(older_than, "--older-than"),
         options.span(in_flight, "--in-flight"),
     )
-    table = options.opened(uri, storage_option, Revision(branch=branch))
+    table = lw.Table(opened_snapshot(uri, storage_option, Revision(branch=branch)))
     with task_runner(wanted=not json) as runner:
         report = table.cleanup(
             older_than=age,

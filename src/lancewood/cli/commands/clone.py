@@ -11,6 +11,7 @@ from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size, note
 from lancewood.cli.progress import task_runner
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision_to
+from lancewood.cli.snapshots import table_to_read
 
 
 @with_revision_to("Clone")
@@ -55,7 +56,7 @@ def command(
     """
     facts = options.commit_facts(message, properties)
     theirs = options.pairs(target_storage_option, "--target-storage-option") or None
-    table = options.opened(uri, storage_option, revision)
+    table = table_to_read(uri, storage_option, revision)
     with task_runner(wanted=not json) as runner, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is unpinned is told below
         made = table.clone(

@@ -9,7 +9,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import table_to_write
+from lancewood.cli.snapshots import table_to_read, table_to_write
 
 
 @with_revision
@@ -48,7 +48,7 @@ def command(
         table = table_to_write(uri, storage_option, revision.branch, unsafe=unsafe)
         table = table.set_config(changes, **facts)
     else:
-        table = options.opened(uri, storage_option, revision, unsafe=unsafe)
+        table = table_to_read(uri, storage_option, revision, unsafe=unsafe)
     config = dict(sorted(table.config.items()))
     document = {"uri": table.uri, "version": table.version, "config": config}
     output = Output(as_json=json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lancewood.cli import options
 from lancewood.cli.output import Output
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
+from lancewood.cli.snapshots import table_to_read
 
 
 @with_revision
@@ -19,7 +20,7 @@ def command(
 
     JSON keys: uri, version, rows.
     """
-    table = options.opened(uri, storage_option, revision)
+    table = table_to_read(uri, storage_option, revision)
     rows = table.count_rows(where)
     document = {"uri": table.uri, "version": table.version, "rows": rows}
     Output(as_json=json).document(document, str(rows))

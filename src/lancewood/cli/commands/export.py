@@ -14,7 +14,7 @@ from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
 from lancewood.cli.sinks import STDOUT, check_target, writing
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.snapshots import opened_to_read
 from lancewood.cli.text_forms import safe_for_spreadsheets
 from lancewood.errors import UnsupportedError
 from lancewood.model.schema import Schema
@@ -61,7 +61,7 @@ def command(
         raise typer.BadParameter(f"--safe is for CSV, and {chosen.value} has no formulas")
     guarded = safe_for_spreadsheets if safe else _as_it_is
     check_target(file, force=force)
-    snapshot = opened_snapshot(uri, storage_option, revision)
+    snapshot = opened_to_read(uri, storage_option, revision)
     table = lw.Table(snapshot)
     scan = table.scan(options.names(columns), where, limit=limit)
     _check_no_blobs(scan.schema.names, snapshot.schema)

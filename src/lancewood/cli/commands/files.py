@@ -11,7 +11,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, size
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.snapshots import opened_to_read
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.format.deletion import deletion_file_name
@@ -39,7 +39,7 @@ def command(
 
     JSON lines with keys: fragment, kind, rows, bytes, base, path, version, fields.
     """
-    snapshot = opened_snapshot(uri, storage_option, revision)
+    snapshot = opened_to_read(uri, storage_option, revision)
     shown = _files(snapshot, None if all_fragments else limit)
     output = Output(as_json=json)
     if json:

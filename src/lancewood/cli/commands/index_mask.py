@@ -9,6 +9,7 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.output import Output, count
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
+from lancewood.cli.snapshots import table_to_read
 
 
 @with_revision
@@ -26,7 +27,7 @@ def command(
 
     JSON keys: uri, version, index, rows, fragments, uncovered.
     """
-    table = options.opened(uri, storage_option, revision)
+    table = table_to_read(uri, storage_option, revision)
     mask = table.index_mask(name)
     covered, uncovered = [list(each) for each in (mask.fragments, mask.uncovered)]
     document = {

@@ -8,7 +8,7 @@ from typing import Any
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, moment, size
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.snapshots import opened_to_read
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.stats import table_stats
 from lancewood.engine.versions import VersionList, list_versions, load_manifest
@@ -32,7 +32,7 @@ def command(
     updated, file_version, stable_row_ids, reader_flags, writer_flags, naming_scheme, writer,
     indices, config, metadata, base_paths.
     """
-    snapshot = opened_snapshot(uri, storage_option, revision)
+    snapshot = opened_to_read(uri, storage_option, revision)
     document = _document(snapshot)
     Output(as_json=json).facts(document, _facts(document, snapshot))
 

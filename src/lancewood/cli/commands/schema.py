@@ -8,7 +8,7 @@ from typing import Any
 from lancewood.cli import options
 from lancewood.cli.output import Output, note
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.snapshots import opened_to_read
 from lancewood.model.schema import Field
 
 
@@ -24,7 +24,7 @@ def command(
     JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
     children.
     """
-    snapshot = opened_snapshot(uri, storage_option, revision)
+    snapshot = opened_to_read(uri, storage_option, revision)
     schema = snapshot.schema
     output = Output(as_json=json)
     if json:

@@ -1,7 +1,7 @@
 """``lw sql``: a query over the tables of a repository, or of any place, at any revision.
 
-Knows the options and what is printed. Everything that can be found without Spark is found before
-it starts, which takes seconds.
+Knows the options and what is printed. DuckDB answers in this process, Spark where it is asked for;
+what can be found without Spark is found before it starts, which takes seconds.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,8 @@ from lancewood.cli.repository.finding import find_repository, warnings_told
 from lancewood.cli.rows import print_rows
 from lancewood.cli.sinks import STDOUT, writing
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.query.answer import Answer, InProcess
+from lancewood.query.answer import answer as answer_here
 from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
@@ -67,9 +70,13 @@ def command(
             help="Read only what the query needs; without it, all of every table.",
         ),
     ] = True,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Let Spark answer, on this machine.")
+    ] = False,
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Where Spark runs.")
-    ] = "local[*]",
+        str | None,
+        typer.Option("--master", metavar="URL", help="Let Spark answer, at this master."),
+    ] = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -77,8 +84,11 @@ def command(
 
     Tables are those of the repository, as HEAD has them, and those of --table. A name may carry a
     revision: photos@exp (a branch, a tag, a commit), photos@main~1, photos@:12 and photos@exp:12
-    (versions of the table), photos VERSION AS OF 12, photos TIMESTAMP AS OF '2026-11-15'. The SQL
-    is Spark's, which runs here; only queries are taken. The answer has to fit into memory.
+    (versions of the table), photos VERSION AS OF 12, photos TIMESTAMP AS OF '2026-11-15'. Where
+    there is no repository and no --table, a quoted name may be a path: 'photos.lance@v1'.
+
+    The SQL is Spark's; only queries are taken. DuckDB answers in this process, and what it has not,
+    or means otherwise, is refused: that is for --spark, whose answer has to fit into memory.
 
     JSON lines, with a key for each column. With --explain one document with the key plan.
     """
@@ -87,28 +97,38 @@ def command(
     text = sys.stdin.read() if query == STDOUT else query
     given = _tables(table)
     with warnings_told():
-        repository, storage = _repository(needed=not given), options.storage(storage_option)
-        spark = _Spark(master)
+        repository, storage = _repository(), options.storage(storage_option)
+        engine = _Spark(master or "local[*]") if spark or master is not None else InProcess()
 
         def planned(settings: Settings) -> QueryPlan:
-            sources = Sources(given, repository, at, storage, settings)
-            return plan_query(text, sources, settings, spark)
+            sources = Sources(given or None, repository, at, storage, settings)
+            return plan_query(text, sources, settings, engine)
 
-        plan = planned(Settings())
+        try:
+            plan = planned(Settings())
+        except NotFoundError as error:
+            if repository is None and not given:
+                error.add_note("there is no repository around; --table NAME=URI names a table")
+            raise
         if explain:
             told_plan = plan.explain()
             document = {"plan": told_plan}
             Output(as_json=json).document(document, told_plan or "no table of ours is read")
             return
-        settings = session_settings(spark.running)
-        plan = plan if settings == plan.settings else planned(settings)
-        found = _answered(spark.running, plan, limit, pushdown=pushdown, as_json=json)
-    if csv:
-        with writing(STDOUT, FileFormat.CSV, found.schema, force=False) as sink:
-            for batch in found.to_batches():
-                sink.write(batch)
-        return
-    print_rows(_Rows(found), Output(as_json=json))
+        if isinstance(engine, _Spark):
+            settings = session_settings(engine.running)
+            plan = plan if settings == plan.settings else planned(settings)
+            found = _answered(engine.running, plan, limit, pushdown=pushdown, as_json=json)
+        else:
+            found = _Limited(answer_here(plan, pushdown=pushdown), limit)
+            if json:
+                check_keys(found.schema.names)
+        if csv:
+            with writing(STDOUT, FileFormat.CSV, found.schema, force=False) as sink:
+                for batch in found.to_batches():
+                    sink.write(batch)
+            return
+        print_rows(found, Output(as_json=json))
 
 
 class _Spark:
@@ -131,18 +151,25 @@ class _Spark:
         return not self._master.startswith("local") and OfSession(self.running).has_table(name)
 
 
-class _Rows:
-    """The rows of an answer, as ``print_rows`` takes them."""
+@dataclass(frozen=True)
+class _Limited:
+    """The first rows of an answer; all of them without a limit."""
 
-    def __init__(self, found: pa.Table) -> None:
-        self._found = found
+    found: Answer
+    limit: int | None
 
     @property
     def schema(self) -> pa.Schema:
-        return self._found.schema
+        return self.found.schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._found.to_batches())
+        left = self.limit
+        with closing(self.found.to_batches()) as batches:
+            for batch in batches if left != 0 else ():
+                yield batch if left is None else batch.slice(0, left)
+                left = None if left is None else left - batch.num_rows
+                if left is not None and left <= 0:
+                    return
 
 
 def _answered(
@@ -170,17 +197,12 @@ def check_keys(names: Sequence[str]) -> None:
             )
 
 
-def _repository(*, needed: bool) -> Path | None:
-    """The repository around, without which --table has to name all tables."""
-    if needed:
-        try:
-            return find_repository(Path.cwd())
-        except NotFoundError as error:
-            error.add_note("--table NAME=URI asks tables without one")
-            raise
-    with suppress(NotFoundError):
+def _repository() -> Path | None:
+    """The repository around; without one, tables are those of --table, or paths."""
+    try:
         return find_repository(Path.cwd())
-    return None
+    except NotFoundError:
+        return None
 
 
 def _tables(texts: list[str] | None) -> dict[str, str | lw.Table]:

@@ -11,6 +11,7 @@ from lancewood.cli.exit_codes import ExitCode
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import task_runner
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
+from lancewood.cli.snapshots import table_to_read
 from lancewood.jobs.upkeep.problems import Problem
 from lancewood.jobs.upkeep.verify import VerifyReport
 
@@ -34,7 +35,7 @@ def command(
     JSON keys: uri, version, deep, ok, problems, fragments, data_files, deletion_files, indices,
     refs. A problem has kind, where, text, fragment and advice.
     """
-    table = options.opened(uri, storage_option, revision)
+    table = table_to_read(uri, storage_option, revision)
     with task_runner(wanted=not json) as runner:
         report = table.verify(deep=deep, runner=runner)
     document = {

@@ -1,0 +1,120 @@
+"""Tables of the repository around, called by name where a command reads one.
+
+``orders`` is the table as HEAD has it, ``orders@shop-d1`` and ``tables/orders.lance@shop-d1`` as a
+commit has it. A path alone stays what it is: the table itself, at its newest version. Revisions of
+the repository come first, then those of the table; what has a colon is the table's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+import lancewood as lw
+from lancewood.catalog.pin import Pin
+from lancewood.cli.repository.finding import find_repository, place_of
+from lancewood.engine.landing import find_landing
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.format.layout import VERSIONS_DIR
+from lancewood.model.refs import called
+from lancewood.repo.looking.view import View
+
+_SUFFIX = ".lance"
+
+
+class TableNames:
+    """The names of tables in the repository around the current directory, if there is one."""
+
+    def __init__(self, storage_options: Mapping[str, str] | None) -> None:
+        self._storage_options = storage_options
+
+    @cached_property
+    def _repo(self) -> lw.Repository | None:
+        try:
+            home = find_repository(Path.cwd())
+        except NotFoundError:
+            return None
+        return lw.Repository.open(home, storage_options=self._storage_options)
+
+    def read_as(self, uri: str, at: str | None = None) -> str | None:
+        """The uri of exactly the version that a name means; None if it names none of the
+        repository's. ``at`` is a revision that was given besides."""
+        return self._found(uri, at, is_compared=False)
+
+    def compared_as(self, uri: str, at: str | None = None) -> str | None:
+        """The same, but for the version that came onto the table's branch: those can be compared.
+
+        Raises InvalidInputError where that has not happened.
+        """
+        return self._found(uri, at, is_compared=True)
+
+    def whole(self, uri: str) -> str | None:
+        """The place of the table that a name means, on the branch that is pinned."""
+        name, at, text = uri.partition("@")
+        pin = None if _is_table(uri) or "://" in uri else self._pin(name, text if at else "HEAD")
+        if pin is None or self._repo is None:
+            return None
+        return _on_branch(place_of(self._repo, pin), pin)
+
+    def _found(self, uri: str, at: str | None, *, is_compared: bool) -> str | None:
+        name, parted, text = (uri, "", "") if _is_table(uri) else uri.partition("@")
+        if parted and at is not None:
+            return None  # said twice, which is told of the table itself
+        revision = text if parted else at
+        is_path = _is_table(name)
+        if "://" in uri or (is_path and (revision is None or ":" in revision)):
+            return None
+        if revision is None or ":" not in revision:
+            pin = self._pin(name, revision or "HEAD")
+            if pin is not None:
+                return self._uri(pin, is_compared)
+        pin = None if is_path else self._pin(name, "HEAD")
+        if pin is None or self._repo is None:
+            return None
+        return f"{place_of(self._repo, pin)}@{revision}"
+
+    def _pin(self, name: str, revision: str) -> Pin | None:
+        """What a commit says about a table; None where the commit or the table is not there."""
+        if self._repo is None:
+            return None
+        try:
+            view = self._repo.at(revision)
+        except (NotFoundError, InvalidInputError):
+            return None
+        known = name if name in view else self._at_path(name, view)
+        return None if known is None else view.pin(known)
+
+    def _at_path(self, path: str, view: View) -> str | None:
+        """The name of the table at a path."""
+        assert self._repo is not None
+        guess = os.path.basename(os.path.normpath(path)).removesuffix(_SUFFIX)
+        if guess in view and os.path.exists(path):
+            there = place_of(self._repo, view.pin(guess))
+            if os.path.exists(there) and os.path.samefile(path, there):
+                return guess
+        return None
+
+    def _uri(self, pin: Pin, is_compared: bool) -> str:
+        assert self._repo is not None
+        place, version = place_of(self._repo, pin), int(pin.version)
+        if is_compared and pin.landing is not None:
+            table = lw.open(_on_branch(place, pin), storage_options=self._storage_options)
+            found = find_landing(table._snapshot.place, pin.landing)
+            if not found.versions or not found.is_exact:
+                raise InvalidInputError(
+                    f"what the commit pins of {place} is not there on {called(pin.branch)} of the "
+                    "table, or others wrote in between, and only versions there can be compared: "
+                    "lw status tells more"
+                )
+            version = int(found.versions[-1])
+        return f"{place}@{pin.branch or ''}:{version}"
+
+
+def _on_branch(place: str, pin: Pin) -> str:
+    return place if pin.branch is None else f"{place}@{pin.branch}:"
+
+
+def _is_table(path: str) -> bool:
+    return os.path.isdir(os.path.join(path, VERSIONS_DIR))

@@ -1,0 +1,505 @@
+"""Expressions of a query in DuckDB's words, with the types that they have in Spark.
+
+What is not known to mean the same is refused (``typed.apart``). Knows one SELECT by its scope, and
+leaves queries inside expressions to whoever compiles those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.errors import InvalidInputError
+from lancewood.query import functions
+from lancewood.query.kinds import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    CLOCK,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    MOMENT,
+    MOST_DIGITS,
+    NULL,
+    SMALLINT,
+    TEXT,
+    TINYINT,
+    duckdb_type,
+    is_comparable,
+    is_floating,
+    is_number,
+    said,
+)
+from lancewood.query.scopes import Aliases, Scope
+from lancewood.query.typed import Typed, apart, cast, checked, null, quoted, together
+
+_COMPARISONS = {
+    "EQ": "=",
+    "NEQ": "<>",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+    "NullSafeEQ": "IS NOT DISTINCT FROM",
+    "NullSafeNEQ": "IS DISTINCT FROM",
+}
+_ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div"}
+_TYPES = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": TINYINT,
+    "SMALLINT": SMALLINT,
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "FLOAT": FLOAT,
+    "DOUBLE": DOUBLE,
+    "TEXT": TEXT,
+    "BINARY": BINARY,
+    "DATE": DATE,
+    "TIMESTAMPTZ": MOMENT,
+    "TIMESTAMPLTZ": MOMENT,
+    "TIMESTAMPNTZ": CLOCK,
+}
+_whole = re.compile(r"\d+").fullmatch
+_decimal = re.compile(r"(\d*)\.(\d*)").fullmatch
+_double = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+").fullmatch
+
+CompileQuery = Callable[[Any, Scope | None], tuple[str, tuple[pa.DataType, ...]]]
+"""A query inside an expression: its text, and the types of its columns."""
+
+
+class Expressions:
+    """Compiles the expressions of one SELECT."""
+
+    def __init__(
+        self, scope: Scope, compile_query: CompileQuery, args: Mapping[str | int, Any]
+    ) -> None:
+        self.scope = scope
+        self._compile_query = compile_query
+        self._args = args
+        self._aliases = Aliases.NEVER
+        self._keys: Mapping[str, str] | None = None
+        """What is grouped by, and what stands for it; None where rows are not grouped."""
+        self._is_inside = False
+        """Whether this is the argument of a function over rows."""
+
+    @contextmanager
+    def where(
+        self, aliases: Aliases = Aliases.NEVER, keys: Mapping[str, str] | None = None
+    ) -> Iterator[None]:
+        """Inside the block, aliases of SELECT are seen so, and rows are grouped by these keys."""
+        before = self._aliases, self._keys
+        self._aliases, self._keys = aliases, keys
+        try:
+            yield
+        finally:
+            self._aliases, self._keys = before
+
+    def condition(self, node: Any, what: str) -> str:
+        """An expression that has to be true or false."""
+        return checked(self.compile(node), BOOLEAN, what).sql
+
+    def compile(self, node: Any) -> Typed:
+        """Raises UnsupportedError, InvalidInputError."""
+        if self._keys is None or self._is_inside:
+            return self._compiled(node)
+        key = self._as_key(node, self._keys)
+        return self._compiled(node) if key is None else key
+
+    def _as_key(self, node: Any, keys: Mapping[str, str]) -> Typed | None:
+        """The expression where it is what rows are grouped by."""
+        if not keys or node.find(*_queries()) is not None:
+            return None
+        self._keys = None
+        try:
+            found = self._compiled(node)
+        except InvalidInputError:
+            return None
+        finally:
+            self._keys = keys
+        return Typed(keys[found.sql], found.kind) if found.sql in keys else None
+
+    def _compiled(self, node: Any) -> Typed:
+        name = type(node).__name__
+        if name in _COMPARISONS:
+            left, right = self.compile(node.this), self.compile(node.expression)
+            return functions.compared(_COMPARISONS[name], left, right)
+        if name in _ARITHMETIC:
+            return self._arithmetic(node, _ARITHMETIC[name])
+        if name in functions.AGGREGATES:
+            return self._aggregated(node, None)
+        found = getattr(self, f"_compile_{name.lower()}", None)
+        if found is not None:
+            return found(node)  # type: ignore[no-any-return]
+        called = functions.call(node, self.compile)
+        if called is None:
+            raise apart(_called(node))
+        return called
+
+    # Names and constants
+
+    def _compile_column(self, node: Any) -> Typed:
+        if node.is_star:
+            raise apart("a star inside an expression")
+        return self._named([str(each.name) for each in node.parts])
+
+    def _compile_dot(self, node: Any) -> Typed:
+        parts = [str(each.name) for each in node.flatten()]
+        first = next(node.flatten())
+        if type(first).__name__ not in ("Column", "Identifier"):
+            raise apart("a field of an expression")
+        if type(first).__name__ == "Column":
+            parts = [*(str(each.name) for each in first.parts), *parts[1:]]
+        return self._named(parts)
+
+    def _named(self, parts: list[str]) -> Typed:
+        found, is_column = self.scope.find(parts, self._aliases)
+        if is_column and self._keys is not None and not self._is_inside:
+            raise InvalidInputError(
+                f"column {'.'.join(parts)!r} is neither in GROUP BY nor inside of a function over "
+                "rows, such as max()",
+                column=".".join(parts),
+            )
+        return found
+
+    def _compile_literal(self, node: Any) -> Typed:
+        text = str(node.this)
+        return text_constant(text) if node.args.get("is_string") else number_constant(text)
+
+    def _compile_boolean(self, node: Any) -> Typed:
+        return Typed("TRUE" if node.this else "FALSE", BOOLEAN)
+
+    def _compile_null(self, node: Any) -> Typed:
+        return null()
+
+    def _compile_hexstring(self, node: Any) -> Typed:
+        return Typed(f"from_hex('{node.this}')", BINARY)
+
+    def _compile_placeholder(self, node: Any) -> Typed:
+        key = str(node.this) if node.this else node.meta["place"]
+        if key not in self._args:
+            raise InvalidInputError(f"args has no value for {f':{key}' if node.this else '?'}")
+        return value_constant(key, self._args[key])
+
+    # Logic
+
+    def _compile_paren(self, node: Any) -> Typed:
+        return self.compile(node.this)
+
+    def _compile_and(self, node: Any) -> Typed:
+        word = type(node).__name__.upper()
+        parts = [self.condition(each, word) for each in node.flatten(unnest=False)]
+        return Typed("(" + f" {word} ".join(parts) + ")", BOOLEAN)
+
+    _compile_or = _compile_and
+
+    def _compile_not(self, node: Any) -> Typed:
+        return Typed(f"(NOT {self.condition(node.this, 'NOT')})", BOOLEAN)
+
+    def _compile_is(self, node: Any) -> Typed:
+        value, wanted = self.compile(node.this), type(node.expression).__name__
+        if wanted == "Null":
+            return Typed(f"({value.sql} IS NULL)", BOOLEAN)
+        if wanted == "Boolean":
+            word = "TRUE" if node.expression.this else "FALSE"
+            return Typed(f"({checked(value, BOOLEAN, 'IS').sql} IS {word})", BOOLEAN)
+        raise apart(f"IS {wanted}")
+
+    def _compile_between(self, node: Any) -> Typed:
+        if node.args.get("symmetric"):
+            raise apart("BETWEEN SYMMETRIC")
+        value = self.compile(node.this)
+        low = functions.compared(">=", value, self.compile(node.args["low"]))
+        high = functions.compared("<=", value, self.compile(node.args["high"]))
+        return Typed(f"({low.sql} AND {high.sql})", BOOLEAN)
+
+    def _compile_in(self, node: Any) -> Typed:
+        value, query = self.compile(node.this), node.args.get("query")
+        if query is not None:
+            sql, kinds = self._query(query.this if type(query).__name__ == "Subquery" else query)
+            inner = Typed("q.c0", kinds[0]) if len(kinds) == 1 else None
+            if inner is None:
+                raise InvalidInputError("IN takes a query with one column")
+            (value, inner), kind = together([value, inner], "IN")
+            self._check_comparable(kind, "IN")
+            return Typed(f"({value.sql} IN (SELECT {inner.sql} FROM ({sql}) AS q))", BOOLEAN)
+        if not node.expressions:
+            raise apart("IN with other than a list or a query")
+        values = [value, *(self.compile(each) for each in node.expressions)]
+        (value, *members), kind = together(values, "IN")
+        self._check_comparable(kind, "IN")
+        return Typed(f"({value.sql} IN ({', '.join(each.sql for each in members)}))", BOOLEAN)
+
+    def _check_comparable(self, kind: pa.DataType, what: str) -> None:
+        if not is_comparable(kind):
+            raise apart(f"{what} of {said(kind)}")
+
+    def _compile_like(self, node: Any) -> Typed:
+        value = checked(self.compile(node.this), TEXT, "LIKE")
+        pattern = self.compile(node.expression)
+        if pattern.constant is None or pattern.kind != TEXT or "\\" in pattern.constant:
+            raise apart("LIKE with other than a plain text without a backslash")
+        if type(node).__name__ == "ILike":
+            lower = [functions.cased("lower", each.sql) for each in (value, pattern)]
+            return Typed(f"({lower[0]} LIKE {lower[1]})", BOOLEAN)
+        return Typed(f"({value.sql} LIKE {pattern.sql})", BOOLEAN)
+
+    _compile_ilike = _compile_like
+
+    def _compile_case(self, node: Any) -> Typed:
+        subject = node.this
+        tests = []
+        for each in node.args["ifs"]:
+            if subject is None:
+                tests.append(self.condition(each.this, "WHEN"))
+            else:
+                one, two = self.compile(subject), self.compile(each.this)
+                tests.append(functions.compared("=", one, two).sql)
+        last = node.args.get("default")
+        results = [each.args["true"] for each in node.args["ifs"]] + ([last] if last else [])
+        values, kind = together([self.compile(each) for each in results], "CASE")
+        parts = [f"WHEN {t} THEN {v.sql}" for t, v in zip(tests, values, strict=False)]
+        parts += [f"ELSE {values[-1].sql}"] if last else []
+        return Typed(f"CASE {' '.join(parts)} END", kind)
+
+    def _compile_if(self, node: Any) -> Typed:
+        results = [node.args["true"], node.args.get("false")]
+        found = [null() if each is None else self.compile(each) for each in results]
+        (yes, no), kind = together(found, "if()")
+        test = self.condition(node.this, "if()")
+        return Typed(f"CASE WHEN {test} THEN {yes.sql} ELSE {no.sql} END", kind)
+
+    # Numbers, casts and moments
+
+    def _arithmetic(self, node: Any, operator: str) -> Typed:
+        right = node.expression
+        if type(right).__name__ == "Interval" and operator in ("+", "-"):
+            unit = right.args.get("unit")
+            count = right.this if type(right.this).__name__ == "Literal" else None
+            if unit is None or count is None:
+                raise apart("an INTERVAL other than of a number and one unit")
+            return functions.moved(operator, self.compile(node.this), str(count.this), unit.name)
+        return functions.arithmetic(operator, self.compile(node.this), self.compile(right))
+
+    def _compile_neg(self, node: Any) -> Typed:
+        inner = node.this
+        if type(inner).__name__ == "Literal" and not inner.args.get("is_string"):
+            return number_constant(f"-{inner.this}")
+        value = self.compile(inner)
+        if value.kind == NULL:
+            return value
+        if not is_number(value.kind):
+            raise apart(f"- of {said(value.kind)}")
+        return Typed(f"(-{value.sql})", value.kind)
+
+    def _compile_cast(self, node: Any) -> Typed:
+        wanted = node.args["to"]
+        kind = _kind(wanted)
+        if kind is None or node.args.get("format") is not None:
+            raise apart(f"CAST to {wanted.sql('spark')}")
+        return cast(self.compile(node.this), kind, safe=bool(node.args.get("safe")))
+
+    _compile_trycast = _compile_cast
+
+    def _compile_anonymous(self, node: Any) -> Typed:
+        name, given = str(node.this).lower(), node.expressions
+        if name in ("isnull", "isnotnull") and len(given) == 1:
+            word = "IS NULL" if name == "isnull" else "IS NOT NULL"
+            return Typed(f"({self.compile(given[0]).sql} {word})", BOOLEAN)
+        if name == "now" and not given:
+            return Typed("now()", MOMENT)
+        raise apart(f"{name}()")
+
+    # Rows
+
+    def _compile_filter(self, node: Any) -> Typed:
+        if type(node.this).__name__ not in functions.AGGREGATES:
+            raise apart("FILTER of this function")
+        return self._aggregated(node.this, node.expression.this)
+
+    def _aggregated(self, node: Any, only: Any) -> Typed:
+        if self._keys is None:
+            raise InvalidInputError(
+                f"{node.sql('spark')} is over many rows, and cannot stand in WHERE, ON or GROUP BY"
+            )
+        if self._is_inside:
+            raise InvalidInputError(f"{node.sql('spark')} stands inside of a function of its kind")
+        with self._inside():
+            found = functions.aggregate(node, self.compile)
+            test = "" if only is None else f" FILTER (WHERE {self.condition(only, 'FILTER')})"
+        return Typed(found.result.format(found.call + test), found.kind)
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        before, self._is_inside = self._is_inside, True
+        aliases, self._aliases = self._aliases, Aliases.NEVER
+        try:
+            yield
+        finally:
+            self._is_inside, self._aliases = before, aliases
+
+    def _compile_window(self, node: Any) -> Typed:
+        function, name = node.this, type(node.this).__name__
+        if self._keys is not None:
+            raise apart("a window over groups", "group in a subquery")
+        if node.args.get("alias") is not None or node.args.get("first") is not None:
+            raise apart("a named window")
+        with self._inside():
+            if name in functions.AGGREGATES:
+                found = functions.aggregate(function, self.compile)
+            elif name in functions.WINDOWED:
+                found = functions.windowed(function, self.compile)
+            else:
+                raise apart(f"{_called(function)} OVER")
+            parts = []
+            if node.args.get("partition_by"):
+                keys = [key_of(self.compile(each)) for each in node.args["partition_by"]]
+                parts.append(f"PARTITION BY {', '.join(keys)}")
+            order = node.args.get("order")
+            if order is not None:
+                parts.append(
+                    "ORDER BY "
+                    + ", ".join(
+                        direction(self.compile(each.this), each) for each in order.expressions
+                    )
+                )
+            if node.args.get("spec") is not None:
+                parts.append(_frame(node.args["spec"]))
+        return Typed(found.result.format(f"{found.call} OVER ({' '.join(parts)})"), found.kind)
+
+    # Queries
+
+    def _query(self, node: Any) -> tuple[str, tuple[pa.DataType, ...]]:
+        if self._keys is None or self._is_inside:
+            return self._compile_query(node, self.scope)
+        try:
+            return self._compile_query(node, self.scope.outer)
+        except InvalidInputError as cause:
+            raise apart("a query beside groups that names their columns") from cause
+
+    def _compile_exists(self, node: Any) -> Typed:
+        inner = node.this
+        sql, _ = self._query(inner.this if type(inner).__name__ == "Subquery" else inner)
+        return Typed(f"EXISTS ({sql})", BOOLEAN)
+
+    def _compile_subquery(self, node: Any) -> Typed:
+        sql, kinds = self._query(node.this)
+        if len(kinds) != 1:
+            raise InvalidInputError("a query in the place of a value has to have one column")
+        return Typed(f"({sql})", kinds[0])
+
+
+def key_of(value: Typed) -> str:
+    """A value to group by: Spark makes one zero of both."""
+    if not is_comparable(value.kind):
+        raise apart(f"grouping by {said(value.kind)}")
+    zero = f"CAST(0 AS {duckdb_type(value.kind)})" if is_floating(value.kind) else ""
+    return f"({value.sql} + {zero})" if zero else value.sql
+
+
+def direction(value: Typed, ordered: Any) -> str:
+    """One item of ORDER BY."""
+    if not is_comparable(value.kind):
+        raise apart(f"ordering by {said(value.kind)}")
+    return f"{value.sql} {direction_words(ordered)}"
+
+
+def direction_words(ordered: Any) -> str:
+    word = "DESC" if ordered.args.get("desc") else "ASC"
+    return f"{word} NULLS {'FIRST' if ordered.args.get('nulls_first') else 'LAST'}"
+
+
+def text_constant(text: str) -> Typed:
+    return Typed(quoted(text), TEXT, text)
+
+
+def number_constant(text: str) -> Typed:
+    """A number as Spark types it: a whole one, a decimal or a double."""
+    bare = text.removeprefix("-")
+    if _whole(bare):
+        value = int(bare) if len(bare) <= MOST_DIGITS else None
+        signed = None if value is None else -value if text[0] == "-" else value
+        if signed is not None and -(1 << 31) <= signed < 1 << 31:
+            return Typed(f"CAST({signed} AS INTEGER)", INT, str(signed))
+        if signed is not None and -(1 << 63) <= signed < 1 << 63:
+            return Typed(f"CAST({signed} AS BIGINT)", BIGINT, str(signed))
+    elif (found := _decimal(bare)) is not None and any(found.groups()):
+        whole, scale = found[1].lstrip("0"), len(found[2])
+        digits = max(len(whole) + scale, 1)
+        if digits <= MOST_DIGITS:
+            sql = f"CAST('{text}' AS DECIMAL({digits}, {scale}))"
+            return Typed(sql, pa.decimal128(digits, scale), text)
+    elif _double(bare):
+        return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE, text)
+    raise apart(f"the number {text}")
+
+
+def value_constant(name: str | int, value: Any) -> Typed:
+    """A value of ``args``."""
+    if value is None:
+        return null()
+    if isinstance(value, bool):
+        return Typed(str(value).upper(), BOOLEAN)
+    if isinstance(value, str):
+        return text_constant(value)
+    if isinstance(value, int | Decimal):
+        return number_constant(f"{value:f}" if isinstance(value, Decimal) else str(value))
+    if isinstance(value, float):
+        return Typed(f"CAST('{value!r}' AS DOUBLE)", DOUBLE)
+    if isinstance(value, datetime):
+        kind = CLOCK if value.tzinfo is None else MOMENT
+        return Typed(f"CAST('{value.isoformat(' ')}' AS {duckdb_type(kind)})", kind)
+    if isinstance(value, date):
+        return Typed(f"CAST('{value.isoformat()}' AS DATE)", DATE)
+    if isinstance(value, bytes):
+        return Typed(f"from_hex('{value.hex()}')", BINARY)
+    raise apart(f"an argument of type {type(value).__name__} for {name!r}")
+
+
+def _kind(wanted: Any) -> pa.DataType | None:
+    name = str(wanted.this.name)
+    if name == "DECIMAL":
+        sizes = [int(str(each.this)) for each in wanted.expressions] or [10]
+        precision, scale = (*sizes, 0)[:2]
+        return pa.decimal128(precision, scale) if 0 < precision <= MOST_DIGITS else None
+    return _TYPES.get(name) if not wanted.expressions else None
+
+
+def _frame(spec: Any) -> str:
+    kind = str(spec.args.get("kind") or "").upper()
+    sides = []
+    for side in ("start", "end"):
+        at, where = spec.args.get(side), str(spec.args.get(f"{side}_side") or "").upper()
+        if at is None and side == "end":
+            at = "CURRENT ROW"
+        if isinstance(at, str):
+            sides.append(f"{at.upper()} {where}".strip())
+        elif kind == "ROWS" and type(at).__name__ == "Literal" and str(at.this).isdecimal():
+            sides.append(f"{at.this} {where}")
+        else:
+            raise apart("a window frame other than of whole rows")
+    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") is not None:
+        raise apart("such a window frame")
+    return f"{kind} BETWEEN {sides[0]} AND {sides[1]}"
+
+
+def _queries() -> tuple[Any, ...]:
+    from sqlglot import exp
+
+    return (exp.Query,)
+
+
+def _called(node: Any) -> str:
+    """What people call a piece of SQL."""
+    name = node.sql_name() if hasattr(node, "sql_name") else ""
+    if name:
+        return f"{name.lower()}()"
+    text = " ".join(node.sql("spark").split())
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,499 @@
+"""A query in DuckDB's words: SELECT, joins, WITH, VALUES and what joins queries.
+
+Every clause that is taken is named here; a clause that is not is Spark's alone. Knows the columns
+of tables by their types, and reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.errors import InvalidInputError
+from lancewood.query import functions
+from lancewood.query.expressions import (
+    Expressions,
+    direction,
+    direction_words,
+    key_of,
+)
+from lancewood.query.joins import Kind, kind_of_join
+from lancewood.query.kinds import common, is_comparable, is_floating, said
+from lancewood.query.names import defined_by_with
+from lancewood.query.scopes import Aliases, Column, Scope, Source
+from lancewood.query.settings import Settings
+from lancewood.query.typed import Typed, apart, fitted, together
+
+_OF_SELECT = frozenset(
+    {"with_", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct"}
+    | {"expressions", "hint"}
+)
+_OF_SET = frozenset({"with_", "this", "expression", "distinct", "order", "limit", "offset"})
+_OF_TABLE = frozenset({"this", "alias", "version", "when"})
+_WORDS = {
+    Kind.INNER: "JOIN",
+    Kind.LEFT: "LEFT JOIN",
+    Kind.RIGHT: "RIGHT JOIN",
+    Kind.FULL: "FULL JOIN",
+    Kind.SEMI: "SEMI JOIN",
+    Kind.ANTI: "ANTI JOIN",
+}
+_SET_WORDS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT"}
+
+
+@dataclass(frozen=True)
+class Given:
+    """A table of ours: what it is called in DuckDB, and its columns as the query sees them."""
+
+    relation: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A query for DuckDB, and the columns of its answer."""
+
+    sql: str
+    columns: tuple[tuple[str, pa.DataType], ...]
+
+    @property
+    def kinds(self) -> tuple[pa.DataType, ...]:
+        return tuple(kind for _, kind in self.columns)
+
+
+class Relations:
+    """Compiles one query over tables that are known by their nodes in the tree."""
+
+    def __init__(
+        self,
+        tables: Mapping[int, Given],
+        settings: Settings,
+        args: Mapping[str | int, Any],
+    ) -> None:
+        self._tables = tables
+        self._settings = settings
+        self._args = args
+        self._count = 0
+        self._defined: dict[int, tuple[str, Relation]] = {}
+
+    def compile(self, node: Any, outer: Scope | None = None) -> Relation:
+        """Raises UnsupportedError for what only Spark can answer, InvalidInputError."""
+        name = type(node).__name__
+        if name == "Subquery" and not _set_clauses(node, {"this"}):
+            return self.compile(node.this, outer)
+        if name == "Select":
+            return self._select(node, outer)
+        if name in _SET_WORDS:
+            return self._set(node, outer)
+        if name == "Values":
+            return self._values(node, outer)
+        raise apart(f"a query of this form ({name.upper()})")
+
+    def _nested(self, node: Any, outer: Scope | None) -> tuple[str, tuple[pa.DataType, ...]]:
+        found = self.compile(node, outer)
+        return found.sql, found.kinds
+
+    def _fresh(self, letter: str = "r") -> str:
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def _expressions(self, scope: Scope) -> Expressions:
+        return Expressions(scope, self._nested, self._args)
+
+    # WITH
+
+    def _with(self, node: Any, outer: Scope | None) -> str:
+        clause = node.args.get("with_")
+        if clause is None:
+            return ""
+        if clause.args.get("recursive"):
+            raise apart("WITH RECURSIVE")
+        parts = []
+        for each in clause.expressions:
+            found = self.compile(each.this, outer)
+            name = self._fresh("w")
+            names = [str(one.name) for one in each.args["alias"].args.get("columns") or ()]
+            self._defined[id(each)] = name, _renamed(found, names)
+            # Once, whoever asks for it how often: rows may not come in the same order again.
+            parts.append(f"{name} AS MATERIALIZED ({found.sql})")
+        return f"WITH {', '.join(parts)} "
+
+    # SELECT
+
+    def _select(self, node: Any, outer: Scope | None) -> Relation:
+        _check_clauses(node, _OF_SELECT, "SELECT")
+        beginning = self._with(node, outer)
+        scope = Scope(outer=outer)
+        expressions = self._expressions(scope)
+        source = self._from(node, scope)
+        where = node.args.get("where")
+        filtered = "" if where is None else f" WHERE {expressions.condition(where.this, 'WHERE')}"
+        keys = self._keys(node, expressions)
+        projected = self._projected(node, expressions, keys)
+        for name, value in projected:
+            scope.aliases[name.lower()] = None if name.lower() in scope.aliases else value
+        grouped = f" GROUP BY {', '.join(dict.fromkeys(keys.values()))}" if keys else ""
+        having = node.args.get("having")
+        if having is not None:
+            if keys is None:
+                raise apart("HAVING without groups")
+            with expressions.where(Aliases.FIRST, keys):
+                grouped += f" HAVING {expressions.condition(having.this, 'HAVING')}"
+        is_distinct = _is_distinct(node)
+        order = self._ordered(node, expressions, keys, projected, is_distinct)
+        listed = [key_of(value) if is_distinct else value.sql for _, value in projected]
+        selected = ", ".join(f"{sql} AS c{at}" for at, sql in enumerate(listed))
+        return Relation(
+            f"{beginning}SELECT {'DISTINCT ' * is_distinct}{selected}{source}{filtered}{grouped}"
+            f"{order}{_limited(node)}",
+            tuple((name, value.kind) for name, value in projected),
+        )
+
+    def _keys(self, node: Any, expressions: Expressions) -> dict[str, str] | None:
+        """What is grouped by, as it is written and as it is grouped; None for no groups."""
+        group = node.args.get("group")
+        if group is None:
+            sought = [*node.expressions, node.args.get("having"), node.args.get("order")]
+            return {} if any(_aggregates(each) for each in sought if each is not None) else None
+        found = {key: value for key, value in group.args.items() if value}
+        if found.pop("all", None) and not found:
+            items = [each for each in node.expressions if not _aggregates(each)]
+        elif set(found) == {"expressions"}:
+            items = list(group.expressions)
+        else:
+            raise apart("GROUP BY with GROUPING SETS, ROLLUP or CUBE")
+        keys = {}
+        for each in items:
+            value = expressions.compile(self._meant_key(each, node, expressions))
+            keys[value.sql] = key_of(value)
+        return keys
+
+    def _meant_key(self, item: Any, node: Any, expressions: Expressions) -> Any:
+        """A place or an alias in GROUP BY is an expression of SELECT."""
+        place = _place(item)
+        if place is not None:
+            if not 1 <= place <= len(node.expressions):
+                raise InvalidInputError(f"GROUP BY {place} names no column of SELECT")
+            return node.expressions[place - 1].unalias()
+        if type(item).__name__ == "Column" and len(item.parts) == 1:
+            wanted = str(item.name).lower()
+            named = [e for e in node.expressions if e.alias and str(e.alias).lower() == wanted]
+            if len(named) == 1 and not expressions.scope.has([wanted]):
+                return named[0].unalias()
+        return item.unalias()
+
+    def _projected(
+        self, node: Any, expressions: Expressions, keys: dict[str, str] | None
+    ) -> list[tuple[str, Typed]]:
+        found: list[tuple[str, Typed]] = []
+        scope = expressions.scope
+        for each in node.expressions:
+            if each.is_star:
+                found += self._star(each, scope, keys)
+                continue
+            with expressions.where(Aliases.LAST, keys):
+                value = expressions.compile(each.unalias())
+            found.append((_name(each), value))
+            if each.alias:
+                lower = str(each.alias).lower()
+                scope.aliases[lower] = None if lower in scope.aliases else value
+        scope.aliases.clear()
+        return found
+
+    def _star(
+        self, star: Any, scope: Scope, keys: dict[str, str] | None
+    ) -> list[tuple[str, Typed]]:
+        if keys is not None:
+            raise InvalidInputError("a star cannot stand beside groups: name the columns")
+        inner = star.this if type(star).__name__ == "Column" else star
+        if any(inner.args.get(each) for each in ("except_", "replace", "rename", "ilike")):
+            raise apart("a star with EXCEPT")
+        parts = [str(each.name) for each in star.parts[:-1]] if inner is not star else []
+        if len(parts) > 1:
+            raise apart("a star after two names")
+        return [(each.name, each.value()) for each in scope.star(*parts)]
+
+    def _ordered(
+        self,
+        node: Any,
+        expressions: Expressions,
+        keys: dict[str, str] | None,
+        projected: Sequence[tuple[str, Typed]],
+        is_distinct: bool,
+    ) -> str:
+        order = node.args.get("order")
+        if order is None:
+            return ""
+        parts = []
+        for each in order.expressions:
+            place = self._placed(each.this, projected)
+            if place is not None:
+                if not is_comparable(projected[place][1].kind):
+                    raise apart(f"ordering by {said(projected[place][1].kind)}")
+                parts.append(f"{place + 1} {direction_words(each)}")
+                continue
+            if is_distinct:
+                raise InvalidInputError("ORDER BY after DISTINCT takes columns of SELECT")
+            with expressions.where(Aliases.FIRST, keys):
+                parts.append(direction(expressions.compile(each.this), each))
+        return f" ORDER BY {', '.join(parts)}"
+
+    def _placed(self, node: Any, projected: Sequence[tuple[str, Typed]]) -> int | None:
+        """Which column of SELECT is meant by its place, or by its name."""
+        place = _place(node)
+        if place is not None:
+            if not 1 <= place <= len(projected):
+                raise InvalidInputError(f"ORDER BY {place} names no column of SELECT")
+            return place - 1
+        if type(node).__name__ != "Column" or len(node.parts) > 1:
+            return None
+        wanted = str(node.name).lower()
+        found = [at for at, (name, _) in enumerate(projected) if name.lower() == wanted]
+        return found[0] if len(found) == 1 else None
+
+    # FROM
+
+    def _from(self, node: Any, scope: Scope) -> str:
+        source = node.args.get("from_")
+        if source is None:
+            return ""
+        text, first = self._relation(source.this, scope)
+        scope.sources.append(first)
+        for join in node.args.get("joins") or ():
+            text += self._join(join, scope)
+        return f" FROM {text}"
+
+    def _join(self, join: Any, scope: Scope) -> str:
+        kind = kind_of_join(join)
+        method = str(join.args.get("method") or "").upper()
+        if kind is None or join.args.get("pivots") or method not in ("", "NATURAL"):
+            raise apart("such a JOIN")
+        text, right = self._relation(join.this, scope)
+        before = list(scope.sources)
+        whole = Scope([*before, right], list(scope.merged), scope.outer)
+        names = [str(each.name) for each in join.args.get("using") or ()]
+        if method == "NATURAL":
+            mine = [each.name.lower() for each in scope.star()]
+            names = [each.name for each in right.columns if each.name.lower() in mine]
+        on = join.args.get("on")
+        if names:
+            condition, merged = self._using(names, scope, right, kind)
+        else:
+            merged = list(scope.merged)
+            condition = "TRUE" if on is None else self._expressions(whole).condition(on, "ON")
+        if kind not in (Kind.SEMI, Kind.ANTI):
+            scope.sources, scope.merged = whole.sources, merged
+        return f" {_WORDS[kind]} {text} ON {condition}"
+
+    def _using(
+        self, names: Iterable[str], scope: Scope, right: Source, kind: Kind
+    ) -> tuple[str, list[Column]]:
+        conditions, merged = [], []
+        for name in names:
+            mine, _ = scope.find([name], Aliases.NEVER)
+            other, _ = Scope([right]).find([name], Aliases.NEVER)
+            conditions.append(functions.compared("=", mine, other).sql)
+            (one, two), both = together([mine, other], "USING")
+            shown = {Kind.RIGHT: other, Kind.FULL: Typed(f"coalesce({one.sql}, {two.sql})", both)}
+            value = shown.get(kind, mine)
+            merged.append(Column(name, value.sql, value.kind))
+        rest = [e for e in scope.merged if all(e.name.lower() != m.name.lower() for m in merged)]
+        return " AND ".join(conditions), [*merged, *rest]
+
+    def _relation(self, node: Any, scope: Scope) -> tuple[str, Source]:
+        name = type(node).__name__
+        alias = node.args.get("alias")
+        names = [str(each.name) for each in (alias.args.get("columns") or () if alias else ())]
+        if name == "Table":
+            _check_clauses(node, _OF_TABLE, "FROM")
+            return self._named(node, names)
+        if name not in ("Subquery", "Values"):
+            raise apart(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
+        if name == "Subquery" and _set_clauses(node, {"this", "alias"}):
+            raise apart("such a query in FROM")
+        inner = node.this if name == "Subquery" else node
+        found = _renamed(self.compile(inner, scope.outer), names)
+        own = self._fresh()
+        exposed = str(alias.name) if alias is not None and alias.name else None
+        return f"({found.sql}) AS {own}", Source(exposed, _columns(own, found))
+
+    def _named(self, node: Any, names: Sequence[str]) -> tuple[str, Source]:
+        alias = node.args.get("alias")
+        table = self._tables.get(id(node))
+        if table is not None:
+            own = self._fresh()
+            columns = _named_so([each.of(own) for each in table.source.columns], names)
+            return f"{table.relation} AS {own}", Source(table.source.name, columns)
+        text = str(node.this.this)
+        cte = defined_by_with(node, text, self._settings)
+        if cte is None or id(cte) not in self._defined:
+            raise apart(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
+        defined, found = self._defined[id(cte)]
+        own = self._fresh()
+        exposed = str(alias.name) if alias is not None and alias.name else text
+        columns = _columns(own, _renamed(found, names))
+        return f"{defined} AS {own}", Source(exposed, columns)
+
+    # VALUES, and queries joined
+
+    def _values(self, node: Any, outer: Scope | None) -> Relation:
+        expressions = self._expressions(Scope(outer=outer))
+        rows = [
+            [expressions.compile(one) for one in (getattr(each, "expressions", None) or [each])]
+            for each in node.expressions
+        ]
+        if len({len(each) for each in rows}) != 1:
+            raise InvalidInputError("the rows of VALUES have different numbers of columns")
+        columns = [together(list(each), "VALUES") for each in zip(*rows, strict=True)]
+        lines = zip(*(values for values, _ in columns), strict=True)
+        text = ", ".join(f"({', '.join(each.sql for each in line)})" for line in lines)
+        names = ", ".join(f"c{at}" for at in range(len(columns)))
+        return Relation(
+            f"SELECT * FROM (VALUES {text}) AS {self._fresh()}({names})",
+            tuple((f"col{at + 1}", kind) for at, (_, kind) in enumerate(columns)),
+        )
+
+    def _set(self, node: Any, outer: Scope | None) -> Relation:
+        _check_clauses(node, _OF_SET, type(node).__name__.upper())
+        beginning = self._with(node, outer)
+        left = self.compile(node.this, outer)
+        right = self.compile(node.expression, outer)
+        word = _SET_WORDS[type(node).__name__]
+        if len(left.columns) != len(right.columns):
+            raise InvalidInputError(
+                f"{word} of queries with {len(left.columns)} and {len(right.columns)} columns"
+            )
+        is_distinct = node.args.get("distinct") is not False
+        kinds = []
+        for one, two in zip(left.kinds, right.kinds, strict=True):
+            kind = common([one, two])
+            if kind is None:
+                raise apart(f"{word} of {said(one)} and {said(two)}", "cast them to one type")
+            is_plain = is_comparable(kind) and not is_floating(kind)
+            if (is_distinct or word != "UNION") and not is_plain:
+                raise apart(f"{word} of {said(kind)}", "ask for UNION ALL")
+            kinds.append(kind)
+        sides = [self._fitted(each, kinds) for each in (left, right)]
+        columns = tuple((name, kind) for (name, _), kind in zip(left.columns, kinds, strict=True))
+        order = self._ordered_set(node, columns)
+        return Relation(
+            f"{beginning}({sides[0]}) {word} {'' if is_distinct else 'ALL '}({sides[1]})"
+            f"{order}{_limited(node)}",
+            columns,
+        )
+
+    def _fitted(self, side: Relation, kinds: Sequence[pa.DataType]) -> str:
+        own = self._fresh()
+        values = (
+            fitted(Typed(f"{own}.c{at}", old), new)
+            for at, (old, new) in enumerate(zip(side.kinds, kinds, strict=True))
+        )
+        listed = ", ".join(f"{each.sql} AS c{at}" for at, each in enumerate(values))
+        return f"SELECT {listed} FROM ({side.sql}) AS {own}"
+
+    def _ordered_set(self, node: Any, columns: Sequence[tuple[str, pa.DataType]]) -> str:
+        order = node.args.get("order")
+        if order is None:
+            return ""
+        projected = [(name, Typed("", kind)) for name, kind in columns]
+        parts = []
+        for each in order.expressions:
+            place = self._placed(each.this, projected)
+            if place is None or not is_comparable(columns[place][1]):
+                raise apart("ORDER BY of joined queries by other than a column's name or place")
+            parts.append(f"{place + 1} {direction_words(each)}")
+        return f" ORDER BY {', '.join(parts)}"
+
+
+def _columns(own: str, found: Relation) -> list[Column]:
+    return [Column(name, f"{own}.c{at}", kind) for at, (name, kind) in enumerate(found.columns)]
+
+
+def _named_so(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """Columns by the names that an alias gives them."""
+    if not names:
+        return list(columns)
+    _check_count(len(columns), len(names))
+    return [Column(new, e.sql, e.kind) for e, new in zip(columns, names, strict=True)]
+
+
+def _renamed(found: Relation, names: Sequence[str]) -> Relation:
+    if not names:
+        return found
+    _check_count(len(found.columns), len(names))
+    return Relation(found.sql, tuple(zip(names, found.kinds, strict=True)))
+
+
+def _check_count(there: int, named: int) -> None:
+    if there != named:
+        raise InvalidInputError(f"{named} names are given to {there} columns")
+
+
+def _is_distinct(node: Any) -> bool:
+    distinct = node.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise apart("DISTINCT ON")
+    return distinct is not None
+
+
+def _limited(node: Any) -> str:
+    text = ""
+    for word, name in (("LIMIT", "limit"), ("OFFSET", "offset")):
+        clause = node.args.get(name)
+        if clause is None:
+            continue
+        number = _place(clause.args.get("expression"))
+        if number is None:
+            raise apart(f"{word} of other than a plain number")
+        text += f" {word} {number}"
+    return text
+
+
+def _place(node: Any) -> int | None:
+    """A number that is written plainly."""
+    if type(node).__name__ != "Literal" or node.args.get("is_string"):
+        return None
+    text = str(node.this)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def _name(node: Any) -> str:
+    """What Spark calls a column of SELECT, or nearly so where nobody gave it a name."""
+    if node.alias or type(node).__name__ in ("Column", "Dot"):
+        return str(node.alias_or_name)
+    text = " ".join(node.sql("spark", normalize_functions="lower").split())
+    return text.replace("count(*)", "count(1)")
+
+
+def _aggregates(node: Any) -> bool:
+    """Whether an expression holds a function over a group's rows; not those of windows and of
+    queries inside."""
+    from sqlglot import exp
+
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, exp.Query):
+            continue
+        if type(each).__name__ in functions.AGGREGATES:
+            return True
+        inner = list(each.iter_expressions())
+        if isinstance(each, exp.Window):
+            inner = [one for part in inner if part is each.this for one in part.iter_expressions()]
+        stack += inner
+    return False
+
+
+def _set_clauses(node: Any, known: Iterable[str]) -> list[str]:
+    """The clauses of a node besides those that are known."""
+    return [name for name, value in node.args.items() if value and name not in known]
+
+
+def _check_clauses(node: Any, known: Iterable[str], what: str) -> None:
+    others = _set_clauses(node, known)
+    if others:
+        word = others[0].rstrip("_").replace("_", " ").upper()
+        raise apart(f"{what} with {word}")

@@ -1,0 +1,109 @@
+"""Tables called by name, inside a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancewood as lw
+from lancewood.cli.exit_codes import ExitCode
+
+Lw = Callable[..., Any]
+
+
+def orders(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+@pytest.fixture(autouse=True)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
+    """Table orders: 2 rows at tag d1, 3 at HEAD, 4 on branch exp, and one more written past the
+    repository, to main; the table's own tag own is on its first version."""
+    repo = lw.Repository.init(tmp_path / "shop", fsync=False)
+    monkeypatch.chdir(tmp_path / "shop")
+    with repo.transaction("main", message="one") as changes:
+        changes.create_table("orders", orders(1, 2))
+    repo.tags.create("d1")
+    with repo.transaction("main", message="two") as changes:
+        changes.table("orders").append(orders(3))
+    repo.branches.create("exp")
+    with repo.transaction("exp", message="three") as changes:
+        changes.table("orders").append(orders(4))
+    table = lw.open("tables/orders.lance")
+    table.tags.create("own", at=1)
+    table.append(orders(5, 6))
+    return repo
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"),
+    [
+        (["orders"], 3),
+        (["orders@d1"], 2),
+        (["orders@main~1"], 2),
+        (["orders@exp"], 4),
+        (["orders", "--at", "d1"], 2),
+        (["tables/orders.lance"], 5),
+        (["tables/orders.lance@d1"], 2),
+        (["tables/orders.lance", "--at", "exp"], 4),
+        (["orders@own"], 2),
+        (["orders@:1"], 2),
+        (["orders", "--version", "1"], 2),
+        (["orders", "--tag", "own"], 2),
+        (["orders", "--branch", "main"], 5),
+    ],
+)
+def test_a_name_is_read_as_the_repository_has_it(lw_ok: Lw, said: list[str], rows: int) -> None:
+    assert int(lw_ok("table", "count", *said).out) == rows
+
+
+@pytest.mark.parametrize("command", ["cat", "head", "info", "schema", "files", "verify", "config"])
+def test_every_command_that_reads_takes_names(lw_ok: Lw, command: str) -> None:
+    lw_ok("table", command, "orders@d1")
+
+
+def test_files_are_written_of_a_name(lw_ok: Lw, tmp_path: Path) -> None:
+    lw_ok("table", "export", "orders@d1", tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_text().split() == ['"id"', "1", "2"]
+    assert len(lw_ok("table", "versions", "orders", "--json").lines) == 3
+
+
+def test_a_name_works_from_anywhere_with_c(
+    lw_ok: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert int(lw_ok("-C", "shop", "table", "count", "orders@d1").out) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "inserted"),
+    [
+        (["orders", "--since", "d1"], 1),
+        (["orders", "--since", "own", "--until", "2"], 1),
+        (["orders", "--since", "1"], 1),
+        (["orders@exp", "--since", "d1"], 2),
+        (["tables/orders.lance", "--since", "d1"], 3),
+        (["tables/orders.lance", "--since", "main", "--until", "3"], 2),
+    ],
+)
+def test_changes_are_told_since_a_revision(lw_ok: Lw, said: list[str], inserted: int) -> None:
+    assert lw_ok("table", "changes", *said, "--count", "--json").document["inserted"] == inserted
+
+
+def test_changes_since_another_branch_are_refused(lw_run: Lw) -> None:
+    failed = lw_run("table", "changes", "orders", "--since", "exp")
+    assert failed.code == ExitCode.INVALID_INPUT
+    assert "none of main" in failed.err
+
+
+@pytest.mark.parametrize("said", ["orders@nope", "nothing", "nothing@d1", "tables/orders.lance@no"])
+def test_what_nobody_has_is_not_found(lw_run: Lw, said: str) -> None:
+    assert lw_run("table", "count", said).code == ExitCode.NOT_FOUND
+
+
+def test_a_command_that_writes_takes_places_only(lw_run: Lw) -> None:
+    assert lw_run("table", "delete", "orders", "-w", "id = 1", "-y").code == ExitCode.NOT_FOUND
