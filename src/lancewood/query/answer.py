@@ -28,6 +28,7 @@ from lancewood.query.scopes import Column, NotReadError, Source
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Source as TableSource
 from lancewood.query.sources import Sources
+from lancewood.query.text import shown
 from lancewood.query.typed import FAILED, apart
 from lancewood.repo.repository import Repository
 from lancewood.table.scan import Rows
@@ -90,8 +91,11 @@ class Answer(Rows):
             id(occurrence.node): Given(each.relation, Source(occurrence.exposed, each.columns()))
             for occurrence, each in zip(reads, self._inputs, strict=True)
         }
-        compiled = Relations(given, planned.settings, dict(args))
-        self._relation: Relation = compiled.compile(planned.query.tree)
+        compiled = Relations(given, planned.settings, args)
+        try:
+            self._relation: Relation = compiled.compile(planned.query.tree)
+        except RecursionError:
+            raise InvalidInputError(f"{shown(planned.query.sql)} nests too deeply") from None
 
     @property
     def schema(self) -> pa.Schema:

@@ -67,9 +67,12 @@ _TYPES = {
     "TIMESTAMPLTZ": MOMENT,
     "TIMESTAMPNTZ": CLOCK,
 }
-_whole = re.compile(r"\d+").fullmatch
-_decimal = re.compile(r"(\d*)\.(\d*)").fullmatch
-_double = re.compile(r"(\d+\.?\d*|\.\d+)[eE][+-]?\d+").fullmatch
+_whole = re.compile(r"[0-9]+").fullmatch
+_decimal = re.compile(r"([0-9]*)\.([0-9]*)").fullmatch
+_double = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+").fullmatch
+_bytes = re.compile(r"([0-9a-fA-F]{2})*").fullmatch
+_LONGEST = 1_000_000
+"""Of an expression in DuckDB's words, where a part may stand several times."""
 
 CompileQuery = Callable[[Any, Scope | None], tuple[str, tuple[pa.DataType, ...]]]
 """A query inside an expression: its text, and the types of its columns."""
@@ -78,9 +81,7 @@ CompileQuery = Callable[[Any, Scope | None], tuple[str, tuple[pa.DataType, ...]]
 class Expressions:
     """Compiles the expressions of one SELECT."""
 
-    def __init__(
-        self, scope: Scope, compile_query: CompileQuery, args: Mapping[str | int, Any]
-    ) -> None:
+    def __init__(self, scope: Scope, compile_query: CompileQuery, args: Mapping[str, Any]) -> None:
         self.scope = scope
         self._compile_query = compile_query
         self._args = args
@@ -108,10 +109,13 @@ class Expressions:
 
     def compile(self, node: Any) -> Typed:
         """Raises UnsupportedError, InvalidInputError."""
-        if self._keys is None or self._is_inside:
-            return self._compiled(node)
-        key = self._as_key(node, self._keys)
-        return self._compiled(node) if key is None else key
+        found = None
+        if self._keys is not None and not self._is_inside:
+            found = self._as_key(node, self._keys)
+        found = self._compiled(node) if found is None else found
+        if len(found.sql) > _LONGEST:
+            raise apart("such a long or deep expression")
+        return found
 
     def _as_key(self, node: Any, keys: Mapping[str, str]) -> Typed | None:
         """The expression where it is what rows are grouped by."""
@@ -180,13 +184,17 @@ class Expressions:
         return null()
 
     def _compile_hexstring(self, node: Any) -> Typed:
+        if not _bytes(str(node.this)):
+            raise apart("such a text of bytes")
         return Typed(f"from_hex('{node.this}')", BINARY)
 
     def _compile_placeholder(self, node: Any) -> Typed:
-        key = str(node.this) if node.this else node.meta["place"]
-        if key not in self._args:
-            raise InvalidInputError(f"args has no value for {f':{key}' if node.this else '?'}")
-        return value_constant(key, self._args[key])
+        name = str(node.this or "")
+        if not name:
+            raise apart("a ? for a value", "write :name")
+        if name not in self._args:
+            raise InvalidInputError(f"args has no value for :{name}")
+        return value_constant(name, self._args[name])
 
     # Logic
 
@@ -441,7 +449,7 @@ def number_constant(text: str) -> Typed:
     raise apart(f"the number {text}")
 
 
-def value_constant(name: str | int, value: Any) -> Typed:
+def value_constant(name: str, value: Any) -> Typed:
     """A value of ``args``."""
     if value is None:
         return null()
@@ -481,7 +489,7 @@ def _frame(spec: Any) -> str:
             at = "CURRENT ROW"
         if isinstance(at, str):
             sides.append(f"{at.upper()} {where}".strip())
-        elif kind == "ROWS" and type(at).__name__ == "Literal" and str(at.this).isdecimal():
+        elif kind == "ROWS" and type(at).__name__ == "Literal" and _whole(str(at.this)):
             sides.append(f"{at.this} {where}")
         else:
             raise apart("a window frame other than of whole rows")

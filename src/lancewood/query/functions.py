@@ -154,7 +154,8 @@ def moved(operator: str, value: Typed, count: str, unit: str) -> Typed:
     unit = unit.upper().removesuffix("S")
     if value.kind == NULL:
         return null(MOMENT)
-    is_known = unit in _UNITS - {"QUARTER"} and count.removeprefix("-").isdecimal()
+    digits = count.removeprefix("-")
+    is_known = unit in _UNITS - {"QUARTER"} and digits.isascii() and digits.isdecimal()
     if not is_known or not is_temporal(value.kind):
         raise apart(f"{operator} INTERVAL of {said(value.kind)}")
     if value.kind == DATE and unit not in _OF_DATES:

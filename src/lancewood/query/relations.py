@@ -71,7 +71,7 @@ class Relations:
         self,
         tables: Mapping[int, Given],
         settings: Settings,
-        args: Mapping[str | int, Any],
+        args: Mapping[str, Any],
     ) -> None:
         self._tables = tables
         self._settings = settings

@@ -123,7 +123,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
     from sqlglot.errors import ErrorLevel, ParseError, TokenError
 
     try:
-        tokens = list(_with_revisions(sql, _with_quotes(dialect.tokenize(sql))))
+        tokens = list(_with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql))))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
     except InvalidInputError:
@@ -146,14 +146,15 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
     return tokens, found[0]
 
 
-def _with_quotes(tokens: Sequence[Any]) -> list[Any]:
+def _with_quotes(sql: str, tokens: Sequence[Any]) -> list[Any]:
     """The tokens, with ``'it''s'`` as one text: to sqlglot it is two, as before Spark 4."""
     found: list[Any] = []
     for each in tokens:
-        last = found[-1] if found else None
-        is_text = each.token_type.name == "STRING" and last is not None
-        if is_text and last.token_type.name == "STRING" and last.end + 1 == each.start:
-            found[-1] = _one_token(last, f"{last.text}'{each.text}", each.end, last.token_type)
+        last = found[-1] if found else each
+        kinds = {last.token_type.name, each.token_type.name}
+        if kinds == {"STRING"} and sql[last.end : each.start + 1] in ("''", '""'):
+            text = f"{last.text}{sql[each.start]}{each.text}"
+            found[-1] = _one_token(last, text, each.end, last.token_type)
         else:
             found.append(each)
     return found

@@ -125,7 +125,7 @@ def fitted(value: Typed, kind: pa.DataType) -> Typed:
         return value
     if value.kind == NULL:
         return null(kind)
-    if kind == DOUBLE and value.constant is not None:
+    if kind == DOUBLE and value.constant is not None and is_number(value.kind):
         return Typed(f"CAST('{value.constant}' AS DOUBLE)", DOUBLE)
     if kind == DOUBLE and is_decimal(value.kind) and value.kind.precision > _SURE_DIGITS:
         return Typed(f"CAST(CAST({value.sql} AS VARCHAR) AS DOUBLE)", DOUBLE)

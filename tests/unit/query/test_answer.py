@@ -241,5 +241,29 @@ def test_names_that_differ_in_case_alone_are_kept_apart(tmp_path: Path) -> None:
         rows("SELECT a FROM t", {"t": made})
 
 
+def test_a_small_text_does_not_become_a_large_one(tables: Tables) -> None:
+    for query in (
+        "upper(" * 30 + "label" + ")" * 30,
+        "1 / (" * 30 + "id" + ")" * 30,
+        "CASE " * 25 + "id" + " WHEN 1 THEN 2 WHEN 2 THEN 3 END" * 25,
+    ):
+        with pytest.raises(UnsupportedError, match="long or deep"):
+            rows(f"SELECT {query} AS x FROM photos GROUP BY id, label", tables)
+
+
+def test_texts_and_bytes_reach_duckdb_as_they_are() -> None:
+    text = 'it\'s "x" -- /* ; \0 \n é'
+    assert rows("SELECT :t AS t", {}, args={"t": text}) == [{"t": text}]
+    query = (
+        "SELECT 'it''s' AS a, \"say \"\"x\"\" it\" AS b, 'a' 'b' AS c, X'00ff' AS d, '; --' AS e"
+    )
+    assert rows(query, {}) == [
+        {"a": "it's", "b": 'say "x" it', "c": "ab", "d": b"\x00\xff", "e": "; --"}
+    ]
+    for wrong in ('X"a\'b"', "X'abc'"):
+        with pytest.raises((UnsupportedError, InvalidInputError)):
+            rows(f"SELECT {wrong} AS x", {})
+
+
 def test_here_is_no_session() -> None:
     assert not InProcess().has_table("photos")
