@@ -16,6 +16,13 @@ import typer
 Uri: TypeAlias = Annotated[
     str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
 ]
+UriOrName: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="URI",
+        help="Where the table is: a path, a URI, or its name in the repository, as in orders@v1.",
+    ),
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 StorageOptions: TypeAlias = Annotated[
     list[str] | None,

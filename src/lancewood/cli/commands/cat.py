@@ -15,7 +15,7 @@ from lancewood.cli.snapshots import table_to_read
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     where: options.Where = None,
     columns: options.Columns = None,
     limit: options.Limit = None,

@@ -19,7 +19,7 @@ from lancewood.table.changing import CHANGE, Changes
 
 
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     since: Annotated[
         str,
         typer.Option(

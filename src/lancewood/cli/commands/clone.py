@@ -16,7 +16,7 @@ from lancewood.cli.snapshots import table_to_read
 
 @with_revision_to("Clone")
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="Where the new table goes.")],
     deep: Annotated[
         bool,

@@ -10,7 +10,7 @@ from lancewood.cli.snapshots import table_to_read
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     where: options.Where = None,
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,

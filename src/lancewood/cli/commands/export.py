@@ -22,7 +22,7 @@ from lancewood.model.schema import Schema
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Where to write to, or - for stdout.")
     ],

@@ -24,7 +24,7 @@ _KEYS = ("fragment", "kind", "rows", "bytes", "base", "path", "version", "fields
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N fragments.")
     ] = 20,

@@ -15,7 +15,7 @@ from lancewood.cli.snapshots import table_to_read
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     rows: Annotated[
         int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")
     ] = 10,

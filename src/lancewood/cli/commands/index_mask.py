@@ -14,7 +14,7 @@ from lancewood.cli.snapshots import table_to_read
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The index, as info shows it.")],
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,

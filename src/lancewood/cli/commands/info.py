@@ -20,7 +20,7 @@ _FIRST = Version(1)
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,

@@ -14,7 +14,7 @@ from lancewood.model.schema import Field
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,

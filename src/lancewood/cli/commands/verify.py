@@ -18,7 +18,7 @@ from lancewood.jobs.upkeep.verify import VerifyReport
 
 @with_revision
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also decode every value of every data file.")
     ] = False,

@@ -18,7 +18,7 @@ _KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "
 
 
 def command(
-    uri: options.Uri,
+    uri: options.UriOrName,
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N versions.")
     ] = 20,
