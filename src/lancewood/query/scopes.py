@@ -94,9 +94,13 @@ class Scope:
 
         Raises InvalidInputError for a name that nobody has, or several have.
         """
-        alias = self.aliases.get(parts[0].lower()) if aliases is not Aliases.NEVER else None
-        if alias is not None and aliases is Aliases.FIRST:
-            return _below(alias, parts[1:]), False
+        wanted = parts[0].lower()
+        alias = self.aliases.get(wanted) if aliases is not Aliases.NEVER else None
+        if aliases is Aliases.FIRST and wanted in self.aliases:
+            if alias is None:
+                raise InvalidInputError(f"two columns of SELECT are called {parts[0]!r}")
+            if len(parts) == 1 or not any(_same(each.name, parts[0]) for each in self.sources):
+                return _below(alias, parts[1:]), False
         scope: Scope | None = self
         while scope is not None:
             found = scope._local(parts)

@@ -175,6 +175,7 @@ def test_what_may_mean_something_else_is_spark_s(tables: Tables, query: str) -> 
         ("SELECT id FROM photos WHERE label", "WHERE takes a boolean, got a string"),
         ("SELECT id FROM photos UNION SELECT id, label FROM photos", "1 and 2 columns"),
         ("SELECT id FROM photos ORDER BY 2", "ORDER BY 2 names no column"),
+        ("SELECT id AS x, label AS x FROM photos ORDER BY x", "two columns of SELECT"),
         ("SELECT 1 / (id - id) AS x FROM photos", "divides by zero"),
         ("SELECT CAST(label AS INT) FROM photos", "a string that is cast to int"),
         ("SELECT CAST(id + 300 AS TINYINT) FROM photos", "fails on a value"),

@@ -559,7 +559,7 @@ def test_checkout_needs_exactly_one_wish(table: lw.Table) -> None:
     with pytest.raises(lw.InvalidInputError, match="version must be a whole number"):
         table.checkout(version="1")  # type: ignore[arg-type]
     with pytest.raises(lw.InvalidInputError, match="takes a datetime"):
-        table.checkout(as_of="yesterday")  # type: ignore[arg-type]
+        table.checkout(as_of=20260504)  # type: ignore[arg-type]
 
 
 def test_restore_makes_an_old_version_the_newest(table: lw.Table) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -164,12 +163,13 @@ class _Limited:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         left = self.limit
-        with closing(self.found.to_batches()) as batches:
-            for batch in batches if left != 0 else ():
-                yield batch if left is None else batch.slice(0, left)
-                left = None if left is None else left - batch.num_rows
-                if left is not None and left <= 0:
-                    return
+        if left == 0:
+            return
+        for batch in self.found.to_batches():
+            yield batch if left is None else batch.slice(0, left)
+            left = None if left is None else left - batch.num_rows
+            if left is not None and left <= 0:
+                return
 
 
 def _answered(
