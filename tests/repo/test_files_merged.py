@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,7 @@ def test_what_both_sides_agree_on_is_merged_across(repo: Repository) -> None:
 def test_a_table_whose_bases_differ_is_refused(scene: Scene, is_ours_newer: bool) -> None:
     repo = scene.repo
     repo.branches.create("exp")
-    made = [
+    made: list[Callable[[], object]] = [
         lambda: scene.both(4),
         lambda: repo.snapshot({"note": b"1"}, "note", branch="exp"),
     ]
