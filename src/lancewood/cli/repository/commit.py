@@ -25,10 +25,10 @@ def command(
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
-    """Record all tables of the branch as they stand at one moment, whoever wrote them.
+    """Record all tables of the branch as they stand at one moment.
 
-    Like git commit -a: there is no index. If no table differs from the last commit, there is no
-    new one, and that is no error.
+    Like git commit -a: there is no index, and who wrote them does not matter. If no table differs
+    from the last commit, there is no new one, and that is no error.
 
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
