@@ -35,7 +35,7 @@ OPENING = (
 )
 AT_HOME = (*OPENING, "lancewood.git.bucket.repository", "lancewood.repo.grounds")
 """In a bucket the objects and the refs of git are store calls, too, and so are notes."""
-MOST_STEPS = 150
+MOST_STEPS = 180
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
 """Hurt verbs at every step, also where the tests of every day leave out some that are alike."""
 
