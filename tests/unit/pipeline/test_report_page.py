@@ -144,6 +144,13 @@ def test_an_overwrite_writes_its_rows_and_replaces_those_that_were_there() -> No
     assert "  wrote     t  overwrite  400 -> 400 rows  400 inserted, 400 replaced" in lines(facts)
 
 
+def test_rows_that_were_left_out_for_another_of_their_key_are_counted() -> None:
+    target = TargetFacts("t", "merge", 4, 5, 1, 0, 0, duplicates=2)
+    facts = replace(published(), targets=[target])
+    assert "2 duplicates left out" in Parsed(page(facts)).tables["Tables"][0][1]
+    assert any("2 duplicates left out" in each for each in lines(facts))
+
+
 def test_a_new_table_is_called_new() -> None:
     facts = replace(published(), targets=[TargetFacts("t", "append", None, 7, 7, 0, 0)])
     assert Parsed(page(facts)).tables["Tables"][0][2] == "new → 7"

@@ -51,7 +51,7 @@ def _row(target: TargetFacts, *, has_replaced: bool) -> list[Child]:
     replaced = [_amount("delete", target.replaced)] if has_replaced else []
     return [
         joined(element("span", target.table), _new_columns(target.columns_added)),
-        element("span", target.mode, class_="kind"),
+        joined(element("span", target.mode, class_="kind"), _left_out(target.duplicates)),
         _before_after(target),
         parts_bar(_parts(target)),
         _amount("insert", target.inserted),
@@ -79,6 +79,12 @@ def _new_columns(names: tuple[str, ...]) -> Html | None:
     more = len(names) - _MOST_COLUMNS
     rest = f" and {more:,} more" if more > 0 else None
     return element("span", "new columns", *apart, rest, class_="below")
+
+
+def _left_out(duplicates: int | None) -> Html | None:
+    if not duplicates:
+        return None
+    return element("span", f"{counted(duplicates, 'duplicate')} left out", class_="below")
 
 
 def _amount(kind: str, number: int | None) -> Html:
