@@ -1,4 +1,5 @@
-"""The table that was meant, where a path leads to none: one beside it with a name much like it.
+"""The table that was meant, where a path leads to none: one beside it with a name much like it, or
+that of the repository whose directory one is in.
 
 Looks at local directories only, and at no more than a few thousand names. Does not open tables.
 """
@@ -8,6 +9,8 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from itertools import islice
+
+from lancewood.catalog.names import home_uri
 
 _MOST_NAMES = 5_000
 _VERSIONS = "_versions"
@@ -22,6 +25,9 @@ def near_table(path: str) -> str | None:
     found = [each for each in _tables(parent or ".") if each != name]
     if f"{name}{_SUFFIX}" in found:
         return os.path.join(parent, f"{name}{_SUFFIX}")
+    of_repository = os.path.join(parent, home_uri(name))
+    if os.path.isdir(os.path.join(of_repository, _VERSIONS)):
+        return of_repository
     near = get_close_matches(name, found, 1)
     if near:
         return os.path.join(parent, near[0])

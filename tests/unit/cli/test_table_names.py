@@ -106,4 +106,6 @@ def test_what_nobody_has_is_not_found(lw_run: Lw, said: str) -> None:
 
 
 def test_a_command_that_writes_takes_places_only(lw_run: Lw) -> None:
-    assert lw_run("table", "delete", "orders", "-w", "id = 1", "-y").code == ExitCode.NOT_FOUND
+    failed = lw_run("table", "delete", "orders", "-w", "id = 1", "-y")
+    assert failed.code == ExitCode.NOT_FOUND
+    assert "tables/orders.lance?" in failed.err
