@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from tests.spark.clusters.faults import java_of_this_worker
 from tests.spark.clusters.kinds import CONNECT, LOCAL, on
 
 from lancewood.errors import InvalidInputError
-from lancewood.spark import session, write
+from lancewood.spark import session
+from lancewood.spark.java import find_java
 from lancewood.spark.tasks import is_connect, slots, spread
 
 
@@ -50,28 +53,47 @@ def test_settings_of_every_session_are_set(any_spark: Any) -> None:
     assert any_spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
-@pytest.mark.xdist_group("spark")
-def test_a_session_of_a_builder_is_returned_with_what_it_lacks_said(
-    sessions: Any, tmp_path: Path
-) -> None:
-    from pyspark.sql import SparkSession
+OF_A_BUILDER = """
+import re, sys, warnings
+from pyspark.sql import SparkSession
+from lancewood.errors import InvalidInputError
+from lancewood.spark import session
+from lancewood.spark.java import find_java
 
-    sessions.use(LOCAL)  # so that there is a Java, and the right Python
-    sessions.stop()
-    made = SparkSession.builder.master("local[2]").appName("mine").getOrCreate()
-    try:
-        with pytest.warns(UserWarning, match=r"started without .*spark\.redaction\.regex") as told:
-            assert session() is made
-        assert "spark.ui.enabled" not in str(told[0].message), "that is taste"
-        assert (made.conf.get("spark.app.name"), made.sparkContext.appName) == ("mine", "mine")
-        assert made.conf.get("spark.sql.session.timeZone") == "UTC"
-        assert re.search(str(made.conf.get("spark.sql.redaction.options.regex")), "account_key")
-        write(made.range(3), str(tmp_path / "t.lance"))
-        assert made.read.format("lance").load(str(tmp_path / "t.lance")).count() == 3
-        with pytest.raises(InvalidInputError, match=r"has one on local\[2\] already"):
-            session("local[4]")
-    finally:
-        made.stop()
+uri = sys.argv[1]
+made = SparkSession.builder.master("local[2]").appName("mine").getOrCreate()
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    assert session() is made
+(said,) = [str(each.message) for each in told if "started without" in str(each.message)]
+assert "spark.redaction.regex" in said and "spark.ui.enabled" not in said, said
+assert made.conf.get("spark.app.name") == made.sparkContext.appName == "mine"
+assert made.conf.get("spark.sql.session.timeZone") == "UTC"
+assert re.search(made.conf.get("spark.sql.redaction.string.regex"), "account_key 'x'")
+write(made.range(3), uri)
+assert made.read.format("lance").load(uri).count() == 3
+try:
+    session("local[4]")
+except InvalidInputError as refused:
+    assert "has one on local[2] already" in str(refused)
+else:
+    raise AssertionError("another master was promised")
+made.stop()
+"""
+
+
+def test_a_session_of_a_builder_is_returned_with_what_it_lacks_said(tmp_path: Path) -> None:
+    """In a process of its own: settings of the first session stay with the Java of a process."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", OF_A_BUILDER, str(tmp_path / "t.lance")],
+        env={**environ, "JAVA_HOME": str(find_java(os.environ).home)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("mode", [on(LOCAL)], indirect=True)
