@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -405,3 +407,57 @@ def test_gc_of_its_repository_takes_nothing_of_a_writer(
             assert told is None or later.days, (name, at, told)
             scene.rows()
             assert shows(scene.open()) == (told is None), (name, at, told)
+
+
+class _OneSecond(HeldStore):
+    """A store where everything happens in one second, as may be on S3, which tells no less; others
+    go on right after its writer has put a manifest."""
+
+    def _call(self, verb: str, key: str, action: Callable[[], Any]) -> Any:
+        done = super()._call(verb, key, action)
+        if verb == "put_new" and key.startswith(f"{VERSIONS_DIR}/"):
+            others, self._meanwhile = self._meanwhile, lambda: None
+            others()
+        return (
+            replace(done, modified=datetime(2026, 11, 16, tzinfo=UTC)) if verb == "head" else done
+        )
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        lambda table: table.compact(),
+        lambda table: table.update({"a": "a + 1"}, "s = 'mine'"),
+        lambda table: table.overwrite(THEIRS),
+    ],
+    ids=["compact", "update", "overwrite"],
+)
+def test_a_version_that_others_built_on_is_never_withdrawn(disk: Scene, theirs: Verb) -> None:
+    scene = disk.fresh()
+    known = scene.open()._snapshot
+    store = _OneSecond(open_store(scene.uri), 0, lambda: theirs(scene.open()))
+    table = lw.Table(Snapshot(Place(store, None), known.manifest, known.scheme))
+    with suppress(lw.CommitUnknownError):
+        table.append(MINE)
+    assert {1, 2, 3, 4} <= {*scene.versions()}
+    assert scene.rows()
+
+
+def test_a_clock_that_stood_still_with_its_writer_hides_no_lost_commit(
+    disk: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = disk.fresh()
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000)
+
+    def others() -> None:
+        with monkeypatch.context() as later:
+            later.setattr(time, "time_ns", now)
+            go_on_and_clean(scene)
+
+    table, store = scene.held(0, lambda: None)
+    table.append(MINE)
+    put = next(at for at, each in enumerate(store.calls, 1) if each[0] == "put_new")
+    table, _ = scene.held(put, others)
+    with pytest.raises(lw.LancewoodError):
+        table.append(MINE)

@@ -94,7 +94,8 @@ class Putting:
         found = self._found()
         after = min((each for each in found if each > self.version), default=None)
         if after is not None:
-            return self._is_followed_by(after, is_same_root)
+            is_next = after == self.version + 1 and self.version - 1 in found
+            return self._is_followed_by(after, is_same_root, is_next=is_next)
         if not is_same_root:
             return False
         if self.version - 1 not in found:
@@ -115,33 +116,33 @@ class Putting:
             if _is_there(store, manifest_key(Version(each), self.scheme))
         )
 
-    def _is_followed_by(self, after: Version, is_same_root: bool) -> bool:
+    def _is_followed_by(self, after: Version, is_same_root: bool, *, is_next: bool) -> bool:
         """Whether the next version was built on this one, or was there before it.
 
-        One that follows is not older than this one. Where times cannot tell, as those of S3, which
-        are whole seconds, what this one brought does: whoever built on it has that too.
+        One that follows is not older than this one. Where that does not tell, as with the whole
+        seconds of S3, or where versions in between are gone, what this one brought does: whoever
+        built on it has that too, unless it was taken out again, and then it stays in doubt.
         """
         store = self.store
         theirs = store.head(manifest_key(after, self.scheme)).modified
-        try:
+        mine = None
+        with contextlib.suppress(NotFoundError):  # cleaned up since
             mine = store.head(self.key).modified
-        except NotFoundError:
-            mine = theirs  # cleaned up since: it had landed
-        else:
+        if mine is not None:
             if not is_same_root:
                 return False  # a cleanup takes a version before it takes the witness
-        if theirs > mine and not self.was_held:
-            return True
+            if is_next and theirs > mine and not self.was_held:
+                return True
         before, brought = self.before(), set[object]()
         if before is not None:
             brought = _news(self.manifest, before)
             if brought & _marks(load_manifest(store, after, self.scheme), before):
                 return True
-        if theirs > mine:
-            raise self._doubt(
-                f"version {after} landed after it, and does not show whether it was built on it"
-            )
-        return theirs == mine and not self.was_held and not brought
+        if mine is not None and theirs < mine:
+            return False
+        if theirs == mine and not self.was_held and not brought:
+            return True
+        raise self._doubt(f"version {after} does not show whether it was built on it")
 
     def _check_branch(self) -> None:
         """Raises CommitUnknownError if the version landed in a root that its branch has left.

@@ -57,8 +57,7 @@ OF_A_BUILDER = """
 import re, sys, warnings
 from pyspark.sql import SparkSession
 from lancewood.errors import InvalidInputError
-from lancewood.spark import session
-from lancewood.spark.java import find_java
+from lancewood.spark import session, write
 
 uri = sys.argv[1]
 made = SparkSession.builder.master("local[2]").appName("mine").getOrCreate()
