@@ -138,3 +138,20 @@ def test_what_cannot_be_read_is_told_from_the_pins(repo: lw.Repository) -> None:
     (repo.path / "tables/places.lance" / repo.at("HEAD~1").pin("places").manifest).unlink()
     found = diff(repo)
     assert (found.kind, found.rows, found.counts) == ("changed", 3, None)
+
+
+def test_a_branch_that_was_brought_up_to_date_is_not_taken_for_what_it_was(
+    repo: lw.Repository,
+) -> None:
+    for branch, many in (("alice", 2), ("bob", 3)):
+        repo.branches.create(branch)
+        with repo.transaction(branch, message=branch) as changes:
+            for _ in range(5):
+                changes.table("photos").append(pa.table({"id": range(many)}))
+    alice = str(repo.at("alice").hash)
+    repo.merge("alice")
+    repo.merge("bob")
+    repo.merge("main", into="alice")
+    change = diff(repo, alice, "main")
+    counts = change.counts
+    assert counts is None or counts.inserted - counts.deleted == change.rows == 15

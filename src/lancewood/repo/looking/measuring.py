@@ -87,11 +87,14 @@ def _follows(later: Snapshot, earlier: Snapshot) -> bool:
 
 
 def _counts(since: Snapshot, until: Snapshot) -> RowCounts | None:
-    """None where a table has no stable row ids, or a version in between is gone."""
+    """None where a table has no stable row ids, or a version in between is gone; and where the
+    numbers do not add up: a branch that began anew since has another past than its record says."""
     try:
-        return Table(until).changes(since.manifest.version, columns=[]).counts
+        found = Table(until).changes(since.manifest.version, columns=[]).counts
     except LancewoodError:
         return None
+    more = Table(until).count_rows() - Table(since).count_rows()
+    return found if found.inserted - found.deleted == more else None
 
 
 def _renamed(since: Snapshot, until: Snapshot) -> Renamed:
