@@ -63,7 +63,7 @@ class Place:
     base_storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     repository: str | None = None
     """The repository in whose name the table is written; see ``model.exclusive``."""
-    _homes: dict[str, Store] = field(default_factory=dict, compare=False, repr=False)
+    _homes: dict[tuple[int, str], Store] = field(default_factory=dict, compare=False, repr=False)
     _findings: Findings = field(default_factory=Findings, compare=False, repr=False)
     _above: Store | None = field(default=None, compare=False, repr=False)
     """The root that this one was reached from; it may be the main root."""
@@ -285,7 +285,7 @@ class Place:
 
     def _written(self, base: table_pb2.BasePath) -> Store:
         """The store at the path that is written down."""
-        home = self._homes.get(base.path)
+        home = self._homes.get((base.id, base.path))  # options may go by number
         if home is None:
             home = open_store(base.path, storage_options=self._written_options(base))
             self._check_allowed(home.uri, f"{base.path} (base path {base.id})")
@@ -295,7 +295,7 @@ class Place:
                     f"read from the working directory, as {home.uri}; give it an absolute one",
                     stacklevel=2,
                 )
-            self._homes[base.path] = home
+            self._homes[base.id, base.path] = home
         return home
 
     def _check_allowed(self, uri: str, what: str) -> None:

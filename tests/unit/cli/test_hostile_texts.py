@@ -18,7 +18,7 @@ import pytest
 from tests.interop.git_judge import git
 
 import lancewood as lw
-from lancewood.cli import options
+from lancewood.cli.commands import count
 from lancewood.cli.exit_codes import ExitCode
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
@@ -160,7 +160,7 @@ def test_running_out_of_memory_is_no_bug(lw_run: Lw, monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 8589934592 failed")
 
-    monkeypatch.setattr(options, "opened", fail)
+    monkeypatch.setattr(count, "table_to_read", fail)
     ran = lw_run("table", "count", "x.lance")
     assert ran.code == ExitCode.STORAGE
     assert "out of memory: malloc of size 8589934592 failed" in ran.err

@@ -105,7 +105,7 @@ def test_old_javas_and_no_packaged_one_is_an_error_with_the_way_out(
     monkeypatch.setattr(subject, "packaged_runtime", lambda: None)
     put_java(tmp_path / "old", "1.8.0_392")
     environ = environment(tmp_path, JAVA_HOME=str(tmp_path / "old"))
-    with pytest.raises(UnsupportedError, match=r"is Java 8.*pip install 'lancewood\[spark\]'"):
+    with pytest.raises(UnsupportedError, match=r"is Java 8.*pip install '\.\[spark\]'"):
         find_java(environ)
     with pytest.raises(UnsupportedError, match="none in JAVA_HOME or on PATH"):
         find_java(environment(tmp_path))

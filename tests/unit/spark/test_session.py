@@ -74,7 +74,7 @@ def test_python_of_a_running_session_that_lacks_lancewood_is_told_with_the_way_o
 
 def test_missing_pyspark_is_an_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'lancewood\[spark\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[spark\]'"):
         session()
 
 
