@@ -31,7 +31,11 @@ ROWS = pa.table({"a": pa.array(range(12), pa.int64())})
 
 def place_in(directory: Path, store: FaultyStore) -> Place:
     """The table's place below a directory, all of whose homes are reached through the store."""
-    homes: dict[str, Store] = {str(directory / each): store.at(each) for each in ("cold", "new")}
+    homes: dict[tuple[int, str], Store] = {
+        (number, str(directory / each)): store.at(each)
+        for number in range(5)
+        for each in ("cold", "new")
+    }
     return Place(store.at("t"), _homes=homes)
 
 

@@ -138,8 +138,8 @@ class Putting:
             brought = _news(self.manifest, before)
             if brought & _marks(load_manifest(store, after, self.scheme), before):
                 return True
-        if mine is not None and theirs < mine:
-            return False
+        if mine is not None and theirs <= mine and (theirs < mine or after > self.version + 1):
+            return False  # older; or of this second, and a cleanup took those right after this one
         if theirs == mine and not self.was_held and not brought:
             return True
         raise self._doubt(f"version {after} does not show whether it was built on it")
