@@ -94,7 +94,7 @@ class Putting:
         found = self._found()
         after = min((each for each in found if each > self.version), default=None)
         if after is not None:
-            is_next = after == self.version + 1 and self.version - 1 in found
+            is_next = after == self.version + 1 and (self.version == 1 or self.version - 1 in found)
             return self._is_followed_by(after, is_same_root, is_next=is_next)
         if not is_same_root:
             return False
