@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.environment import QUICK_START, of_a_shell
 
 from lancewood.spark.trial import Trial, run_trial
 from lancewood.version import RELEASE
@@ -25,11 +26,7 @@ def test_doctor_tries_a_local_session_and_leaves_nothing_behind(tmp_path: Path) 
     done = subprocess.run(
         [LW, "spark", "doctor", "--run", "--json"],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "TMPDIR": str(tmp_path),
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        },
+        env=of_a_shell(TMPDIR=str(tmp_path), JDK_JAVA_OPTIONS=QUICK_START),
         capture_output=True,
         text=True,
         timeout=840,

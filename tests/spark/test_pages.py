@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_docs import ROOT, WITH_SPARK
+from tests.spark.environment import QUICK_START, of_a_shell
 
 pytestmark = pytest.mark.spark
 
@@ -17,16 +18,11 @@ pytestmark = pytest.mark.spark
 def test_the_snippets_of_a_page_with_spark_print_what_it_says(page: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     code = "import sys; from pathlib import Path; from tests.e2e.test_docs import run_page; "
-    environment = {
-        # What a session of the same worker has set is not a reader's.
-        **{key: value for key, value in os.environ.items() if "SPARK_" not in key},
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-c", code + "run_page(Path(sys.argv[1]))", str(page)],
         cwd=tmp_path,
-        env=environment,
+        env=of_a_shell(PYTHONPATH=path, JDK_JAVA_OPTIONS=QUICK_START),
         capture_output=True,
         text=True,
         timeout=840,

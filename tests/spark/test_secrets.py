@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.spark.environment import QUICK_START, of_a_shell
 
 import lancewood as lw
 from lancewood.spark import read, runner, write
@@ -185,11 +185,11 @@ def test_a_set_of_options_reaches_executors_by_name_and_is_in_no_plan_or_event(
     settings = {
         **logging_to(tmp_path / "events"),
         "spark.executor.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": QUICK_START,
     }
     done = subprocess.run(
         [sys.executable, "-c", BY_NAME, s3_root, *map("=".join, settings.items())],
-        env={**os.environ, "LANCEWOOD_CREDENTIALS": str(credentials(tmp_path, s3_options))},
+        env=of_a_shell(LANCEWOOD_CREDENTIALS=str(credentials(tmp_path, s3_options))),
         capture_output=True,
         text=True,
         timeout=600,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.spark.environment import QUICK_START, of_a_shell
 
 import lancewood as lw
 
@@ -19,14 +19,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 pytestmark = pytest.mark.spark
 
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that lives for seconds on a busy machine; it halves the time of these tests."""
-
 EXAMPLE = Path(__file__).absolute().parents[2] / "examples" / "spark_walk.py"
 
 
 def test_demo_commits_once_what_its_executors_wrote(tmp_path: Path) -> None:
-    environ = {**os.environ, "JDK_JAVA_OPTIONS": QUICK_START}
+    environ = of_a_shell(JDK_JAVA_OPTIONS=QUICK_START)
     done = run([sys.executable, str(EXAMPLE), str(tmp_path)], cwd=tmp_path, env=environ)
     assert done.returncode == 0, done.stdout + done.stderr
 

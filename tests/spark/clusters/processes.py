@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pyspark
+from tests.spark.environment import QUICK_START
 
 from lancewood.spark.java import find_java
 
@@ -24,8 +25,6 @@ HERE = "127.0.0.1"
 HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).resolve().parents[3]
 """Where executors find functions of the tests."""
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Java that lives for minutes on a busy machine."""
 
 _END_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"

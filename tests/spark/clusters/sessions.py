@@ -14,13 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.spark.clusters.kinds import CONNECT, LOCAL, LOCAL_CLUSTER, STANDALONE
-from tests.spark.clusters.processes import (
-    QUICK_START,
-    ROOT,
-    Server,
-    start_connect,
-    start_standalone,
-)
+from tests.spark.clusters.processes import ROOT, Server, start_connect, start_standalone
+from tests.spark.environment import QUICK_START
 
 from lancewood.spark import session
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.spark.clusters.faults import java_of_this_worker
 from tests.spark.clusters.kinds import CONNECT, LOCAL, on
+from tests.spark.environment import of_a_shell
 
 from lancewood.errors import InvalidInputError
 from lancewood.spark import session
@@ -84,10 +85,9 @@ made.stop()
 def test_a_session_of_a_builder_is_returned_with_what_it_lacks_said(tmp_path: Path) -> None:
     """In a process of its own: settings of the first session stay with the Java of a process."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
-    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         [sys.executable, "-c", OF_A_BUILDER, str(tmp_path / "t.lance")],
-        env={**environ, "JAVA_HOME": str(find_java(os.environ).home)},
+        env=of_a_shell(PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(find_java(os.environ).home)),
         capture_output=True,
         text=True,
         timeout=600,

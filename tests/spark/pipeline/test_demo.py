@@ -13,6 +13,7 @@ from pathlib import Path
 
 import lance
 import pytest
+from tests.spark.environment import QUICK_START, of_a_shell
 from tests.spark.pipeline.example_scene import EXAMPLES, module
 
 from lancewood.repo.repository import Repository
@@ -29,10 +30,7 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     done = subprocess.run(
         ["make", *IS_SET_UP, "demo", f"DEMO={place}", f"BIN={os.path.dirname(sys.executable)}"],
         cwd=EXAMPLES.parent,
-        env={
-            **{key: value for key, value in os.environ.items() if "MAKE" not in key},
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        },
+        env=of_a_shell(JDK_JAVA_OPTIONS=QUICK_START),
         capture_output=True,
         text=True,
         timeout=840,
