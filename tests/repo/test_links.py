@@ -57,6 +57,8 @@ LINKED = [
     "objects/pack",
     "objects/every",
     "lancewood",
+    "tables",
+    f"tables/{ONE}.lance",
 ]
 
 
@@ -107,6 +109,7 @@ def contents(outside: Path) -> dict[str, tuple[int, int, bytes]]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:not tagged:lancewood.repo.outcome.NotLandedWarning")
 @pytest.mark.parametrize("which", LINKED)
 def test_no_verb_changes_anything_where_a_link_leads(
     repo: Repository, tmp_path: Path, which: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lancewood.catalog.marks import remove_mark, set_mark
@@ -62,8 +62,8 @@ def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
     place = main_place(snapshot)
     main = place.store
     found = [_tagged(main, each) for each in _member_tags(main)]
-    home = _home_of(main.uri, place.storage_options)
-    return (*([] if home is None else [home]), *(each for each in found if each is not None))
+    homes = _homes_of(main.uri, place.storage_options)
+    return (*homes, *(each for each in found if each is not None))
 
 
 def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) -> bool:
@@ -77,8 +77,8 @@ def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) ->
     place = main_place(snapshot)
     main, options = place.store, place.storage_options
     path = real_home(repository)
-    home = _home_of(main.uri, options, must_be_real=True)
-    if home is not None and real_home(home.repository) == path:
+    real = main.uri if "://" in main.uri else os.path.realpath(main.uri)
+    if any(real_home(each.repository) == path for each in _homes_of(real, options)):
         return False
     head = snapshot.manifest
     branch = None if head.branch is None else BranchName.found(head.branch)
@@ -173,24 +173,20 @@ def _is_place(text: str) -> bool:
     return (os.path.isabs(text) or is_uri(text)) and "\0" not in text
 
 
-def _home_of(
-    root: str, options: Mapping[str, str] | None, *, must_be_real: bool = False
-) -> Membership | None:
-    """The repository that a main root lies in, by the path that is used or without links."""
-    if "://" in root:
-        paths = [root]
-    else:
-        paths = [os.path.realpath(root)] if must_be_real else [root, os.path.realpath(root)]
-    for path in dict.fromkeys(paths):
+def _homes_of(root: str, options: Mapping[str, str] | None) -> Iterator[Membership]:
+    """The repositories that a main root lies in: by the path that is used, and without links. Both
+    count, since a link in one repository may lead into another."""
+    known: set[str] = set()
+    for path in [root] if "://" in root else [root, os.path.realpath(root)]:
         above, table = os.path.split(path)
         repository, directory = os.path.split(above)
         name = table_at_home(f"{directory}/{table}")
         if name is None or directory != TABLES_DIR or repository.endswith(":"):
             continue
         home = home_at(repository)
-        if is_repository(home, options):
-            return Membership(home, (name,))
-    return None
+        if real_home(home) not in known and is_repository(home, options):
+            known.add(real_home(home))
+            yield Membership(home, (name,))
 
 
 def _member_tags(main: Store) -> list[TagName]:

@@ -43,13 +43,13 @@ def main_place_of(
 ) -> Place:
     """The main root of the pinned table, where its refs are. The options are for other places
     than a disk. ``stores`` are those that are open already, by the uri of a pin; a new one is
-    added."""
+    added. Raises InvalidInputError where a link leads out of the repository."""
     is_at_home = table_at_home(pin.uri) is not None
+    where: Home = Path(pin.uri) if "://" not in pin.uri else pin.uri
+    if is_at_home:
+        where = below(repository, pin.uri)
     store = None if stores is None else stores.get(pin.uri)
     if store is None:
-        where = Path(pin.uri) if "://" not in pin.uri else pin.uri
-        if is_at_home:
-            where = below(repository, pin.uri)
         store = open_store(where, fsync=fsync, storage_options=storage_options)
         if stores is not None:
             store = stores.setdefault(pin.uri, store)

@@ -1,6 +1,7 @@
 """Where a repository is: a directory of a disk, or a place in a bucket by its uri.
 
-Knows how the two are written, and what lies below them. Opens nothing.
+Knows how the two are written, and what lies below them; a link there leads out, and is refused.
+Opens nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import os
 import re
 from pathlib import Path
 from typing import TypeAlias
+
+from lancewood.store.disk_root import refuse_links
 
 Home: TypeAlias = Path | str
 """A directory is a ``Path``; a ``str`` is the uri of a place in an object store."""
@@ -24,8 +27,12 @@ def is_uri(place: str | os.PathLike[str]) -> bool:
 
 
 def below(home: Home, key: str) -> Home:
-    """A place inside; the key has none of the characters that a uri would have to quote."""
-    return home / key if isinstance(home, Path) else f"{home.rstrip('/')}/{key}"
+    """A place inside; the key has none of the characters that a uri would have to quote. Raises
+    InvalidInputError if a directory on the way, or the place itself, is a symbolic link."""
+    if not isinstance(home, Path):
+        return f"{home.rstrip('/')}/{key}"
+    refuse_links(str(home), key)
+    return home / key
 
 
 def real_home(home: Home) -> str:

@@ -90,6 +90,16 @@ def test_a_table_that_is_opened_through_a_link_belongs_to_its_repository(tmp_pat
     assert found == (Membership(repo, ("photos",)),)
 
 
+def test_a_link_of_one_repository_into_another_leaves_the_table_to_both(tmp_path: Path) -> None:
+    """What is cleaned up through the link spares the versions that its own repository pins."""
+    own, other = repository(tmp_path / "own"), repository(tmp_path / "other")
+    made(own / "tables" / "photos.lance")
+    (other / "tables" / "photos.lance").symlink_to(own / "tables" / "photos.lance")
+    through = load_snapshot(Place(DiskStore(other / "tables" / "photos.lance")))
+    found = repositories_of(through)
+    assert found == (Membership(other, ("photos",)), Membership(own, ("photos",)))
+
+
 def test_tables_on_another_disk_behind_a_link_get_a_tag(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     (repo / "tables").rmdir()
