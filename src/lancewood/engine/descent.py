@@ -4,6 +4,11 @@ A version below that one is looked up where the branch came from, and shown as t
 files of the parent's root under the base path that the branch has for it. So what both have in
 common is the same, byte for byte. A clone that is no branch has no history of before. Changes
 nothing.
+
+Names are used twice, and numbers too: a branch begins anew, or is deleted and made again. So the
+record of a branch is believed only for versions that began where it says, of others the
+transaction that began them tells, and a parent that is younger than its child is none. Where
+nothing tells, there is no history of before.
 """
 
 from __future__ import annotations
@@ -12,25 +17,33 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from lancewood.engine.place import Place
 from lancewood.engine.refs import load_branch
 from lancewood.engine.revisions import branch_place, main_place
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import load_transaction_of, missing_transaction
-from lancewood.engine.versions import newest_version
+from lancewood.engine.transactions import (
+    load_transaction,
+    load_transaction_of,
+    missing_transaction,
+)
+from lancewood.engine.versions import list_versions, load_manifest, newest_version
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.inherited import inherited_fragments
 from lancewood.format.layout import manifest_key
-from lancewood.model.closing import RESET_KEY
-from lancewood.model.ids import BaseId, Version
+from lancewood.model.closing import reset_version
+from lancewood.model.ids import BaseId, Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.refs import BranchName
+from lancewood.model.operations import Clone
+from lancewood.model.refs import MAIN, Branch, BranchName
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 
-_MOST_DIGITS = 20
-"""Of a version's number."""
+_Begun: TypeAlias = tuple[BranchName | None, Version]
+"""A branch, None for main, and a version of it."""
+_STRETCHES = "stretches"
+"""Under this name a version of an ancestor keeps among ``derived`` the history it was seen in."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +51,20 @@ class _Stretch:
     """A root, and the versions that are looked up in it: those after ``after``."""
 
     place: Place
+    branch: str | None
     after: int
+    last: int
+    """The last version of this root that leads here."""
+    reset: int = 0
+    """The version in which the branch began anew before that one; 0 if it never did."""
+
+    @classmethod
+    def up_to(cls, head: Snapshot, after: int) -> _Stretch:
+        return cls(head.place, head.manifest.branch, after, head.manifest.version, _reset(head))
+
+    def has_past(self, earlier: Snapshot) -> bool:
+        """Whether the branch did not begin anew after an earlier version; main never does."""
+        return self.branch is None or self.reset == _reset(earlier)
 
 
 @dataclass(frozen=True)
@@ -69,28 +95,33 @@ class Descent:
             scheme = newest.scheme
         return load_transaction_of(place.store, version, scheme)
 
+    def find(self, earlier: Snapshot) -> Snapshot | None:
+        """Another version of the table as this history has it; None where it is not known to be
+        part of it."""
+        version, branch = earlier.manifest.version, earlier.manifest.branch
+        if is_detached(version) or version > self.snapshot.manifest.version:
+            return None
+        for at, each in enumerate(self._stretches):
+            if each.branch == branch and version <= each.last and each.has_past(earlier):
+                return self._seen(earlier) if at else earlier
+        return None
+
     def reset_after(self, earlier: Snapshot) -> Version | None:
         """The version in which a branch of this history began anew after an earlier version of its
         own, or between the two of which it went back to one from before: then the earlier one is
         not part of this history. None if it did not."""
-        then, now = _began_anew(earlier), _began_anew(self._last_beside(earlier))
-        return None if then == now else Version(max(then, now))
+        beside = self._beside(earlier.manifest.version)
+        is_past = beside.has_past(earlier)
+        return None if is_past else Version(max(beside.reset, _reset(earlier)))
 
-    def _last_beside(self, earlier: Snapshot) -> Snapshot:
-        """The last version that leads here of the root that holds an earlier one; the earlier one
-        itself where that is main, which never begins anew."""
-        own, version = self.snapshot, earlier.manifest.version
-        if own.manifest.branch is None or version > self._stretches[0].after:
-            return own
-        with contextlib.suppress(NotFoundError):
-            own.place.store.head(manifest_key(version, own.scheme))
-            return own
-        at = next(at for at, each in enumerate(self._stretches) if version > each.after)
-        if self._stretches[at].after < 0:
-            return earlier
-        with contextlib.suppress(NotFoundError):
-            return load_snapshot(self._stretches[at].place, version=self._stretches[at - 1].after)
-        return earlier
+    def _beside(self, version: Version) -> _Stretch:
+        """The stretch of the root that ``load`` finds a version in."""
+        own = self.snapshot
+        if version <= self._stretches[0].after:
+            with contextlib.suppress(NotFoundError):
+                own.place.store.head(manifest_key(version, own.scheme))
+                return self._stretches[0]
+        return self._stretch(version)
 
     def _stretch(self, version: int) -> _Stretch:
         return next(each for each in self._stretches if version > each.after)
@@ -98,25 +129,29 @@ class Descent:
     @cached_property
     def _stretches(self) -> tuple[_Stretch, ...]:
         """From the own root upwards; the last one holds whatever is left."""
-        return tuple(self._upwards())
+        known: tuple[_Stretch, ...] | None = self.snapshot.derived.get(_STRETCHES)
+        return tuple(self._upwards()) if known is None else known
 
     def _upwards(self) -> Iterator[_Stretch]:
-        place, name = self.snapshot.place, self.snapshot.manifest.branch
-        branch = None if name is None else BranchName.found(name)
-        seen = set[BranchName]()
-        while branch is not None and branch not in seen:
-            seen.add(branch)
-            try:
-                main = main_place(self.snapshot)
-                made = load_branch(main.store, branch)
-            except (FormatError, InvalidInputError):
+        head, seen = self.snapshot, set[BranchName]()
+        record = _record(head)
+        while record is not None and record.name not in seen:
+            seen.add(record.name)
+            begun = _beginning(head, record)
+            if begun is None:
                 break
-            if made is None:
-                break
-            yield _Stretch(place, made.parent_version)
-            branch = made.parent_branch
+            main, (branch, version) = main_place(head), begun
+            if branch is None:
+                yield _Stretch.up_to(head, version)
+                yield _Stretch(main, None, -1, version)
+                return
             place = branch_place(main, branch)
-        yield _Stretch(place, -1)
+            above, record = _parent(place, version, record)
+            if above is None:
+                break
+            yield _Stretch.up_to(head, version)
+            head = above
+        yield _Stretch.up_to(head, -1)
 
     def _seen(self, earlier: Snapshot) -> Snapshot:
         """A version of an ancestor in the terms of this branch, where it has such terms."""
@@ -134,7 +169,8 @@ class Descent:
         message.base_paths.extend(own.base_paths)
         message.branch = str(own.branch)
         seen = Manifest(message, name=earlier.manifest.name)
-        return Snapshot(self.snapshot.place, seen, earlier.scheme)
+        derived = {_STRETCHES: self._stretches}
+        return Snapshot(self.snapshot.place, seen, earlier.scheme, derived)
 
     def _base_of(self, ancestor: Place) -> BaseId | None:
         place = self.snapshot.place
@@ -145,7 +181,72 @@ class Descent:
         return None
 
 
-def _began_anew(snapshot: Snapshot) -> int:
-    """The version in which its branch began anew for the last time; 0 if it never did."""
-    found = snapshot.manifest.config.get(RESET_KEY, "")
-    return int(found) if found.isdecimal() and len(found) <= _MOST_DIGITS else 0
+def is_there(snapshot: Snapshot) -> bool:
+    """Whether a version is still what it was when it was opened: neither cleaned up, nor that of a
+    table or branch that was made again in its place."""
+    store, head = snapshot.place.store, snapshot.manifest
+    mine = load_transaction(store, head).uuid
+    if mine:
+        return load_transaction_of(store, head.version, snapshot.scheme).uuid == mine
+    try:
+        return load_manifest(store, head.version, snapshot.scheme).timestamp_ns == head.timestamp_ns
+    except NotFoundError:
+        return False
+
+
+def _record(head: Snapshot) -> Branch | None:
+    """What is recorded about the branch of a version; None for main, and where nothing is."""
+    name = head.manifest.branch
+    if name is None:
+        return None
+    with contextlib.suppress(FormatError, InvalidInputError):
+        return load_branch(main_place(head).store, BranchName.found(name))
+    return None
+
+
+def _beginning(head: Snapshot, record: Branch) -> _Begun | None:
+    """The version of the parent that a version's branch began at, the last time before it."""
+    reset, fork = _reset(head), record.parent_version
+    if fork <= head.manifest.version and reset == (record.reset_in or 0):
+        return record.parent_branch, fork
+    begun = _begun_in(head, reset) if reset else None
+    if begun is None and record.reset_in is None and reset <= fork <= head.manifest.version:
+        return record.parent_branch, fork  # the parent had begun anew, and not the branch
+    oldest = list_versions(head.place.store).versions[-1:]
+    return begun or next((_begun_in(head, each) for each in oldest), None)
+
+
+def _begun_in(head: Snapshot, version: int) -> _Begun | None:
+    """What the branch of a version began at in another version; None where it did not, or has begun
+    anew in between."""
+    with contextlib.suppress(NotFoundError):
+        first = load_snapshot(head.place, version=version)
+        made = load_transaction(head.place.store, first.manifest).operations[0]
+        if isinstance(made, Clone) and _reset(first) == _reset(head):
+            name = made.ref_name
+            parent = None if name in (None, MAIN) else BranchName.found(str(name))
+            return parent, made.ref_version
+    return None
+
+
+def _parent(place: Place, version: Version, child: Branch) -> tuple[Snapshot | None, Branch | None]:
+    """The version that a branch left in the root of another one, and the record of that; None where
+    it is gone, or not the branch that the child was made from."""
+    with contextlib.suppress(NotFoundError):
+        found = load_snapshot(place, version=version)
+        record = _record(found)
+        if record is not None and _is_parent(record, child):
+            return found, record
+    return None, None
+
+
+def _is_parent(parent: Branch, child: Branch) -> bool:
+    """Whether a branch is the one that another was made from, and not one that has its name."""
+    line, longer = parent.identifier, child.identifier
+    if line and longer and len(longer) > len(line):
+        return all(one.uuid == other.uuid for one, other in zip(line, longer, strict=False))
+    return parent.created_at_seconds <= child.created_at_seconds
+
+
+def _reset(snapshot: Snapshot) -> int:
+    return reset_version(snapshot.manifest.config)

@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.format.json_object import decode_object
 from lancewood.format.layout import REFS_DIR
+from lancewood.model.closing import RESET_KEY
 from lancewood.model.ids import Version
 from lancewood.model.refs import MAIN, Branch, BranchName, BranchPoint, Tag, TagName
 
@@ -43,7 +44,7 @@ _BRANCH_PAIRS = {
     "create_at": "createAt",
     "manifest_size": "manifestSize",
 }
-_BRANCH_KEYS = {*_BRANCH_PAIRS, *_BRANCH_PAIRS.values(), "identifier", "metadata"}
+_BRANCH_KEYS = {*_BRANCH_PAIRS, *_BRANCH_PAIRS.values(), "identifier", "metadata", RESET_KEY}
 _TAG_PAIRS = {"manifest_size": "manifestSize"}
 _TAG_KEYS = {*_TAG_PAIRS, *_TAG_PAIRS.values(), "branch", "version", "createdAt", "updatedAt"}
 _TAG_KEYS |= {"metadata"}
@@ -113,6 +114,8 @@ def encode_branch(branch: Branch) -> bytes:
     if branch.identifier is not None:
         mapping = [[each.version, each.uuid] for each in branch.identifier]
         document["identifier"] = {**document.get("identifier", {}), "version_mapping": mapping}
+    if branch.reset_in is not None:
+        document[RESET_KEY] = branch.reset_in
     document["metadata"] = dict(branch.metadata)
     return _encode(branch_key(branch.name), document)
 
@@ -165,6 +168,7 @@ class _Reader:
     def branch(self, name: BranchName) -> Branch:
         points, odd = self._identifier()
         unknown = _unknown(self._document, _BRANCH_KEYS)
+        is_reset = RESET_KEY in self._document
         try:
             return Branch(
                 name=name,
@@ -173,6 +177,7 @@ class _Reader:
                 created_at_seconds=self._number("create_at"),
                 manifest_size=self._number("manifest_size"),
                 identifier=points,
+                reset_in=Version(self._number(RESET_KEY)) if is_reset else None,
                 metadata=self._metadata(),
                 unknown={**unknown, "identifier": odd} if odd else unknown,
             )

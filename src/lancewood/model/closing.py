@@ -11,14 +11,25 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from lancewood.errors import FormatError
-from lancewood.model.ids import Version
+from lancewood.model.ids import MAX_U64, Version
 
 PUBLISHED_KEY = "lancewood.published"
 RESET_KEY = "lancewood.reset"
 """Stands in every version of a branch since it began anew, and says in which version that was. Two
-versions with different values have row ids that are not the same rows'."""
+versions with different values have row ids that are not the same rows'. The record of the branch
+says it, too: of versions with another value it tells nothing."""
+_MOST_DIGITS = 20
+"""Of a version's number."""
 RENAMED_KEY = "lancewood.renamed"
 """Stands in the last version of a root whose branch has another name now, and says which."""
+
+
+def reset_version(config: Mapping[str, str]) -> int:
+    """The version in which a branch began anew for the last time, by its configuration; 0 if it
+    never did."""
+    text = config.get(RESET_KEY, "")
+    found = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
+    return found if found <= MAX_U64 else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,9 @@ class Branch:
     """A hint: the size of the manifest that it was made from, or of its own first one."""
     identifier: tuple[BranchPoint, ...] | None = None
     """Its descent from main, itself last; None where the writer did not record it."""
+    reset_in: Version | None = None
+    """The version in which it began anew at the parent's version; None where it never did, or the
+    writer did not record it."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
     """What else the file said, kept so that a rewrite does not lose it."""
@@ -176,6 +179,7 @@ class Branch:
     def __post_init__(self) -> None:
         _check_u64("parent version", self.parent_version)
         _check_u64("manifest size", self.manifest_size)
+        _check_u64("version of the reset", self.reset_in or 0)
         for each in self.identifier or ():
             _check_u64("version in the identifier", each.version)
         if not 0 <= self.created_at_seconds <= _MOST_SECONDS:

@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from lancewood.engine.change_rows import ChosenRows, project_changes, rows_since, rows_until
 from lancewood.engine.changes import RowChanges, find_changes
-from lancewood.engine.descent import Descent
+from lancewood.engine.descent import Descent, is_there
 from lancewood.engine.limits import check_number
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, UnsupportedError
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import is_detached
+from lancewood.model.refs import called
 from lancewood.table.handle import Handle
 
 CHANGE = "_change"
@@ -138,6 +139,42 @@ class Changes:
         return find_changes(self._since, self._until)
 
 
+def changes_between(
+    since: Snapshot, until: Snapshot, columns: Sequence[str] | None = None
+) -> Changes:
+    """The same as ``Table.changes`` for versions at hand, wherever they are kept.
+
+    Raises InvalidInputError for a version that is not known to be in the past of the later one, and
+    UnsupportedError on a table without stable row ids.
+    """
+    first = Descent(until).find(since)
+    if first is None:
+        raise InvalidInputError(
+            f"version {since.manifest.version} of {called(since.manifest.branch)} is not known to "
+            f"be in the past of version {until.manifest.version} of "
+            f"{called(until.manifest.branch)} of {until.place.uri}: row ids of the two may be "
+            "those of different rows; read both versions and compare the rows",
+            version=since.manifest.version,
+        )
+    _check_comparable(first, until)
+    return Changes(first, until, columns)
+
+
+def _check_comparable(*versions: Snapshot) -> None:
+    for each in versions:
+        if is_detached(each.manifest.version):
+            raise InvalidInputError(
+                f"version {each.manifest.version} is detached, beside the history of "
+                f"{each.place.uri}: its row ids may be those of other rows there"
+            )
+        if not each.manifest.has_stable_row_ids:
+            raise UnsupportedError(
+                f"version {each.manifest.version} of {each.place.uri} has no stable row ids, "
+                "so that rows of two versions cannot be told to be the same; changes need a "
+                "table that was created with them"
+            )
+
+
 class ChangeVerbs(Handle):
     """Verbs on a table: see what changed between two versions."""
 
@@ -157,7 +194,8 @@ class ChangeVerbs(Handle):
         own from before a reset is refused.
 
         Raises UnsupportedError on a table without stable row ids, NotFoundError for a version
-        that is not there, and later for one in between that is needed and was cleaned up.
+        that is not there, or where this handle's own is gone, and later for one in between that is
+        needed and was cleaned up.
         """
         mine = self._snapshot
         first = self._version_of("since", since)
@@ -167,18 +205,7 @@ class ChangeVerbs(Handle):
                 f"changes since version {since} until version {last.manifest.version} run "
                 "backwards; since must be the earlier one"
             )
-        for each in (first, last):
-            if is_detached(each.manifest.version):
-                raise InvalidInputError(
-                    f"version {each.manifest.version} is detached, beside the history of "
-                    f"{each.place.uri}: its row ids may be those of other rows there"
-                )
-            if not each.manifest.has_stable_row_ids:
-                raise UnsupportedError(
-                    f"version {each.manifest.version} of {each.place.uri} has no stable row ids, "
-                    "so that rows of two versions cannot be told to be the same; changes need a "
-                    "table that was created with them"
-                )
+        _check_comparable(first, last)
         reset = Descent(last).reset_after(first)
         if reset is not None:
             later = f"ask for changes since version {reset}, or " if reset > since else ""
@@ -191,7 +218,15 @@ class ChangeVerbs(Handle):
         return Changes(first, last, columns)
 
     def _version_of(self, name: str, version: int) -> Snapshot:
-        number = check_number(name, version, least=1)
-        if number == self._snapshot.manifest.version:
-            return self._snapshot
-        return Descent(self._snapshot).load(number)
+        mine, number = self._snapshot, check_number(name, version, least=1)
+        if number == mine.manifest.version:
+            return mine
+        found = Descent(mine).load(number)
+        if not is_there(mine):
+            raise NotFoundError(
+                f"version {mine.manifest.version} of {mine.place.uri}, which this handle is on, is "
+                "gone: it was cleaned up, or the table or its branch was made again. What is there "
+                f"now as version {number} may be another table's; open the table again",
+                version=mine.manifest.version,
+            )
+        return found

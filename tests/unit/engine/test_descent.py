@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from lancewood.engine.descent import Descent
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
+from lancewood.format.layout import manifest_key
 from lancewood.format.refs import branch_key
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.model.refs import BranchName
+from lancewood.table.changing import changes_between
 from lancewood.testing.faults import FaultyStore
 
 _names = count()
@@ -108,6 +111,17 @@ def test_main_has_no_history_but_its_own(deep: Snapshot) -> None:
         Descent(main).load(9)
 
 
+def test_a_branch_tells_its_changes_since_the_version_that_it_left() -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2)).append(rows(3))
+    exp = main.branches.create("exp").append(rows(4))
+    main.append(rows(99))
+    assert exp.changes(since=2).inserted.to_arrow()["a"].to_pylist() == [4]
+    found = changes_between(main._snapshot, exp._snapshot)
+    assert found.inserted.to_arrow()["a"].to_pylist() == [4]
+    with pytest.raises(lw.InvalidInputError, match="version 3 of main is not known to be in"):
+        changes_between(main.latest()._snapshot, exp.append(rows(5))._snapshot)
+
+
 def test_a_version_from_before_a_reset_is_not_part_of_the_history() -> None:
     main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
     old = main.branches.create("exp").append(rows(100, 101))
@@ -147,6 +161,87 @@ def test_a_version_of_the_parent_from_before_its_reset_is_not_part_of_the_histor
     with pytest.raises(lw.InvalidInputError, match=f"reset in version {again.version}"):
         again.changes(since=child.version)
     assert again.changes(since=4).inserted.to_arrow()["a"].to_pylist() == [7]
+
+
+def reset_twice() -> tuple[lw.Table, lw.Table]:
+    """Main at version 4, and version 3 of a branch that left main at 1, and began anew at 2 and 4
+    of it since."""
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
+    old = main.branches.create("exp").append(rows(100)).append(rows(101))
+    main.append(rows(200)).branches.reset("exp", force=True).append(rows(102))
+    main.latest().append(rows(300)).append(rows(301)).branches.reset("exp", force=True)
+    return main.latest(), old
+
+
+@pytest.mark.parametrize("is_marked", [True, False], ids=["record", "record of another writer"])
+def test_the_record_of_a_branch_tells_nothing_of_what_was_before_its_reset(is_marked: bool) -> None:
+    main, old = reset_twice()
+    if not is_marked:
+        store, key = main._snapshot.place.store, branch_key(BranchName("exp"))
+        found = json.loads(store.get(key))
+        assert found.pop("lancewood.reset") == old.latest().version
+        store.put(key, json.dumps(found).encode())
+    newest, between = old.latest(), old.checkout(version=5)
+    for table, fork in ((old, 1), (between, 2), (newest, 4)):
+        history = Descent(table._snapshot)
+        seen = [history.find(main.checkout(version=each)._snapshot) for each in (1, 2, 3, 4)]
+        assert [each is not None for each in seen] == [each <= fork for each in (1, 2, 3, 4)]
+    own = old.checkout(version=2)._snapshot
+    uuid = Descent(old._snapshot).transaction(Version(2)).uuid
+    assert uuid == own.transaction_of(Version(2)).uuid
+    assert Descent(old._snapshot).find(own) is not None
+    assert Descent(newest._snapshot).find(own) is Descent(between._snapshot).find(own) is None
+
+
+def test_a_version_that_was_cleaned_up_is_not_taken_for_the_parents_of_that_number() -> None:
+    _, old = reset_twice()
+    old._snapshot.place.store.delete([manifest_key(Version(2), old._snapshot.scheme)])
+    with pytest.raises(NotFoundError, match="version 2"):
+        old.changes(since=2)
+    assert old.changes(since=1).inserted.to_arrow()["a"].to_pylist() == [100, 101]
+
+
+def test_where_nothing_tells_how_a_version_began_it_has_no_past_of_before() -> None:
+    main, old = reset_twice()
+    old._snapshot.place.store.delete([manifest_key(Version(1), old._snapshot.scheme)])
+    assert Descent(old._snapshot).find(main.checkout(version=1)._snapshot) is None
+    assert Descent(old.latest()._snapshot).find(main._snapshot) is not None
+
+
+def test_what_was_seen_of_the_parent_keeps_the_past_it_was_seen_in() -> None:
+    main, old = reset_twice()
+    uuid = main._snapshot.transaction_of(Version(3)).uuid
+    newest = Descent(old.latest()._snapshot)
+    seen = newest.find(main._snapshot)
+    assert seen is not None
+    assert Descent(seen).transaction(Version(3)).uuid == uuid
+
+
+def test_a_handle_on_a_branch_that_was_made_again_is_told_so() -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2)).append(rows(3))
+    old = main.branches.create("exp", at=1).append(rows(100)).append(rows(101))
+    main.branches.delete("exp")
+    main.branches.create("exp").append(rows(200)).append(rows(201))
+    for since in (1, 2):
+        with pytest.raises(NotFoundError, match="made again"):
+            old.changes(since=since)
+    assert old.latest().changes(since=2).inserted.to_arrow()["a"].to_pylist() == [200, 201]
+
+
+def test_a_parent_that_was_made_again_is_not_the_one_that_a_branch_came_from() -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
+    dev = main.branches.create("dev").append(rows(100)).append(rows(101))
+    child = dev.branches.create("child").append(rows(5))
+    store, record = main._snapshot.place.store, branch_key(BranchName("child"))
+    kept = store.get(record)
+    store.delete([record])
+    main.branches.delete("dev")
+    main.branches.create("dev").append(rows(200)).append(rows(201))
+    store.put(record, kept)
+    for version in (1, 2):
+        with pytest.raises(NotFoundError, match=f"version {version}"):
+            child.changes(since=version)
+    assert child.changes(since=3).inserted.to_arrow()["a"].to_pylist() == [5]
 
 
 @pytest.mark.parametrize("since", [2, 1], ids=["own version", "the parent's version"])

@@ -231,7 +231,7 @@ class _Publishing:
         """The publication, that has judged all up to the target's newest version; None where the
         work comes to nothing."""
         if not self.dry_run:
-            mend_record(self.main.store, self.branch, work.fork)
+            mend_record(self.main.store, work.first, work.fork)
         return prepare(
             self.main,
             work,

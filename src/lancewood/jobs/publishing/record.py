@@ -1,4 +1,5 @@
-"""The record of a branch beside its versions: which version of the parent it begins at.
+"""The record of a branch beside its versions: which version of the parent it begins at, and in
+which version of its own.
 
 The versions count; the record is what keeps the parent's version from being cleaned up: for us by
 the parent's version in it, for pylance by the last step of its descent (tried with 14.0.2).
@@ -9,8 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lancewood.engine.refs import read_refs
+from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, NotFoundError, RetryableConflictError
 from lancewood.format.refs import BRANCHES_DIR, branch_key, decode_branch, encode_branch
+from lancewood.model.closing import reset_version
 from lancewood.model.ids import Version
 from lancewood.model.refs import Branch, BranchName, BranchPoint, called
 from lancewood.store.base import ReplaceOutcome, Store
@@ -18,13 +21,13 @@ from lancewood.store.base import ReplaceOutcome, Store
 _ATTEMPTS = 10
 
 
-def mend_record(
-    main: Store, name: BranchName, fork: Version, manifest_size: int | None = None
-) -> None:
-    """Let the record say where the branch begins, as its versions do.
+def mend_record(main: Store, begun: Snapshot, fork: Version, size: int | None = None) -> None:
+    """Let the record say where the branch begins, as its versions do, of which ``begun`` is one
+    since then; ``size`` is that of the parent's manifest.
 
     A reset that was cut off left it behind. A branch without a record is left alone.
     """
+    name = BranchName.found(str(begun.manifest.branch))
     key = branch_key(name)
     for _ in range(_ATTEMPTS):
         try:
@@ -32,14 +35,15 @@ def mend_record(
             record = decode_branch(name, main.get(key))
         except NotFoundError:
             return
-        if record.parent_version == fork:
+        reset = max(record.reset_in or 0, reset_version(begun.manifest.config)) or None
+        if (record.parent_version, record.reset_in) == (fork, reset):
             return
-        size = record.manifest_size if manifest_size is None else manifest_size
         mended = replace(
             record,
             parent_version=fork,
-            manifest_size=size,
+            manifest_size=record.manifest_size if size is None else size,
             identifier=_descent(main, record.identifier, fork),
+            reset_in=None if reset is None else Version(reset),
         )
         data = encode_branch(mended)
         if main.replace(key, data, etag) is ReplaceOutcome.REPLACED:

@@ -62,7 +62,7 @@ def begin_anew(main: Place, source: Snapshot, head: Snapshot, branch: BranchName
     """
     PutIfAbsent().check_trust(head.place.store)
     done = write_clone_after(source, head, branch=branch)
-    mend_record(main.store, branch, source.manifest.version, source.manifest.size)
+    mend_record(main.store, done, source.manifest.version, source.manifest.size)
     _check_alone(head, done)
     return done
 

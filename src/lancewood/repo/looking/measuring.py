@@ -14,22 +14,19 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancewood.catalog.pin import Pin
+from lancewood.engine.descent import Descent
 from lancewood.engine.earlier_columns import find_earlier
-from lancewood.engine.refs import load_branch
-from lancewood.engine.revisions import main_place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError
 from lancewood.jobs.counts import RowCounts
-from lancewood.model.refs import BranchName
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import landed_version
 from lancewood.repo.looking.comparing import Renamed, TableChange
+from lancewood.table.changing import changes_between
 from lancewood.table.table import Table
 
 _MOST_READ = 16 << 20
 """Bytes of data files on each side that are read to see whether the rows are the same."""
-_DEEPEST = 100
-"""Branches of branches that are followed."""
 
 
 def measured(grounds: Grounds, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
@@ -59,9 +56,9 @@ def _between(grounds: Grounds, change: TableChange, before: Pin, after: Pin) -> 
         return change
     counts: RowCounts | None = None
     renamed: Renamed = ()
-    if before.uri == after.uri and _follows(other, one):
+    if before.uri == after.uri and Descent(other).find(one) is not None:
         counts, renamed = _counts(one, other), _renamed(one, other)
-    elif before.uri == after.uri and _follows(one, other):
+    elif before.uri == after.uri and Descent(one).find(other) is not None:
         back = _counts(other, one)
         if back is not None:
             counts = RowCounts(back.deleted, back.updated, back.inserted)
@@ -72,29 +69,12 @@ def _between(grounds: Grounds, change: TableChange, before: Pin, after: Pin) -> 
     return replace(change, counts=counts, renamed_columns=renamed, is_same_rows=is_same)
 
 
-def _follows(later: Snapshot, earlier: Snapshot) -> bool:
-    """Whether a version has another one in its history, on its own branch or on those it left."""
-    branch, version = later.manifest.branch, later.manifest.version
-    main = main_place(later).store
-    for _ in range(_DEEPEST):
-        if branch == earlier.manifest.branch:
-            return earlier.manifest.version <= version
-        record = None if branch is None else load_branch(main, BranchName.found(branch))
-        if record is None:
-            return False
-        branch, version = record.parent_branch, min(version, record.parent_version)
-    return False
-
-
 def _counts(since: Snapshot, until: Snapshot) -> RowCounts | None:
-    """None where a table has no stable row ids, or a version in between is gone; and where the
-    numbers do not add up: a branch that began anew since has another past than its record says."""
+    """None where a table has no stable row ids, or a version in between is gone."""
     try:
-        found = Table(until).changes(since.manifest.version, columns=[]).counts
+        return changes_between(since, until, columns=[]).counts
     except LancewoodError:
         return None
-    more = Table(until).count_rows() - Table(since).count_rows()
-    return found if found.inserted - found.deleted == more else None
 
 
 def _renamed(since: Snapshot, until: Snapshot) -> Renamed:

@@ -183,7 +183,7 @@ def own_head(
             return head
         _check_ours(grounds, name, record, source)
         if goes_on(head.place, source.manifest.branch, source.manifest.version):
-            mend_record(main.store, wanted, source.manifest.version, source.manifest.size)
+            mend_record(main.store, head, source.manifest.version, source.manifest.size)
             return head
         if grounds.tip(branch) != tip:
             raise BranchMovedError(f"branch {branch!r} has another commit by now", branch=branch)
