@@ -113,8 +113,7 @@ def compared_version(
     else:
         found = opened_snapshot(named, storage_options)
     number = found.manifest.version
-    mine = Descent(table._snapshot).load(number)
-    if mine.manifest.timestamp_ns != found.manifest.timestamp_ns:
+    if Descent(table._snapshot).find(found) is None:
         raise InvalidInputError(
             f"{text!r} is version {number} of {called(found.manifest.branch)}, which is none of "
             f"{called(table.branch)}; --branch or URI@REVISION says of which branch changes are "

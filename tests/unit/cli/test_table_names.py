@@ -22,7 +22,8 @@ def orders(*ids: int) -> pa.Table:
 @pytest.fixture(autouse=True)
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
     """Table orders: 2 rows at tag d1, 3 at HEAD, 4 on branch exp, and one more written past the
-    repository, to main; the table's own tag own is on its first version."""
+    repository, to main; the table's own tag own is on its first version, its tag fork where exp
+    begins."""
     repo = lw.Repository.init(tmp_path / "shop", fsync=False)
     monkeypatch.chdir(tmp_path / "shop")
     with repo.transaction("main", message="one") as changes:
@@ -35,6 +36,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
         changes.table("orders").append(orders(4))
     table = lw.open("tables/orders.lance")
     table.tags.create("own", at=1)
+    table.tags.create("fork", at=2)
     table.append(orders(5, 6))
     return repo
 
@@ -86,6 +88,11 @@ def test_a_name_works_from_anywhere_with_c(
         (["orders", "--since", "own", "--until", "2"], 1),
         (["orders", "--since", "1"], 1),
         (["orders@exp", "--since", "d1"], 2),
+        (["orders@exp", "--since", "main"], 1),
+        (["orders@exp", "--since", "fork"], 1),
+        (["orders@exp", "--since", "2"], 1),
+        (["orders@exp", "--since", "1", "--until", "fork"], 1),
+        (["tables/orders.lance@exp:", "--since", "fork"], 1),
         (["tables/orders.lance", "--since", "d1"], 3),
         (["tables/orders.lance", "--since", "main", "--until", "3"], 2),
     ],
