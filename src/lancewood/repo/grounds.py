@@ -118,6 +118,16 @@ class Grounds:
             )
         return tree.pin(name)
 
+    def holders(self, name: str) -> dict[str, Pin]:
+        """What each branch pins of the table at home that has a name; those that have none are left
+        out."""
+        found = {}
+        for ref in self.git.refs.names(HEADS):
+            tree = self.tree(self.git.refs.read(ref))
+            if tree.blob_hash(name) is not None and (pin := tree.pin(name)).is_at_home:
+                found[ref.removeprefix(HEADS)] = pin
+        return found
+
     def open(self, pin: Pin) -> Snapshot:
         """A table as it is pinned, checked against the pin."""
         return open_pin(

@@ -83,7 +83,8 @@ def test_a_new_repository_says_that_it_is_empty(
     assert lw_ok("log", "--json").out == lw_ok("tables", "--json").out == ""
     assert lw_ok("branch").out == lw_ok("tag").out == ""
     found = lw_ok("status", "--json").document
-    assert found == {"branch": "main", "hash": None, "clean": True, "tables": [], "untracked": []}
+    nothing: dict[str, object] = {"tables": [], "untracked": [], "elsewhere": []}
+    assert found == {"branch": "main", "hash": None, "clean": True, **nothing}
 
 
 def test_clean_tables_are_told_in_two_lines(lw_ok: Lw, repo: lw.Repository) -> None:
@@ -110,6 +111,20 @@ def test_status_names_what_was_written_and_what_is_not_part_of_it(
     assert found["untracked"] == ["stray"]
     states = {each["name"]: (each["state"], each["version"]) for each in found["tables"]}
     assert states == {"photos": ("modified", 2), "labels": ("clean", 1)}
+
+
+def test_a_table_that_another_branch_made_is_called_that(lw_ok: Lw, repo: lw.Repository) -> None:
+    repo.branches.create("dev")
+    for branch in ("exp", "dev"):
+        with repo.transaction(branch, "made") as changes:
+            changes.create_table("birds", ROWS)
+    out = lw_ok("status").out
+    assert "\nTables of other branches, not on this one:\n" in out
+    assert "\n\tbirds (dev, exp)\n" in out
+    assert "lw add" not in out + lw_ok("commit", "-m", "nothing").out
+    found = lw_ok("status", "--json").document
+    assert found["elsewhere"] == [{"name": "birds", "branches": ["dev", "exp"]}]
+    assert found["untracked"] == []
 
 
 def test_status_says_which_table_cannot_be_read(lw_ok: Lw, repo: lw.Repository) -> None:

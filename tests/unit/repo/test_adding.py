@@ -29,6 +29,29 @@ def test_a_table_below_the_repository_is_added_by_a_relative_place(repo: lw.Repo
     assert lance.dataset(str(home)).tags.list() == {}
 
 
+def test_a_table_whose_rows_are_on_another_branch_is_not_taken_in_empty(
+    repo: lw.Repository,
+) -> None:
+    repo.branches.create("exp", at=None)
+    with repo.transaction("exp", "made") as changes:
+        changes.create_table("photos", ROWS)
+    home = repo.path / "tables/photos.lance"
+    with pytest.raises(AlreadyExistsError, match="made on branch 'exp'"):
+        repo.add("photos", home)
+    lw.open(home).append(ROWS)
+    repo.add("photos", home)
+    assert repo.at().table("photos").to_arrow() == ROWS
+
+
+def test_a_table_that_was_taken_out_is_taken_in_again(repo: lw.Repository) -> None:
+    with repo.transaction("main", "made") as changes:
+        changes.create_table("photos", ROWS)
+    repo.branches.create("exp")
+    repo.remove("photos")
+    repo.add("photos", repo.path / "tables/photos.lance")
+    assert repo.at().table("photos").to_arrow() == ROWS
+
+
 def test_a_table_elsewhere_is_told_which_repository_it_belongs_to(
     repo: lw.Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

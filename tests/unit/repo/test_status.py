@@ -111,6 +111,19 @@ def test_a_branch_that_never_wrote_a_table_has_it_as_it_is_pinned(repo: lw.Repos
     assert state(repo)[0] is State.CLEAN
 
 
+@pytest.mark.parametrize("maker", ["main", "exp"])
+def test_tables_that_another_branch_made_are_not_untracked(repo: lw.Repository, maker: str) -> None:
+    repo.branches.create("exp")
+    with repo.transaction(maker, "made") as changes:
+        changes.create_table("birds", ROWS)
+    repo.switch("exp" if maker == "main" else "main")
+    found = repo.status()
+    assert (found.untracked, found.elsewhere) == ((), {"birds": (maker,)})
+    lw.open(repo.path / "tables/birds.lance").append(ROWS)
+    found = repo.status()
+    assert (found.untracked, found.elsewhere) == (("birds",), {}), "rows wait to be taken in"
+
+
 def test_tables_that_head_does_not_pin_are_untracked(repo: lw.Repository) -> None:
     lw.create(repo.path / "tables/loose.lance", ROWS)
     (repo.path / "tables/notes.txt").write_text("no table")

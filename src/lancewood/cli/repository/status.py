@@ -28,6 +28,10 @@ _SECTIONS = {
     ),
     State.MISSING: ("Cannot be read:", ['use "lw fsck" to see what else is wrong']),
 }
+_ELSEWHERE = (
+    "Tables of other branches, not on this one:",
+    ['use "lw merge BRANCH" to bring them here'],
+)
 _UNTRACKED = ("Untracked tables:", ['use "lw add NAME" to take them in'])
 
 
@@ -36,8 +40,8 @@ def command(storage_option: options.StorageOptions = None, json: options.Json = 
 
     Content is compared: rows and columns, not the numbers of versions.
 
-    JSON keys: branch, hash, clean, tables, untracked. A table has name, state (clean, modified,
-    unlanded, diverged, missing), version, why.
+    JSON keys: branch, hash, clean, tables, untracked, elsewhere. A table has name, state (clean,
+    modified, unlanded, diverged, missing), version, why; one elsewhere name, branches.
     """
     with repository(storage_option) as repo:
         found = repo.status()
@@ -50,6 +54,9 @@ def command(storage_option: options.StorageOptions = None, json: options.Json = 
             for e in found.tables
         ],
         "untracked": list(found.untracked),
+        "elsewhere": [
+            {"name": name, "branches": list(each)} for name, each in found.elsewhere.items()
+        ],
     }
     Output(as_json=json).document(document, "\n".join(_lines(found)))
 
@@ -63,11 +70,13 @@ def _lines(status: Status) -> Iterator[str]:
         yield "\nNo commits yet"
     for state, (title, ways) in _SECTIONS.items():
         yield from _section(title, ways, [_named(e) for e in status.tables if e.state is state])
+    kept = [f"{name} ({', '.join(each)})" for name, each in status.elsewhere.items()]
+    yield from _section(*_ELSEWHERE, kept)
     yield from _section(*_UNTRACKED, list(status.untracked))
     if status.is_clean:
         if status.untracked:
             yield '\nnothing to commit but untracked tables (use "lw add NAME")'
-        elif status.tables:
+        elif status.tables or status.elsewhere:
             yield "nothing to commit, tables clean"
         else:
             yield '\nnothing to commit (make tables, and use "lw add NAME")'

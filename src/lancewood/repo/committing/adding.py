@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from lancewood.catalog.membership import is_member, join
+from lancewood.catalog.names import home_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.places import inside_of
 from lancewood.engine.place import Place
 from lancewood.engine.revisions import main_place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -48,6 +49,8 @@ def add_table(
         raise InvalidInputError(
             f"{uri!s} is the root of branch {head.manifest.branch!r}: add the table itself"
         )
+    if known is None:
+        _check_rows_here(grounds, head, name, written)
     kind = manifest_store_of(head.manifest)
     if kind is not None:
         freed = f"set_config({{{MANIFEST_STORE_KEY!r}: None}})"
@@ -56,6 +59,22 @@ def add_table(
         join(head, grounds.home, grounds.id, name)
     if known is None:
         changes.pin(name, pin_of(head, written))
+
+
+def _check_rows_here(grounds: Grounds, head: Snapshot, name: str, uri: str) -> None:
+    """Raise AlreadyExistsError for a table that branches of the repository made: nobody wrote to
+    its main, and the rows are on branches of the table."""
+    if uri != home_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
+        return
+    made = [branch for branch, pin in grounds.holders(name).items() if pin.branch is not None]
+    if made:
+        raise AlreadyExistsError(
+            f"table {name!r} was made on branch {', '.join(map(repr, made))}, and its rows are "
+            f"there: merge({made[0]!r}) brings it here; create_table() makes another one of that "
+            "name on this branch",
+            table=name,
+            branches=made,
+        )
 
 
 def check_no_manifest_store(uri: str) -> None:

@@ -6,13 +6,16 @@ changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
 from lancewood.catalog.pin import Pin
 from lancewood.engine.landing import find_landing
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import load_snapshot
 from lancewood.engine.uris import is_table
 from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError, NotFoundError
@@ -20,6 +23,7 @@ from lancewood.git.hashes import Hash
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.settling import owed_tables
 from lancewood.repo.ref_names import lance_branch
+from lancewood.repo.writing.given_up import is_free
 from lancewood.repo.writing.working import changed_head, working_place
 
 
@@ -59,7 +63,9 @@ class Status:
     """None: no commit yet."""
     tables: tuple[TableStatus, ...]
     untracked: tuple[str, ...]
-    """Tables below the repository that HEAD does not pin."""
+    """Tables below the repository that HEAD does not pin, and that others than commits wrote."""
+    elsewhere: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables below the repository that HEAD does not pin, and the branches whose commits do."""
 
     @property
     def is_clean(self) -> bool:
@@ -79,7 +85,10 @@ def find_status(grounds: Grounds) -> Status:
         _status(grounds, head.branch, name, pin, is_behind=name in behind)
         for name, pin in pins.items()
     )
-    return Status(head.branch, head.hash, tables, tuple(_untracked(grounds, pins)))
+    beside = _beside(grounds, pins)
+    elsewhere = {name: found for name in beside if (found := _holders(grounds, name))}
+    untracked = tuple(each for each in beside if each not in elsewhere)
+    return Status(head.branch, head.hash, tables, untracked, elsewhere)
 
 
 def _status(
@@ -118,8 +127,19 @@ def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> Tabl
     return TableStatus(name, state, pin, newest)
 
 
-def _untracked(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
-    """Roots of tables in the directory where new ones are made."""
+def _holders(grounds: Grounds, name: str) -> tuple[str, ...]:
+    """The branches that pin a table; none where its main holds what no commit wrote: that waits to
+    be taken in."""
+    try:
+        found = tuple(grounds.holders(name))
+        is_kept = bool(found) and is_free(load_snapshot(Place(grounds.store_at(home_uri(name)))))
+    except LancewoodError:  # a branch or table that cannot be read is for fsck to tell
+        return ()
+    return found if is_kept else ()
+
+
+def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
+    """Tables that HEAD does not pin, in the directory where new ones are made."""
     home = grounds.home
     if not isinstance(home, Path):
         known = {pin.uri for pin in pins.values()}
