@@ -1,5 +1,5 @@
-"""A repository from somebody else, in which directories are links: nothing is written, and nothing
-removed, where they lead. A new verb gets a line in ``VERBS``."""
+"""A repository from somebody else, in which directories or files are links: nothing is written, and
+nothing removed, where they lead, and nothing of it is told. A new verb gets a line in ``VERBS``."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ LINKED = [
     "tables",
     f"tables/{ONE}.lance",
 ]
+LINKED_FILES = ["HEAD", "config", "packed-refs", "logs/HEAD", "logs/refs/heads/main"]
+LINKED_FILES += ["refs/heads/main", "refs/tags/v2"]
 
 
 @pytest.fixture
@@ -70,6 +72,8 @@ def repo(scene: Scene) -> Repository:
     git(path, "branch", "side/old", "main")
     scene.both(5, branch="side/old")
     git(path, "tag", "v1", "main")
+    git(path, "pack-refs")
+    git(path, "tag", "v2", "main")
     git(path, "repack", "-q")
     scene.repo.protect()
     scene.both(6)
@@ -110,7 +114,7 @@ def contents(outside: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 @pytest.mark.filterwarnings("ignore:not tagged:lancewood.repo.outcome.NotLandedWarning")
-@pytest.mark.parametrize("which", LINKED)
+@pytest.mark.parametrize("which", [*LINKED, *LINKED_FILES])
 def test_no_verb_changes_anything_where_a_link_leads(
     repo: Repository, tmp_path: Path, which: str
 ) -> None:
@@ -128,7 +132,30 @@ def test_no_verb_changes_anything_where_a_link_leads(
         assert any("is a symbolic link" in each for each in told)
 
 
-@pytest.mark.parametrize("which", ["logs/refs/heads", "logs", "refs/heads", "objects"])
+@pytest.mark.filterwarnings("ignore:not tagged:lancewood.repo.outcome.NotLandedWarning")
+@pytest.mark.parametrize("which", LINKED_FILES)
+def test_no_verb_tells_what_a_file_holds_that_a_link_leads_to(
+    repo: Repository, tmp_path: Path, which: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("[password]\nhunter2 hunter2\n")
+    with linked(repo.path, tmp_path / "outside", which):
+        (repo.path / which).unlink()
+        (repo.path / which).symlink_to(secret)
+        for verb in VERBS.values():
+            for handle in (repo, None):
+                try:
+                    told = str(verb(handle or Repository.open(repo.path)))
+                except LancewoodError as refused:
+                    told = f"{refused} {refused.__cause__}"
+                assert "hunter2" not in told
+    assert secret.read_text() == "[password]\nhunter2 hunter2\n"
+
+
+@pytest.mark.parametrize(
+    "which",
+    ["logs/refs/heads", "logs", "refs/heads", "objects", "HEAD", "config", "packed-refs"],
+)
 def test_the_refusal_names_the_link_where_it_leads_and_the_way_out(
     repo: Repository, tmp_path: Path, which: str
 ) -> None:

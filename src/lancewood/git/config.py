@@ -16,6 +16,7 @@ from dulwich.config import ConfigFile, StackedConfig
 
 from lancewood.errors import FormatError, InvalidInputError, StorageError
 from lancewood.git.locks import locked
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 
 _is_section = re.compile(r"[A-Za-z0-9-]+(\.[^\n\0]+)?").fullmatch
@@ -126,6 +127,7 @@ class Config(Settings):
                 raise StorageError(f"cannot write {self.file}: {cause.strerror}") from cause
 
     def _look(self) -> SeenSettings:
+        refuse_links(self._root, os.path.basename(self.file))
         try:
             now = os.stat(self.file)
             stamp = (now.st_ino, now.st_mtime_ns, now.st_size)

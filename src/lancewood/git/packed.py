@@ -19,6 +19,7 @@ from dulwich.refs import DiskRefsContainer
 from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.locks import locked
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 
 
@@ -48,6 +49,7 @@ class PackedRefs:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of the file: nobody packs refs while the block runs."""
+        self._refuse_link()
         with locked(self.file, self._root, self._patience):
             yield
 
@@ -64,6 +66,7 @@ class PackedRefs:
             sync_directory(self._root)
 
     def _read(self) -> Mapping[bytes, bytes]:
+        self._refuse_link()
         try:
             self._check_regular()
             with self._lock:
@@ -76,6 +79,9 @@ class PackedRefs:
             return {}
         except OSError as cause:
             raise StorageError(f"cannot read {self.file}: {cause.strerror}") from cause
+
+    def _refuse_link(self) -> None:
+        refuse_links(self._root, os.path.basename(self.file))
 
     def _check_regular(self) -> None:
         """To open a pipe would be to wait for ever."""

@@ -43,7 +43,10 @@ class Places:
         directory = key.rpartition("/")[0]
         if directory and directory not in self._known:
             refuse_links(self.root, directory, self._known)
-        return f"{self.root}/{key}"
+        file = f"{self.root}/{key}"
+        if os.path.islink(file):
+            raise link_refused(file, self.root)
+        return file
 
     def make_directory_of(self, file: str) -> None:
         """Make the directories above a file; raises ``FileExistsError`` or ``NotADirectoryError``

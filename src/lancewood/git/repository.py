@@ -36,7 +36,7 @@ from lancewood.store.wholefile import move_if_absent, stage, sync_directory
 T = TypeVar("T")
 
 _DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
-_UNLINKED = (*_DIRECTORIES, "logs/refs/heads", "logs/refs/tags", "lancewood")
+_UNLINKED = (*_DIRECTORIES, "logs/refs/heads", "logs/refs/tags", "lancewood", HEAD, "packed-refs")
 """What is looked at when a repository is opened; what else is below it, when it is written."""
 
 
@@ -111,7 +111,7 @@ class GitRepository:
 
         Raises NotFoundError where there is none, and UnsupportedError for one of another kind:
         with a work tree, or in SHA-1 format. Raises InvalidInputError for one with symbolic links
-        in the place of its directories: to write there would be to write elsewhere.
+        in the place of its directories or files: to write there would be to write elsewhere.
         """
         store = DiskStore(path, fsync)
         root = store.uri

@@ -118,7 +118,7 @@ def _fsync_by_default() -> bool:
 
 def refuse_links(top: str, directory: str, known: dict[str, str] | None = None) -> None:
     """Raise InvalidInputError if a directory on the way down from ``top``, itself not included, is
-    a symbolic link.
+    a symbolic link, or a file at its end.
 
     What is in ``known``, paths by their keys, is not looked at; what is found to be a directory is
     added. The way ends where nothing is, or no directory.

@@ -90,7 +90,7 @@ def test_a_log_that_is_a_pipe_or_a_link_is_told_and_not_waited_for(git: GitRepos
     log = git.path / "logs" / MAIN
     log.rename(git.path / "logs" / "moved")
     log.symlink_to(git.path / "logs" / "moved")
-    with pytest.raises(StorageError, match="logs/refs/heads/main"):
+    with pytest.raises(InvalidInputError, match="logs/refs/heads/main is a symbolic link"):
         list(git.refs.log(MAIN))
     log.unlink()
     os.mkfifo(log)

@@ -12,6 +12,7 @@ import pytest
 
 from lancewood.errors import (
     CommitUnknownError,
+    InvalidInputError,
     RetryableConflictError,
     StorageError,
 )
@@ -121,7 +122,7 @@ def test_a_ref_that_is_in_the_making_below_is_waited_for(refs: Refs, root: Path)
 
 def test_a_ref_that_cannot_be_read_is_not_taken_for_absent(refs: Refs, root: Path) -> None:
     (root / MAIN).symlink_to("/etc/hostname")
-    with pytest.raises(StorageError, match="symbolic link"):
+    with pytest.raises(InvalidInputError, match="symbolic link"):
         move(refs, MAIN, None, A)
 
 
