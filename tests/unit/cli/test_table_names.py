@@ -112,6 +112,33 @@ def test_what_nobody_has_is_not_found(lw_run: Lw, said: str) -> None:
     assert lw_run("table", "count", said).code == ExitCode.NOT_FOUND
 
 
+@pytest.mark.parametrize("branch", ["exp", "main"])
+def test_a_path_with_a_branch_of_the_table_is_read_where_it_is_written(
+    lw_ok: Lw, branch: str
+) -> None:
+    path = f"tables/orders.lance@{branch}"
+    before = {each: _count(lw_ok, each) for each in (path, f"orders@{branch}")}
+    lw_ok("table", "delete", path, "-w", "id = 1", "-y")
+    assert _count(lw_ok, path) == before[path] - 1
+    assert _count(lw_ok, "tables/orders.lance", "--at", branch) == before[path] - 1
+    assert _count(lw_ok, f"orders@{branch}") == before[f"orders@{branch}"], "as it is committed"
+    told = lw_ok("table", "changes", path, "--since", "1", "--count", "--json").document
+    assert told["deleted"] == 1
+    newest = lw_ok("table", "versions", path, "--json").lines[0]["version"]
+    assert newest == told["until"]
+
+
+def test_a_path_with_a_branch_that_only_the_repository_has_is_what_that_pins(
+    lw_ok: Lw, shop: lw.Repository
+) -> None:
+    shop.branches.create("dev", at="d1")
+    assert _count(lw_ok, "tables/orders.lance@dev") == 2
+
+
+def _count(lw_ok: Lw, *said: str) -> int:
+    return int(lw_ok("table", "count", *said).out.split()[0])
+
+
 def test_a_command_that_writes_takes_places_only(lw_run: Lw) -> None:
     failed = lw_run("table", "delete", "orders", "-w", "id = 1", "-y")
     assert failed.code == ExitCode.NOT_FOUND

@@ -1,8 +1,10 @@
 """Tables of the repository around, called by name where a command reads one.
 
 ``orders`` is the table as HEAD has it, ``orders@shop-d1`` and ``tables/orders.lance@shop-d1`` as a
-commit has it. A path alone stays what it is: the table itself, at its newest version. Revisions of
-the repository come first, then those of the table; what has a colon is the table's.
+commit has it. A path alone stays what it is: the table itself, at its newest version; and a path
+with a branch that the table has is the newest version there, where a command that writes would go
+on. Else revisions of the repository come first, then those of the table; what has a colon is the
+table's.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ import lancewood as lw
 from lancewood.catalog.pin import Pin
 from lancewood.cli.repository.finding import find_repository, place_of
 from lancewood.engine.landing import find_landing
+from lancewood.engine.refs import is_recorded
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.model.refs import called
+from lancewood.model.revision import branch_name
 from lancewood.repo.looking.view import View
+from lancewood.store.locate import open_store
 
 _SUFFIX = ".lance"
 
@@ -41,19 +46,20 @@ class TableNames:
     def read_as(self, uri: str, at: str | None = None) -> str | None:
         """The uri of exactly the version that a name means; None if it names none of the
         repository's. ``at`` is a revision that was given besides."""
-        return self._found(uri, at, is_compared=False)
+        return None if _is_branch(uri, at) else self._found(uri, at, is_compared=False)
 
     def compared_as(self, uri: str, at: str | None = None) -> str | None:
         """The same, but for the version that came onto the table's branch: those can be compared.
 
         Raises InvalidInputError where that has not happened.
         """
-        return self._found(uri, at, is_compared=True)
+        return None if at is None and _is_branch(uri) else self._found(uri, at, is_compared=True)
 
     def whole(self, uri: str) -> str | None:
         """The place of the table that a name means, on the branch that is pinned."""
         name, at, text = uri.partition("@")
-        pin = None if _is_table(uri) or "://" in uri else self._pin(name, text if at else "HEAD")
+        is_own = _is_table(uri) or _is_branch(uri) or "://" in uri
+        pin = None if is_own else self._pin(name, text if at else "HEAD")
         if pin is None or self._repo is None:
             return None
         return _on_branch(place_of(self._repo, pin), pin)
@@ -114,6 +120,18 @@ class TableNames:
 
 def _on_branch(place: str, pin: Pin) -> str:
     return place if pin.branch is None else f"{place}@{pin.branch}:"
+
+
+def _is_branch(uri: str, at: str | None = None) -> bool:
+    """Whether a revision, after a path or given besides, is a branch that the table there has."""
+    path, _, text = (uri, "", at or "") if _is_table(uri) else uri.partition("@")
+    if not text or not _is_table(path):
+        return False
+    try:
+        branch = branch_name(text)
+    except InvalidInputError:
+        return False
+    return branch is None or is_recorded(open_store(path), branch)
 
 
 def _is_table(path: str) -> bool:
