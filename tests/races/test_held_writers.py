@@ -25,6 +25,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine import aftermath
+from lancewood.engine.commit import commit
 from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -34,6 +35,8 @@ from lancewood.format.layout import VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
+from lancewood.model.operations import MapUpdate, UpdateConfig
+from lancewood.model.transaction import Transaction
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
@@ -374,6 +377,31 @@ def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
             if lw.exists(each.uri):
                 each.rows()
                 assert (texts(each.open()) == {"mine"}) == (told is None), case
+
+
+def test_a_list_of_changes_does_not_go_on_in_another_table(disk: Scene) -> None:
+    """Which was made at the same path, and has as many versions, when it had made the first."""
+
+    def others(scene: Scene) -> None:
+        drop_and_create_as_many(scene)
+        scene.main().append(ANEW)
+
+    def change(table: lw.Table) -> None:
+        known = table._snapshot
+        steps = [UpdateConfig(config=MapUpdate({each: "1"})) for each in ("mine", "mine, too")]
+        transaction = Transaction.new(known.manifest.version, *steps)
+        commit(known.place, known.manifest, known.scheme, transaction)
+
+    table, store = disk.fresh().held(0, lambda: None)
+    change(table)
+    first = next(at for at, each in enumerate(store.calls, 1) if is_commit(*each))
+    for at in range(first + 1, len(store.calls) + 1):
+        scene = disk.fresh()
+        table, held = scene.held(at, partial(others, scene))
+        with suppress(lw.LancewoodError):
+            change(table)
+        assert scene.versions() == (3, 2, 1), (at, held.calls[at - 1 :])
+        assert "mine, too" not in scene.open().config
 
 
 @pytest.mark.parametrize("name", VERBS)

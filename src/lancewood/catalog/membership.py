@@ -32,7 +32,7 @@ from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, ref_name, tag_key
 from lancewood.git.homes import Home, home_at, is_uri, real_home
 from lancewood.model.refs import BranchName, Tag, TagName
-from lancewood.store.base import Store
+from lancewood.store.base import Store, is_there
 from lancewood.store.locate import open_store
 
 _MOST_CONFIG = 1 << 20
@@ -149,9 +149,7 @@ def _is_in_bucket(store: Store) -> bool:
         config = b""
     if config.strip(_BLANK):
         return _has_section(config) is not None
-    try:
-        store.head("HEAD")
-    except NotFoundError:
+    if not is_there(store, "HEAD"):
         return False
     return next(iter(store.directories("objects")), None) is not None
 

@@ -25,7 +25,8 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName
 from lancewood.proto import table_pb2
-from lancewood.store.base import Store
+from lancewood.store.base import Store, is_there
+from lancewood.store.together import both
 
 HELD_NS = 5_000_000_000
 """Whoever took longer for a put, in nanoseconds, was held up, and looks more closely."""
@@ -88,11 +89,15 @@ class Putting:
         return is_sound
 
     def _is_sound(self) -> bool:
-        # In this order: a cleanup that takes the witness of a version that did land leaves a
-        # newer one, which the listing finds.
-        is_same_root = _is_there(self.store, self.witness)
-        found = self._found()
-        after = min((each for each in found if each > self.version), default=None)
+        is_same_root, found = both(
+            self.store, lambda: is_there(self.store, self.witness), self._found
+        )
+        after = self._after(found)
+        if after is None and not is_same_root:
+            # A cleanup that takes the witness of a version that did land leaves a newer one, which
+            # a listing finds that begins after it.
+            found = self._found()
+            after = self._after(found)
         if after is not None:
             is_next = after == self.version + 1 and (self.version == 1 or self.version - 1 in found)
             return self._is_followed_by(after, is_same_root, is_next=is_next)
@@ -101,6 +106,9 @@ class Putting:
         if self.version - 1 not in found:
             self._check_branch()
         return not self.was_held or self.lost() is None
+
+    def _after(self, found: tuple[Version, ...]) -> Version | None:
+        return min((each for each in found if each > self.version), default=None)
 
     def _found(self) -> tuple[Version, ...]:
         """The versions from the one before this on."""
@@ -113,7 +121,7 @@ class Putting:
         return tuple(
             Version(each)
             for each in near
-            if _is_there(store, manifest_key(Version(each), self.scheme))
+            if is_there(store, manifest_key(Version(each), self.scheme))
         )
 
     def _is_followed_by(self, after: Version, is_same_root: bool, *, is_next: bool) -> bool:
@@ -210,14 +218,6 @@ def _marks(manifest: Manifest, before: Manifest) -> set[object]:
     found.update(map(_Setting, manifest.config.items()))
     found.update(_Setting(each.SerializeToString()) for each in manifest.fields)
     return found
-
-
-def _is_there(store: Store, key: str) -> bool:
-    try:
-        store.head(key)
-    except NotFoundError:
-        return False
-    return True
 
 
 def check_source(store: Store, scheme: NamingScheme, version: Version, source: Version) -> None:

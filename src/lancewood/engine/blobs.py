@@ -12,12 +12,12 @@ from typing import Any
 from lancewood.data.blob_file import BlobFile
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.take import Numbers, take_positions, take_row_ids
-from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import blob_key
 from lancewood.model.fragment import DataFile
 from lancewood.model.ids import BaseId, FragmentId
 from lancewood.model.schema import ROW_ADDRESS, Field
-from lancewood.store.base import Store
+from lancewood.store.base import Store, is_there
 
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
 
@@ -107,18 +107,10 @@ def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
     """
     place, head = snapshot.place, snapshot.manifest
     expected, key = place.data_file(head, file)
-    if file.base_id is None or _has(expected, key):
+    if file.base_id is None or is_there(expected, key):
         return expected, key
     others = (store for store, _ in place.elsewhere(head, file.base_id))
-    return next((each for each in others if _has(each, key)), expected), key
-
-
-def _has(store: Store, key: str) -> bool:
-    try:
-        store.head(key)
-    except NotFoundError:
-        return False
-    return True
+    return next((each for each in others if is_there(each, key)), expected), key
 
 
 def _file_with(snapshot: Snapshot, field: Field, number: FragmentId) -> DataFile:

@@ -12,7 +12,7 @@ put may still hit a gap, so the versions are looked at once more afterwards (``e
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
 from lancewood.engine.aftermath import Putting, check_source
@@ -21,7 +21,7 @@ from lancewood.engine.drafting import Draft, Drafting
 from lancewood.engine.hints import leave_hint
 from lancewood.engine.judging import Step, steps_of
 from lancewood.engine.manifest_stores import check_manifest_store
-from lancewood.engine.new_files import lost_file
+from lancewood.engine.new_files import File, lost_file, seen_files
 from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.sighting import take_sighting
@@ -39,6 +39,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.rules.apply import needed_version
 from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome
+from lancewood.store.together import both
 
 __all__ = ["CommitPolicy", "Committed", "commit", "commit_steps", "pause_before"]
 
@@ -107,6 +108,16 @@ def commit_steps(
     return Committed(done, tuple(drafting.landed))
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was seen before a step is published."""
+
+    started: int
+    """When, by the clock of the policy."""
+    seen: frozenset[File] = frozenset()
+    """Files that it brings, and that were there."""
+
+
 @dataclass
 class _Attempt:
     """One commit under way."""
@@ -129,9 +140,8 @@ class _Attempt:
         # we step back, so the pauses below are for pylance, and for who could not queue.
         with store.turn(VERSIONS_DIR):
             for attempt in range(policy.max_attempts):
-                if policy.publisher.follows_newest:
-                    drafting.catch_up()
-                if self._publish(drafting.drafts()):
+                look = self._look()
+                if self._publish(drafting.drafts(), look):
                     return drafting.newest
                 policy.sleep(pause_before(attempt))
         seconds = (policy.clock() - started) / 1e9
@@ -144,30 +154,46 @@ class _Attempt:
             landed=drafting.landed,
         )
 
-    def _publish(self, drafts: Sequence[Draft]) -> bool:
+    def _look(self) -> _Look:
+        """Catch up with others, and see the files that are known to come with the next step."""
+        drafting, started = self.drafting, self.policy.clock()
+        if not self.policy.publisher.follows_newest:
+            return _Look(started)
+        steps = () if self.composer else drafting.steps[:1]
+        coming = [each for step in steps for each in step.transaction.operations]
+        _, seen = both(
+            self.place.store,
+            drafting.catch_up,
+            lambda: seen_files(self.place, drafting.base, coming),
+        )
+        return _Look(started, seen)
+
+    def _publish(self, drafts: Sequence[Draft], look: _Look) -> bool:
         """Whether all drafts became visible; the first that does not is the last to be tried."""
         drafting, publisher, store = self.drafting, self.policy.publisher, self.place.store
         for draft in drafts:
             version = draft.manifest.version
-            started = self.policy.clock()
-            self._write_transaction(draft.step.transaction)
-            self._check_files(draft)
+            if self._write_transaction(draft.step.transaction) and publisher.follows_newest:
+                look = _Look(look.started)
+                drafting.check_same_table()
+            self._check_files(draft, look)
             if publisher.publish(store, version, self.scheme, draft.data) is PutOutcome.EXISTS:
                 return False
-            if publisher.follows_newest and not self._stands(draft, started):
+            if publisher.follows_newest and not self._stands(draft, look):
                 drafting.doubt()
                 self.noted.clear()
                 return False
             drafting.has_landed(draft.manifest)
             self._check_source(draft)
+            look = _Look(self.policy.clock())
         if drafts and drafting.is_long and publisher.follows_newest:
             drafting.newest.sighting = take_sighting(store, drafting.newest.version)
         return True
 
-    def _check_files(self, draft: Draft) -> None:
+    def _check_files(self, draft: Draft, look: _Look) -> None:
         """Raises RetryableConflictError if a file that the draft brings is gone, NotFoundError if
         that is because the whole table is."""
-        lost = self._lost(draft)
+        lost = self._lost(draft, look.seen)
         if lost is not None:
             if self.policy.publisher.follows_newest:
                 self.drafting.doubt()
@@ -180,10 +206,10 @@ class _Attempt:
                 landed=self.drafting.landed,
             )
 
-    def _lost(self, draft: Draft) -> str | None:
-        return lost_file(self.place, draft.source, draft.patch, draft.manifest)
+    def _lost(self, draft: Draft, seen: Set[File] = frozenset()) -> str | None:
+        return lost_file(self.place, draft.source, draft.patch, draft.manifest, seen)
 
-    def _stands(self, draft: Draft, started: int) -> bool:
+    def _stands(self, draft: Draft, look: _Look) -> bool:
         """Whether a draft that was put is part of the history; a ghost is withdrawn, and its race
         is lost like any other."""
         step = draft.step.transaction
@@ -195,7 +221,7 @@ class _Attempt:
             before=lambda: self.drafting.newest,
             lost=lambda: self._lost(draft),
             witness=transaction_key(transaction_name(step.read_version, step.uuid)),
-            took_ns=self.policy.clock() - started,
+            took_ns=self.policy.clock() - look.started,
             is_long=self.drafting.is_long,
         ).stands()
 
@@ -206,11 +232,15 @@ class _Attempt:
         if source is not None:
             check_source(self.place.store, self.scheme, draft.manifest.version, source)
 
-    def _write_transaction(self, step: Transaction) -> None:
+    def _write_transaction(self, step: Transaction) -> bool:
+        """Whether it was not there. It tells afterwards whether this is still the table that was
+        looked at, so whoever looked before it was written looks again."""
         name = transaction_name(step.read_version, step.uuid)
-        if name not in self.noted:
-            self.place.store.put(transaction_key(name), self.drafting.encoded(step))
-            self.noted.add(name)
+        if name in self.noted:
+            return False
+        self.place.store.put(transaction_key(name), self.drafting.encoded(step))
+        self.noted.add(name)
+        return True
 
 
 def pause_before(attempt: int) -> float:

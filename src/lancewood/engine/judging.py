@@ -40,6 +40,7 @@ from lancewood.rules.conflicts import judge
 from lancewood.rules.features import check_writable
 from lancewood.rules.lists import check_list
 from lancewood.rules.verdicts import Outcome, severest
+from lancewood.store.together import both
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,12 @@ class Judging:
         sighting = self.newest.sighting
         if isinstance(sighting, Sighting) and is_still_newest(self._store, sighting, self._scheme):
             return
-        found = versions_since(self._store, self.newest.version, self._scheme)
+        found, _ = both(
+            self._store,
+            lambda: versions_since(self._store, self.newest.version, self._scheme),
+            lambda: None if self._is_known else self.check_same_table(),
+        )
         newer, self.is_long = found.versions, found.listed >= WORTH_IT
-        if not self._is_known:
-            self._check_same_table()
         if upto is not None:
             newer = tuple(each for each in newer if each <= upto.version)
         if not newer:
@@ -181,8 +184,8 @@ class Judging:
                 version=version,
             ) from cause
 
-    def _check_same_table(self) -> None:
-        """Raises NotFoundError if the base version is no longer the one that we read.
+    def check_same_table(self) -> None:
+        """Raises NotFoundError if the version to build on is no longer the one that we read.
 
         A table that was dropped and made again has the same names, and other rows behind them.
         """

@@ -7,35 +7,60 @@ whole table unreadable. Looks only at what is new with the version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
 from lancewood.engine.place import Place
-from lancewood.errors import NotFoundError
+from lancewood.errors import StorageError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.manifest import Manifest
+from lancewood.model.operations import Operation
 from lancewood.model.patch import ManifestPatch
 from lancewood.proto import table_pb2
-from lancewood.store.base import Store
+from lancewood.rules.columns import new_fragments
+from lancewood.store.base import Store, is_there
 from lancewood.store.together import together
 
 _FEW = 256
 """So many files are looked at one by one; of more their directories are listed."""
 
-_File: TypeAlias = tuple[Store, str]
+File: TypeAlias = tuple[Store, str]
+"""A store and a key."""
 
 
-def lost_file(place: Place, source: Manifest, patch: ManifestPatch, state: Manifest) -> str | None:
-    """A file that a patch of ``source`` brings to a state, and that is gone.
+def lost_file(
+    place: Place,
+    source: Manifest,
+    patch: ManifestPatch,
+    state: Manifest,
+    seen: Set[File] = frozenset(),
+) -> str | None:
+    """A file that a patch of ``source`` brings to a state, that was not seen, and that is gone.
 
     A store that no codec can write to, as one in memory, has no data files to lose.
     """
     changed = ((source.fragment(number), each) for number, each in patch.replace.items())
     added = ((None, each) for each in patch.add)
-    files = _files(place, state, chain(changed, added))
-    return _lost({(store, key) for store, key in files if store.location(key) is not None})
+    files = {*_files(place, state, chain(changed, added))} - seen
+    return min(_lost(_that_may_go(files)), default=None)
+
+
+def seen_files(place: Place, base: Manifest, operations: Iterable[Operation]) -> frozenset[File]:
+    """The files of new fragments in the own root that are there: they can be looked for before it
+    is known which version they are to be part of."""
+    fragments = ((None, each) for each in new_fragments(operations))
+    files = _that_may_go({*_files(place, base, fragments, own_root=True)})
+    try:
+        lost = {*_lost(files)}
+    except StorageError:
+        return frozenset()
+    return frozenset(each for each in files if each[1] not in lost)
+
+
+def _that_may_go(files: Set[File]) -> set[File]:
+    return {(store, key) for store, key in files if store.location(key) is not None}
 
 
 def lost_staged_file(place: Place, before: Manifest | None, state: Manifest) -> str | None:
@@ -45,7 +70,7 @@ def lost_staged_file(place: Place, before: Manifest | None, state: Manifest) -> 
     fresh = [each for each in state.message.fragments if each not in known]
     own = Manifest(table_pb2.Manifest(fragments=fresh), name=state.name)
     files = _files(place, state, [(None, each) for each in own.fragments], own_root=True)
-    return _lost({*files})
+    return min(_lost({*files}), default=None)
 
 
 def _files(
@@ -54,7 +79,7 @@ def _files(
     fragments: Iterable[tuple[Fragment | None, Fragment]],
     *,
     own_root: bool = False,
-) -> Iterator[_File]:
+) -> Iterator[File]:
     """The files that fragments have and that they did not have before."""
     for before, now in fragments:
         known = set() if before is None else {*map(_name, _data_files(before))}
@@ -79,24 +104,22 @@ def _name(file: table_pb2.DataFile) -> tuple[str, int | None]:
     return file.path, file.base_id if file.HasField("base_id") else None
 
 
-def _lost(files: set[_File]) -> str | None:
-    """The first of the files that is not there."""
+def _lost(files: set[File]) -> list[str]:
+    """The keys of the files that are not there."""
     lost: list[str] = []
 
     def look(store: Store, key: str) -> None:
-        try:
-            store.head(key)
-        except NotFoundError:
+        if not is_there(store, key):
             lost.append(key)
 
     if len(files) <= _FEW:
         together([partial(look, *each) for each in sorted(files, key=lambda each: each[1])])
     else:
         lost.extend(_not_listed(files))
-    return min(lost, default=None)
+    return lost
 
 
-def _not_listed(files: set[_File]) -> Iterator[str]:
+def _not_listed(files: set[File]) -> Iterator[str]:
     directories: dict[tuple[Store, str], set[str]] = {}
     for store, key in files:
         directory, _, name = key.rpartition("/")

@@ -23,7 +23,7 @@ from lancewood.format.refs import (
 )
 from lancewood.model.ids import Version
 from lancewood.model.refs import Branch, BranchName, BranchPoint, Tag, TagName
-from lancewood.store.base import Store
+from lancewood.store.base import Store, is_there
 
 _AT_ONCE = 16
 """Refs that are fetched at the same time where a store is slow to answer."""
@@ -75,11 +75,7 @@ def load_branch(main: Store, name: BranchName) -> Branch | None:
 
 def is_recorded(main: Store, name: BranchName) -> bool:
     """Whether there is a record of a branch, in whatever state: it is not needed to open it."""
-    try:
-        main.head(branch_key(name))
-    except NotFoundError:
-        return False
-    return True
+    return is_there(main, branch_key(name))
 
 
 def load_tag(main: Store, name: TagName) -> Tag | None:

@@ -40,6 +40,10 @@ class StoreAround:
         return self.inner.lists_in_order
 
     @property
+    def is_far(self) -> bool:
+        return self.inner.is_far
+
+    @property
     def probed_as(self) -> str | None:
         return self.inner.probed_as
 

@@ -25,7 +25,7 @@ from lancewood.external.base import Entry, Forgetting, ManifestStore
 from lancewood.external.names import Place, path_of, place_of, staged_name
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.model.ids import Version
-from lancewood.store.base import PutOutcome, Store
+from lancewood.store.base import PutOutcome, Store, is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +199,7 @@ class Root:
         )
 
     def _is_there(self, name: str) -> bool:
-        try:
-            self.store.head(_key(name))
-        except NotFoundError:
-            return False
-        return True
+        return is_there(self.store, _key(name))
 
     def _delete(self, name: str) -> None:
         """Best effort: what stays is found by age."""

@@ -39,7 +39,7 @@ class ColumnWatch:
 
     def __init__(self, fields: Iterable[schema_pb2.Field], mine: Iterable[Operation]) -> None:
         mine = tuple(mine)
-        self._fragments = {frozenset(_columns(each.files)) for each in _new_fragments(mine)}
+        self._fragments = {frozenset(_columns(each.files)) for each in new_fragments(mine)}
         self._indexed = frozenset(_indexed_fields(mine))
         self._set = frozenset(_set_fields(mine))
         used = self._indexed.union(*self._fragments, _columns(_new_files(mine)), self._set)
@@ -176,7 +176,8 @@ def _new_files(mine: Iterable[Operation]) -> Iterator[DataFile]:
             yield from (each.new_file for each in operation.replacements)
 
 
-def _new_fragments(mine: Iterable[Operation]) -> Iterator[Fragment]:
+def new_fragments(mine: Iterable[Operation]) -> Iterator[Fragment]:
+    """Fragments that operations add to those that are there."""
     for operation in mine:
         if isinstance(operation, Append):
             yield from operation.fragments

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, NotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,10 @@ class Store(Protocol):
     @property
     def lists_in_order(self) -> bool:
         """Whether ``names`` yields names in lexical order."""
+
+    @property
+    def is_far(self) -> bool:
+        """Whether an answer takes so long that it pays to ask for several at once."""
 
     @property
     def probed_as(self) -> str | None:
@@ -167,6 +171,15 @@ class Store(Protocol):
 
     def location(self, key: str) -> str | None:
         """A path or URI that another library can open, or ``None`` where only this process can."""
+
+
+def is_there(store: Store, key: str) -> bool:
+    """Whether there is an object of that name."""
+    try:
+        store.head(key)
+    except NotFoundError:
+        return False
+    return True
 
 
 def bare(store: Store) -> Store:

@@ -50,6 +50,7 @@ class DiskStore(DiskRoot):
     """
 
     lists_in_order = False
+    is_far = False
     probed_as = None
 
     def get(self, key: str) -> bytes:

@@ -51,6 +51,7 @@ class MemoryStore:
     """``memory://name``: the same name is the same data for as long as the process lives."""
 
     lists_in_order = True
+    is_far = False
     probed_as = None
 
     def __init__(self, name: str | None = None, prefix: str = "") -> None:

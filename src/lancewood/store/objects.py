@@ -61,6 +61,8 @@ class ObjectStore:
     where one call may be limited in size (5 GB on S3).
     """
 
+    is_far = True
+
     def __init__(
         self,
         scheme: str,

@@ -1,4 +1,4 @@
-"""Doing several short works at once: above all asking the disk to make files durable.
+"""Doing several short works at once: asking a disk to make files durable, a far store anything.
 
 A disk that is asked for eight flushes at a time does them as one. Knows nothing of files.
 """
@@ -10,7 +10,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TypeVar
 
+from lancewood.store.base import Store
+
+A = TypeVar("A")
+B = TypeVar("B")
 _THREADS = 8
 
 
@@ -25,6 +30,16 @@ def together(works: list[Callable[[], None]]) -> None:
     batch.wait()
     if batch.failures:
         raise batch.failures[0]
+
+
+def both(store: Store, one: Callable[[], A], other: Callable[[], B]) -> tuple[A, B]:
+    """The answers to two questions, asked at once where the store is far, else in this order."""
+    if not store.is_far:
+        return one(), other()
+    ones: list[A] = []
+    others: list[B] = []
+    together([lambda: ones.append(one()), lambda: others.append(other())])
+    return ones[0], others[0]
 
 
 class _Batch:
@@ -73,27 +88,31 @@ class _Crew:
         self._calls: SimpleQueue[_Batch] = SimpleQueue()
         self._lock = threading.Lock()
         self._size = 0
+        self._called = 0
+        """How many are called and not done yet."""
 
     def call(self, batch: _Batch, wanted: int) -> None:
         """Have so many of them help."""
         wanted = min(wanted, _THREADS)
-        if self._size < wanted:
-            self._grow(wanted)
+        with self._lock:
+            self._called += wanted
+            self._grow(min(self._called, _THREADS))
         for _ in range(wanted):
             self._calls.put(batch)
 
     def _grow(self, wanted: int) -> None:
-        with self._lock:
-            while self._size < wanted:
-                try:
-                    threading.Thread(target=self._help, name="lancewood-sync", daemon=True).start()
-                except RuntimeError:  # the interpreter is ending, or there are too many threads
-                    return
-                self._size += 1
+        while self._size < wanted:
+            try:
+                threading.Thread(target=self._help, name="lancewood-sync", daemon=True).start()
+            except RuntimeError:  # the interpreter is ending, or there are too many threads
+                return
+            self._size += 1
 
     def _help(self) -> None:
         while True:
             self._calls.get().work()
+            with self._lock:
+                self._called -= 1
 
 
 _crews: dict[int, _Crew] = {}

@@ -52,6 +52,10 @@ class WatchedStore:
         return self._inner.lists_in_order
 
     @property
+    def is_far(self) -> bool:
+        return self._inner.is_far
+
+    @property
     def probed_as(self) -> str | None:
         return self._inner.probed_as
 
@@ -239,9 +243,8 @@ class HeldStore(WatchedStore):
         self, inner: Store, at: int = 0, meanwhile: Callable[[], object] = lambda: None
     ) -> None:
         super().__init__(inner)
-        self._at = at
         self._meanwhile = meanwhile
-        self._script = _Script(0, "before")
+        self._script = _Script(at, "before")
 
     @property
     def calls(self) -> Sequence[tuple[str, str]]:
@@ -249,8 +252,7 @@ class HeldStore(WatchedStore):
         return self._script.calls
 
     def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
-        self._script.next(verb, key)
-        if len(self.calls) == self._at:
+        if self._script.next(verb, key):
             self._meanwhile()
         return action()
 

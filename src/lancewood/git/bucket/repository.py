@@ -21,7 +21,7 @@ from lancewood.git.kind import already_there, check_kind, new_config
 from lancewood.git.names import HEAD, HEADS, checked_branch
 from lancewood.git.objects import Objects
 from lancewood.git.repository import GitRepository
-from lancewood.store.base import PutOutcome, Store
+from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.locate import open_store
 from lancewood.store.probe import check_compare_and_swap
 from lancewood.store.readback import put_new_settled
@@ -61,7 +61,7 @@ class BucketRepository(GitRepository):
         target = HEADS + checked_branch(branch)
         config = new_config(settings)
         store = open_store(path, fsync=fsync, storage_options=storage_options)
-        if _is_there(store, HEAD):
+        if is_there(store, HEAD):
             raise already_there(store.uri)
         check_compare_and_swap(store, _OURS)
         if put_new_settled(store, CONFIG, config) is PutOutcome.EXISTS:
@@ -80,8 +80,8 @@ class BucketRepository(GitRepository):
     ) -> Self:
         """As on a disk: NotFoundError where there is none, UnsupportedError for another kind."""
         store = open_store(path, fsync=fsync, storage_options=storage_options)
-        if not _is_there(store, HEAD):
-            if _is_there(store, f".git/{HEAD}"):
+        if not is_there(store, HEAD):
+            if is_there(store, f".git/{HEAD}"):
                 raise UnsupportedError(
                     f"{store.uri} is a git repository with a work tree; Lancewood's is bare, and "
                     "its tables are the work tree: make one elsewhere"
@@ -107,11 +107,3 @@ class BucketRepository(GitRepository):
 
     def _store(self) -> Store:
         return self._bucket
-
-
-def _is_there(store: Store, key: str) -> bool:
-    try:
-        store.head(key)
-    except NotFoundError:
-        return False
-    return True

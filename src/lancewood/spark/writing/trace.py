@@ -13,6 +13,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.format.layout import transaction_key, transaction_name
+from lancewood.store.base import is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,7 @@ class Trace:
         Raises StorageError where the store does not say.
         """
         name = transaction_name(self.base.manifest.version, self.uuid)
-        try:
-            self.base.place.store.head(transaction_key(name))
-        except NotFoundError:
-            return False
-        return True
+        return is_there(self.base.place.store, transaction_key(name))
 
     def has_landed(self) -> bool:
         """Whether a version is the transaction's.
