@@ -52,6 +52,8 @@ class Putting:
     """How long it was from before the files were looked for to the end of the put."""
     is_long: bool = False
     """Whether the versions are so many that they should not be listed without need."""
+    is_first: bool = False
+    """Whether it is the first of its root, whatever its number; no record names that yet."""
 
     @property
     def was_held(self) -> bool:
@@ -99,16 +101,19 @@ class Putting:
             found = self._found()
             after = self._after(found)
         if after is not None:
-            is_next = after == self.version + 1 and (self.version == 1 or self.version - 1 in found)
+            is_next = after == self.version + 1 and self._has_before(found)
             return self._is_followed_by(after, is_same_root, is_next=is_next)
         if not is_same_root:
             return False
-        if self.version - 1 not in found:
+        if not self._has_before(found):
             self._check_branch()
         return not self.was_held or self.lost() is None
 
     def _after(self, found: tuple[Version, ...]) -> Version | None:
         return min((each for each in found if each > self.version), default=None)
+
+    def _has_before(self, found: tuple[Version, ...]) -> bool:
+        return self.is_first or self.version == 1 or self.version - 1 in found
 
     def _found(self) -> tuple[Version, ...]:
         """The versions from the one before this on."""

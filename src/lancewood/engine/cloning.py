@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from lancewood.engine.aftermath import Putting
+from lancewood.engine.new_files import lost_staged_file
 from lancewood.engine.place import Place
 from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
-from lancewood.errors import AlreadyExistsError, InvalidInputError
+from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
 from lancewood.format.clone import CloneHead, clone_manifest
 from lancewood.format.deep_clone import deep_clone_manifest
 from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
@@ -70,7 +72,8 @@ def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -
     which versions made them. Raises AlreadyExistsError if somebody was faster.
     """
     check_source(source)
-    version = Version(max(head.manifest.version + 1, source.manifest.version))
+    before = head.manifest
+    version = Version(max(before.version + 1, source.manifest.version))
     config = {**source.manifest.config, RESET_KEY: str(version)}
     made = CloneHead(source.place.uri, source.manifest.branch, branch, config)
     return _write(
@@ -80,6 +83,7 @@ def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -
         lambda stamp: clone_manifest(source.manifest, made, stamp),
         version=version,
         scheme=head.scheme,
+        before=before,
     )
 
 
@@ -93,7 +97,8 @@ def write_deep_clone(
 ) -> Snapshot:
     """The first version of a clone whose files are in the target's own root already.
 
-    ``renamed`` are data files, by base id and name, that have another name there.
+    ``renamed`` are data files, by base id and name, that have another name there. Raises
+    RetryableConflictError if one of them is gone: another table was made there and dropped.
     """
     check_clonable(source, target)
     keeps_bases = any(each.is_blob_v2 for each in source.schema.walk())
@@ -105,6 +110,7 @@ def write_deep_clone(
             source.manifest, renamed, config, stamp, keeps_bases=keeps_bases
         ),
         properties,
+        has_files=True,
     )
 
 
@@ -150,17 +156,35 @@ def _write(
     *,
     version: Version | None = None,
     scheme: NamingScheme = NamingScheme.V2,
+    before: Manifest | None = None,
+    has_files: bool = False,
 ) -> Snapshot:
+    started = time.time_ns()
     read = source.manifest.version
     version = read if version is None else version
     transaction = Transaction.new(read, operation, properties=properties)
     name, data = transaction_name(read, transaction.uuid), encode_transaction(transaction)
-    stamp = Stamp(version, time.time_ns(), name, data, LIBRARY, RELEASE)
+    stamp = Stamp(version, started, name, data, LIBRARY, RELEASE)
     manifest, written = make(stamp)
-    target.store.put(transaction_key(name), data)
-    outcome = PutIfAbsent().publish(target.store, version, scheme, written)
-    if outcome is PutOutcome.EXISTS:
+    store = target.store
+    store.put(transaction_key(name), data)
+    if has_files and lost_staged_file(target, None, manifest) is not None:
+        raise _disturbed(target)
+    if PutIfAbsent().publish(store, version, scheme, written) is PutOutcome.EXISTS:
         raise _exists(target)
+    put = Putting(
+        place=target,
+        scheme=scheme,
+        manifest=manifest,
+        data=written,
+        before=lambda: before,
+        lost=lambda: lost_staged_file(target, None, manifest) if has_files else None,
+        witness=transaction_key(name),
+        took_ns=time.time_ns() - started,
+        is_first=before is None,
+    )
+    if not put.stands():
+        raise _disturbed(target) if newest_version(store) is None else _exists(target)
     return Snapshot(target, manifest, scheme)
 
 
@@ -170,6 +194,14 @@ def _present_paths(source: Snapshot) -> dict[str, str]:
     source.place.settle(source.manifest)
     found = {each.path: source.place.base_store(each).uri for each in source.manifest.base_paths}
     return {old: new for old, new in found.items() if old.rstrip("/") != new}
+
+
+def _disturbed(target: Place) -> RetryableConflictError:
+    return RetryableConflictError(
+        f"nothing was made at {target.uri}: something else was made there and removed meanwhile, "
+        "and files with it; do it again",
+        uri=target.uri,
+    )
 
 
 def _exists(target: Place) -> AlreadyExistsError:

@@ -15,7 +15,7 @@ from lancewood.engine.place import Place
 from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.sighting import WORTH_IT, Sighting, is_still_newest
 from lancewood.engine.transactions import (
-    load_transaction,
+    is_replaced,
     load_transaction_of,
     missing_transaction,
 )
@@ -185,17 +185,10 @@ class Judging:
             ) from cause
 
     def check_same_table(self) -> None:
-        """Raises NotFoundError if the version to build on is no longer the one that we read.
-
-        A table that was dropped and made again has the same names, and other rows behind them.
-        """
+        """Raises NotFoundError if the version to build on is no longer the one that we read."""
         base = self.newest
         self._is_known = True
-        if not base.version:
-            return
-        now = load_transaction_of(self._store, base.version, self._scheme)
-        then = load_transaction(self._store, base)
-        if now.uuid and then.uuid and now.uuid != then.uuid:
+        if base.version and is_replaced(self._store, base, self._scheme):
             raise NotFoundError(
                 f"version {base.version} of {self._store.uri} is not the one that was read: the "
                 "table was dropped and made again; open it anew",

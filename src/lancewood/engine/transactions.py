@@ -64,6 +64,14 @@ def load_transaction_of(store: Store, version: Version, scheme: NamingScheme) ->
         return missing_transaction(version, str(damage))
 
 
+def is_replaced(store: Store, head: ManifestHead, scheme: NamingScheme) -> bool:
+    """Whether another version has the number of one that was read: a table that was dropped and
+    made again has the same names, and other rows behind them. One that is gone is not replaced."""
+    now = load_transaction_of(store, head.version, scheme)
+    then = load_transaction(store, head)
+    return bool(now.uuid and then.uuid) and now.uuid != then.uuid
+
+
 def _section_in_front(store: Store, key: str) -> bytes | None:
     """The bytes of the transaction section; None where it is not among the first two."""
     offset = 0

@@ -22,8 +22,10 @@ from lancewood.engine.pins import (
 )
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.transactions import is_replaced
 from lancewood.errors import CommitUnknownError, NotFoundError, StorageError
 from lancewood.format.layout import manifest_key
+from lancewood.store.base import is_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,14 @@ def clone_shallow(
 
 def _check_there(source: Snapshot) -> None:
     """Raises NotFoundError if the version that is cloned is gone."""
-    version = source.manifest.version
-    try:
-        source.place.store.head(manifest_key(version, source.scheme))
-    except NotFoundError as cause:
+    version, store = source.manifest.version, source.place.store
+    is_gone = not is_there(store, manifest_key(version, source.scheme))
+    if is_gone or is_replaced(store, source.manifest, source.scheme):
         raise NotFoundError(
-            f"version {version} of {source.place.uri} was removed by a cleanup meanwhile; clone a "
-            "newer one",
+            f"version {version} of {source.place.uri} was removed meanwhile, by a cleanup or with "
+            "its table; clone a newer one",
             version=version,
-        ) from cause
+        )
 
 
 def _check_still_there(source: Snapshot, target: Place) -> None:

@@ -27,6 +27,7 @@ from lancewood.engine.publish import PutIfAbsent
 from lancewood.engine.refs import is_recorded, load_refs
 from lancewood.engine.revisions import At, branch_place, main_place, resolve
 from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.transactions import is_replaced
 from lancewood.engine.versions import list_versions
 from lancewood.errors import (
     AlreadyExistsError,
@@ -54,7 +55,7 @@ from lancewood.jobs.naming.leftovers import is_lone_clone, is_the_clone
 from lancewood.jobs.naming.records import descent_from, new_record
 from lancewood.jobs.naming.tags import checked_metadata
 from lancewood.model.refs import BranchName
-from lancewood.store.base import PutOutcome, Store
+from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.readback import put_new_settled
 
 _ATTEMPTS = 5
@@ -132,6 +133,7 @@ class _Creation:
             self._check_parent()
             check_not_doomed(store, self.parent, version)
             self._check_source()
+            self._check_made()
         except (NotFoundError, RetryableConflictError):
             store.delete([branch_key(self.name)])
             self._take_back()
@@ -203,16 +205,21 @@ class _Creation:
 
     def _check_source(self) -> None:
         """A version that is cleaned up while a branch is made of it may have lost its files."""
-        source = self.source
-        try:
-            root = branch_place(self.main, self.parent).store
-            root.head(manifest_key(source.manifest.version, source.scheme))
-        except NotFoundError as cause:
+        source, version = self.source, self.source.manifest.version
+        root = branch_place(self.main, self.parent).store
+        is_gone = not is_there(root, manifest_key(version, source.scheme))
+        if is_gone or is_replaced(root, source.manifest, source.scheme):
             raise NotFoundError(
-                f"version {source.manifest.version} of {source.place.uri} was cleaned up while "
-                f"branch {str(self.name)!r} was made of it; make it of a version that is there",
-                version=source.manifest.version,
-            ) from cause
+                f"version {version} of {source.place.uri} was removed while branch "
+                f"{str(self.name)!r} was made of it, by a cleanup or with its table; make it of a "
+                "version that is there",
+                version=version,
+            )
+
+    def _check_made(self) -> None:
+        """A branch that another made and deleted before it was recorded takes its root along."""
+        if not list_versions(self.root).versions:
+            raise self._busy("its versions were deleted meanwhile")
 
     def _check_parent(self) -> None:
         """Whoever deletes the parent looks for children after saying so, and we look after our

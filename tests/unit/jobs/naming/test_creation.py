@@ -223,9 +223,7 @@ def test_a_branch_whose_source_is_cleaned_up_meanwhile_is_taken_back(
         return write_clone(*arguments, **more)
 
     monkeypatch.setattr(creation, "write_clone", meanwhile)
-    with pytest.raises(
-        lw.NotFoundError, match=r"version 1 of .* was cleaned up while branch 'exp'"
-    ):
+    with pytest.raises(lw.NotFoundError, match=r"version 1 of .* was removed while branch 'exp'"):
         table.branches.create("exp", 1)
     assert not (Path(table.uri) / "tree").exists()
     assert table.branches.list() == {}
