@@ -12,14 +12,15 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from lancewood.errors import FormatError, NotFoundError, RetryableConflictError, StorageError
 from lancewood.format.json_object import decode_object
-from lancewood.format.layout import REFS_DIR
+from lancewood.format.layout import REFS_DIR, TRANSACTIONS_DIR
 from lancewood.model.ids import Version
 from lancewood.store.base import Store
+from lancewood.store.clock import is_older
 
 CLEANUPS_DIR = f"{REFS_DIR}/cleanups"
 _HOLDS = timedelta(hours=1)
@@ -52,7 +53,7 @@ def check_not_doomed(main: Store, branch: str | None, version: Version) -> None:
     for name in main.names(CLEANUPS_DIR):
         key = f"{CLEANUPS_DIR}/{name}"
         try:
-            if datetime.now(UTC) - main.head(key).modified > _HOLDS:
+            if is_older(main, main.head(key).modified, _HOLDS, TRANSACTIONS_DIR):
                 continue
             said, doomed = _decode(main.get(key), f"{main.uri}/{key}")
         except NotFoundError:

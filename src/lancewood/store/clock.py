@@ -7,7 +7,7 @@ what is being written.
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 from lancewood.errors import StorageError
@@ -24,3 +24,14 @@ def time_by(store: Store, directory: str) -> datetime:
         with suppress(StorageError):
             store.delete([key])
             store.prune(directory)
+
+
+def is_older(store: Store, modified: datetime, age: timedelta, directory: str) -> bool:
+    """Whether an object of that time is as old as that, by our clock and by the store's.
+
+    The store's is asked only where ours says so: to take over from somebody who is still at work
+    does harm, to wait a while longer does not.
+    """
+    if datetime.now(UTC) - modified < age:
+        return False
+    return time_by(store, directory) - modified >= age

@@ -18,6 +18,9 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+_TICK_NS = 20_000_000
+"""The stamps of a file system are no further behind the clock of its machine."""
+_REFINED_NS = 1_000_000
 _NO_SHARING = (*_NO_LINKS, errno.EXDEV, errno.EMLINK, errno.EACCES, errno.EROFS)
 _NO_RENAME = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CHUNK = 1 << 30
@@ -88,8 +91,7 @@ def link(source: str, path: str) -> bool:
     With its old time, whoever removes what is old and has no use yet would take the new name.
     """
     try:
-        now = time.time_ns()
-        os.utime(source, ns=(now, now), follow_symlinks=False)
+        os.utime(source, follow_symlinks=False)
         os.link(source, path, follow_symlinks=False)
     except FileExistsError:
         return os.path.samefile(source, path)
@@ -166,9 +168,7 @@ def _stage(directory: str, fill: Callable[[int], None], sync: bool) -> str:
     try:
         try:
             fill(descriptor)
-            # The kernel's own stamp moves in ticks; an etag has to change with every write.
-            now = time.time_ns()
-            os.utime(descriptor, ns=(now, now))
+            _stamp(descriptor)
             if sync:
                 os.fsync(descriptor)
         finally:
@@ -177,6 +177,19 @@ def _stage(directory: str, fill: Callable[[int], None], sync: bool) -> str:
         _discard(staged)
         raise
     return staged
+
+
+def _stamp(descriptor: int) -> None:
+    """Give a file a time that no other write has, for an etag has to change with every write.
+
+    The stamp of a file system moves in ticks, so it is refined by our clock. Where the two differ
+    by more than that, as on a disk of another machine, the file system is right: by its clock all
+    who share it see the same order.
+    """
+    kept, now = os.fstat(descriptor).st_mtime_ns, time.time_ns()
+    if abs(now - kept) > _TICK_NS:
+        now = kept + now % _REFINED_NS
+    os.utime(descriptor, ns=(now, now))
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,20 @@ def test_a_cleanup_that_died_is_believed_for_an_hour(tmp_path: Path) -> None:
     check_not_doomed(store, None, Version(3))
     with announced(store, None, [Version(4)]):
         assert not left.exists()
+
+
+def test_how_old_an_announcement_is_is_told_by_the_clock_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead:
+        @staticmethod
+        def now(tz: Any = None) -> datetime:
+            return datetime.now(tz) + timedelta(days=30)
+
+    monkeypatch.setattr("lancewood.store.clock.datetime", Ahead)
+    store = DiskStore(tmp_path, fsync=False)
+    with announced(store, None, [Version(3)]), pytest.raises(RetryableConflictError):
+        check_not_doomed(store, None, Version(3))
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"branch": null, "versions": 3}'])

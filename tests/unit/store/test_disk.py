@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -476,3 +477,19 @@ def test_an_old_etag_never_fits_a_new_object_of_the_same_bytes(root: Path) -> No
         seen.add(store.head("k").etag)
         store.delete(["k"])
     assert len(seen) == 300
+
+
+def test_the_time_of_a_file_is_told_by_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer whose clock is a day ahead, as may be on a disk that machines share."""
+    store = DiskStore(tmp_path)
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 86_400_000_000_000)
+    etags = set()
+    for _ in range(200):
+        store.put("k", b"same")
+        found = store.head("k")
+        assert abs(found.modified.timestamp() - now() / 1e9) < 3600
+        etags.add(found.etag)
+    assert len(etags) == 200

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from lancewood.engine.cloning import check_source, write_clone
 from lancewood.engine.doomed import check_not_doomed
@@ -38,7 +37,7 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.format.layout import manifest_key
+from lancewood.format.layout import TRANSACTIONS_DIR, manifest_key
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.jobs.naming import intent as intents
 from lancewood.jobs.naming.branch_root import find_files, prune, remove_files
@@ -56,6 +55,7 @@ from lancewood.jobs.naming.records import descent_from, new_record
 from lancewood.jobs.naming.tags import checked_metadata
 from lancewood.model.refs import BranchName
 from lancewood.store.base import PutOutcome, Store, is_there
+from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
 
 _ATTEMPTS = 5
@@ -201,7 +201,8 @@ class _Creation:
 
     def _is_old(self, there: Snapshot) -> bool:
         key = manifest_key(there.manifest.version, there.scheme)
-        return datetime.now(UTC) - self.root.head(key).modified >= intents.ABANDONED
+        modified = self.root.head(key).modified
+        return is_older(self.root, modified, intents.ABANDONED, TRANSACTIONS_DIR)
 
     def _check_source(self) -> None:
         """A version that is cleaned up while a branch is made of it may have lost its files."""

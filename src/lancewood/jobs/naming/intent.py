@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, cast, get_args
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from lancewood.format.json_object import decode_object
 from lancewood.format.layout import TRANSACTIONS_DIR, TREE_DIR
 from lancewood.model.refs import MAIN, BranchName
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
+from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
 
 INTENT_KEY = f"{TRANSACTIONS_DIR}/lancewood-intent.json"
@@ -60,6 +61,7 @@ class Intent:
 class Standing:
     """An intent that was found in a root."""
 
+    root: Store
     intent: Intent
     etag: str
     since: datetime
@@ -67,7 +69,7 @@ class Standing:
     @property
     def is_abandoned(self) -> bool:
         """Whether nobody can still be at work on it."""
-        return datetime.now(UTC) - self.since >= ABANDONED
+        return is_older(self.root, self.since, ABANDONED, TRANSACTIONS_DIR)
 
 
 def load_standing(root: Store) -> Standing | None:
@@ -77,7 +79,8 @@ def load_standing(root: Store) -> Standing | None:
         data = root.get(INTENT_KEY)
     except NotFoundError:
         return None
-    return Standing(_decode(data, f"{root.uri}/{INTENT_KEY}"), found.etag, found.modified)
+    intent = _decode(data, f"{root.uri}/{INTENT_KEY}")
+    return Standing(root, intent, found.etag, found.modified)
 
 
 def is_leaving(main: Store, name: BranchName) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from lancewood.engine.family import manifest_names
 from lancewood.engine.moved import moved_bases
@@ -30,7 +30,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.format.layout import VERSIONS_DIR
+from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.format.relocated import relocated_manifest
 from lancewood.jobs.packing import shares
@@ -39,6 +39,7 @@ from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.rules.features import check_readable, check_writable
 from lancewood.store.base import ReplaceOutcome, Store
+from lancewood.store.clock import time_by
 
 _AT_ONCE = 1_000
 """Manifests in one task at most."""
@@ -108,7 +109,7 @@ def relocate(
             moved.setdefault(path, root)
     stale = job.stale(surveys, moved)
     if stale and not dry_run:
-        _check_quiet(place, surveys, stale, in_flight, now or datetime.now(UTC))
+        _check_quiet(place, surveys, stale, in_flight, now)
         job.rewrite(stale, moved)
         job.check_no_newer(listed)
     return RelocationReport(
@@ -276,10 +277,11 @@ def _check_quiet(
     surveys: Sequence[tuple[str, Survey]],
     stale: Mapping[str, Sequence[str]],
     in_flight: timedelta,
-    now: datetime,
+    now: datetime | None,
 ) -> None:
     if not in_flight:
         return
+    now = now or time_by(place.store, TRANSACTIONS_DIR)
     for root, survey in surveys:
         age = abs(now.timestamp() - survey.newest_ns / 1e9)
         if root in stale and age < in_flight.total_seconds():

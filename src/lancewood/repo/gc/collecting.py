@@ -31,7 +31,7 @@ from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
 from lancewood.git.homes import below
 from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.intent import load_standing
+from lancewood.jobs.naming.intent import ABANDONED, load_standing
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention
@@ -203,7 +203,9 @@ class _Collection:
             if name in recorded or self._why_needed(table, name) is not None:
                 continue
             standing = load_standing(table.main.store.at(root))
-            if standing is not None and standing.intent.verb == "delete" and standing.is_abandoned:
+            if standing is None or standing.intent.verb != "delete":
+                continue
+            if self.now - standing.since >= ABANDONED:
                 found.append(name)
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -208,6 +208,27 @@ def test_a_creation_beside_a_cut_off_deletion_clears_it_away_when_it_is_old(
     monkeypatch.setattr(intent, "ABANDONED", timedelta(0))
     again = table.branches.create("p", 1)
     assert [each.version for each in again.versions()] == [1]
+
+
+@pytest.mark.parametrize("name", ["p", "q"])
+def test_who_is_at_work_is_told_by_the_clock_of_the_store(
+    table: lw.Table, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever comes next has a clock that is a month ahead, and takes over from nobody: neither a
+    deletion nor a first version that another has just put."""
+
+    class Ahead:
+        @staticmethod
+        def now(tz: Any = None) -> datetime:
+            return datetime.now(tz) + timedelta(days=30)
+
+    monkeypatch.setattr("lancewood.store.clock.datetime", Ahead)
+    table.append(ROWS).branches.create(name, 2)
+    record(table, name).unlink()
+    if name == "p":
+        declare(DiskStore(f"{table.uri}/tree/p"), Intent("delete"), None)
+    with pytest.raises(lw.RetryableConflictError, match="cannot be created now"):
+        table.branches.create(name, 1)
 
 
 def test_a_root_whose_manifests_are_gone_stops_neither_cleanup_nor_creation(
