@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.pipeline.report_facts import broken, failed_checks, published
@@ -11,6 +12,7 @@ from tests.unit.pipeline.report_pages import with_texts
 
 from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, SourceFacts, TargetFacts
 from lancewood.pipeline.report.lines import lines
+from lancewood.pipeline.report.page import page
 
 
 def test_a_published_run_is_told_from_its_verdict_to_what_comes_next() -> None:
@@ -42,6 +44,13 @@ def test_an_error_keeps_its_lines() -> None:
     found = lines(broken())
     assert found[2].endswith("labels.csv is not there")
     assert found[3].strip() == "What there is: labels-1.csv, labels-2.csv"
+
+
+@pytest.mark.parametrize("ending", [Ending.NOTHING_NEW, Ending.DRY_RUN])
+def test_a_run_that_left_no_branch_names_its_target(ending: Ending) -> None:
+    facts = replace(published(), ending=ending, commit=None, tag=None)
+    assert lines(facts)[1].endswith("4be1a7, branch main")
+    assert facts.run_branch not in page(facts)
 
 
 def test_a_branch_keeps_its_capital_letters() -> None:

@@ -97,7 +97,7 @@ def command(
     given = _tables(table)
     with warnings_told():
         repository, storage = _repository(), options.storage(storage_option)
-        engine = _Spark(master or "local[*]") if spark or master is not None else InProcess()
+        engine = _Spark(master) if spark or master is not None else InProcess()
 
         def planned(settings: Settings) -> QueryPlan:
             sources = Sources(given or None, repository, at, storage, settings)
@@ -133,7 +133,7 @@ def command(
 class _Spark:
     """A session that starts when something is asked of it."""
 
-    def __init__(self, master: str) -> None:
+    def __init__(self, master: str | None) -> None:
         self._master = master
 
     @cached_property
@@ -147,7 +147,8 @@ class _Spark:
 
     def has_table(self, name: str) -> bool:
         """A Spark that starts here, for this query, has none."""
-        return not self._master.startswith("local") and OfSession(self.running).has_table(name)
+        is_own = self._master is None or self._master.startswith("local")
+        return not is_own and OfSession(self.running).has_table(name)
 
 
 @dataclass(frozen=True)

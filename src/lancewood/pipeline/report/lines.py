@@ -16,6 +16,7 @@ from lancewood.pipeline.report.verdict import (
     checks_told,
     is_published,
     not_passed,
+    own_branch,
     row_changes,
     verdict,
 )
@@ -67,8 +68,8 @@ def _run(facts: RunFacts) -> str:
     parts = [_name(facts.run)]
     if facts.commit is not None:
         parts.append(f"commit {visible(short_hash(facts.commit))}")
-    elif not is_published(facts) and facts.run_branch:
-        parts.append(f"branch {_name(facts.run_branch)}")
+    else:
+        parts.append(f"branch {_name(own_branch(facts) or facts.branch)}")
     if facts.tag is not None:
         parts.append(f"tag {_name(facts.tag)}")
     if facts.attempts > 1:

@@ -81,6 +81,12 @@ def is_published(facts: RunFacts) -> bool:
     return facts.ending in (Ending.PUBLISHED, Ending.ALREADY_PUBLISHED)
 
 
+def own_branch(facts: RunFacts) -> str | None:
+    """The run's branch if it may have been left; None after an ending without one."""
+    left = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS, Ending.FAILED)
+    return facts.run_branch or None if facts.ending in left else None
+
+
 CHANGES = ("inserted", "updated", "deleted", "replaced")
 """What may happen to rows, in the order of ``row_changes``."""
 

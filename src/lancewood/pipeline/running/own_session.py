@@ -8,7 +8,8 @@ from lancewood.spark.session import session
 
 
 def start_session(pipeline: Pipeline) -> Session:
-    """A session as the file asks for, or the one that runs on that master already."""
+    """A session as the file asks for, or the one that runs on that master already; where the file
+    names no master, any that runs."""
     said = dict(pipeline.spark)
-    master = said.pop("master", "local[*]")
+    master = said.pop("master", None)
     return session(master, app_name=f"lancewood {pipeline.name}", conf=said)
