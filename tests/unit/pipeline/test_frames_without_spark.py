@@ -17,6 +17,7 @@ from lancewood.pipeline.frames.new_files import _SCHEMA as SEEN
 from lancewood.pipeline.frames.new_rows import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news
 from lancewood.pipeline.report.facts import Ending
+from lancewood.pipeline.running import run as run_module
 from lancewood.pipeline.running import story
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_file
@@ -75,6 +76,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         raise AssertionError("Spark starts")
 
     monkeypatch.setattr(story, "start_session", start)
+    monkeypatch.setattr(run_module, "start_session", start)
     return Scene(tmp_path / "a [1] {x}*? folder")
 
 
@@ -208,3 +210,42 @@ def test_a_file_that_is_wrong_is_refused_although_nothing_is_new(
     good = text.replace("shrnk", "shrink").replace("stepz:f", "steps:shrink")
     good = good.replace("lables", "labels").replace("inputs", "arguments = { more = 1 }\ninputs")
     assert run(scene.file(DROPS + TARGET + good)).ending is Ending.NOTHING_NEW
+
+
+FUNCTION = '[functions.f]\npython = "steps:shrnk"\nreturns = "int"\n'
+STREAM = '[stream]\nsource = "drops"\ncheckpoint = "at"\ntrigger = "available-now"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DROPS + FUNCTION,
+        DROPS.replace("incremental = true", 'schema = "id INT"') + FUNCTION + STREAM,
+        DROPS + '[[checks]]\ntable = "lables"\nunique = ["id"]\n',
+    ],
+    ids=["function", "stream", "check"],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_misspelt_name_is_found_before_spark_starts(
+    scene: Scene, text: str, dry_run: bool
+) -> None:
+    scene.write("a.csv")
+    (scene.folder / "steps.py").write_text("def shrink(value): ...\n")
+    with pytest.raises(InvalidInputError, match=r"did you mean '(shrink|labels)'"):
+        run(scene.file(text + TARGET), dry_run=dry_run)
+
+
+@pytest.mark.parametrize(
+    "needs_session", ["@udf('int')\ndef shrink(v): ...\n", "shrink, x = str, col('x')\n"]
+)
+def test_a_module_that_needs_a_session_to_load_is_left_to_spark(
+    scene: Scene, needs_session: str
+) -> None:
+    scene.publish(scene.write("a.csv"))
+    module = f"from pyspark.sql.functions import col, udf\n{needs_session}"
+    (scene.folder / "steps.py").write_text(module)
+    text = DROPS + TARGET + FUNCTION.replace("shrnk", "shrink")
+    assert run(scene.file(text)).ending is Ending.NOTHING_NEW
+    (scene.folder / "steps.py").write_text("raise ValueError('of its own')\n")
+    with pytest.raises(InvalidInputError, match="does not load: ValueError: of its own"):
+        run(scene.file(text))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import lance
 import pytest
@@ -35,10 +35,11 @@ from lancewood.pipeline.definition.model import (
     UniqueCheck,
 )
 from lancewood.pipeline.report.facts import CheckFacts, Ending
-from lancewood.pipeline.running import story
+from lancewood.pipeline.running import own_session, story
 from lancewood.pipeline.running.claim import claimed
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.own_session import start_session
 from lancewood.repo.naming.marks import Marks
 from lancewood.repo.naming.tags import Tags
 
@@ -284,6 +285,33 @@ def test_a_run_without_news_says_so_before_spark_starts(
     scene.incoming.values["a"].append(9)
     with pytest.raises(RunFailedError, match="Spark starts"):
         scene.run("r2", spark=None)
+
+
+@pytest.mark.parametrize("said", [{}, {"master": "local[4]", "spark.x": "y"}])
+def test_which_spark_a_run_takes_is_left_to_the_session_unless_the_file_says(
+    scene: Scene, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(own_session, "session", lambda master, **more: asked.append((master, more)))
+    start_session(scene.changed(spark=said).pipeline)
+    conf = {key: value for key, value in said.items() if key != "master"}
+    assert asked == [(said.get("master"), {"app_name": "lancewood zoo", "conf": conf})]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_the_file_is_checked_before_spark_starts(
+    scene: Scene, dry_run: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(pipeline: Pipeline, _: object) -> NoReturn:
+        raise InvalidInputError(f"{pipeline.spot}: there is no such function")
+
+    def start(_: object) -> NoReturn:
+        raise AssertionError("Spark starts")
+
+    scene.check_file = refuse
+    monkeypatch.setattr(story, "start_session", start)
+    with pytest.raises(InvalidInputError, match="no such function"):
+        scene.run(spark=None, dry_run=dry_run)
 
 
 @pytest.mark.parametrize("is_known", [True, False])

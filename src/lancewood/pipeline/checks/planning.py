@@ -7,6 +7,7 @@ the run will leave. Spark analyses; no job runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,9 +42,10 @@ def plan_checks(
 def check_tables(pipeline: Pipeline, ground: Ground) -> None:
     """Raise InvalidInputError for the first check of a table that nobody has and no target makes:
     what can be told of checks without Spark."""
-    relations = planned_relations(ground, {})
-    known = {each.casefold() for each in relations.names()}
-    known |= {each.table.casefold() for each in pipeline.targets}
+    standing = planned_relations(ground, {})
+    names = {*standing.names(), *(each.table for each in pipeline.targets)}
+    relations = replace(standing, names=lambda: names)
+    known = {each.casefold() for each in names}
     for check in pipeline.checks:
         for table in sorted(tables_seen(check)):
             if table.casefold() not in known:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Pipeline, Source
 from lancewood.pipeline.definition.names import checked_files_table
 from lancewood.pipeline.definition.places import is_uri, single_path
@@ -25,6 +28,7 @@ from lancewood.pipeline.frames.reading import open_source
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.pipeline.frames.steps import check_step
 from lancewood.pipeline.frames.uses import Uses
+from lancewood.spark.running.failures import calls_of
 
 _LOCAL = "file:"
 _SCHEMA = pa.schema(
@@ -34,6 +38,7 @@ _IDENTITY = _SCHEMA.names
 _UNDERSTOOD = frozenset(["recursivefilelookup", "pathglobfilter", "basepath"])
 _LISTING = _UNDERSTOOD | {"modifiedbefore", "modifiedafter"}
 _PIECES = re.compile(r"\\(.)|([*?])|([\[\]{}\\])|([^\\*?\[\]{}]+)", re.DOTALL)
+_PYSPARK = re.compile(r"[/\\]pyspark[/\\]")
 _WILD = {"*": ".*", "?": "."}
 
 
@@ -49,13 +54,31 @@ def has_no_news(pipeline: Pipeline, ground: Tables, states: Mapping[str, Any]) -
 
 def check_python(pipeline: Pipeline) -> None:
     """Raise InvalidInputError for a function that is not there, or does not take what it would be
-    given."""
+    given.
+
+    A module that needs a session while it loads, as ``@udf`` does, is left for later; so are the
+    warnings of modules, which are loaded again then.
+    """
     modules = Modules(pipeline.file.parent)
     for function in pipeline.functions:
-        modules.function(function.python, function.spot.at("python"))
+        with _left_to_spark():
+            modules.function(function.python, function.spot.at("python"))
     for step in pipeline.steps:
         if step.python is not None:
-            check_step(step, modules)
+            with _left_to_spark():
+                check_step(step, modules)
+
+
+@contextmanager
+def _left_to_spark() -> Iterator[None]:
+    """Pass over what PySpark itself raises: without a session it can do little."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except InvalidInputError as refused:
+        calls = () if refused.__cause__ is None else calls_of(refused.__cause__)
+        if not calls or not _PYSPARK.search(calls[-1].file):
+            raise
 
 
 def _is_old(pipeline: Pipeline, source: Source, ground: Tables, states: Mapping[str, Any]) -> bool:

@@ -76,7 +76,7 @@ class Parts:
     has_no_news: Callable[[Pipeline, RunGround, Mapping[str, Any]], bool]
     """Whether it is certain, before Spark starts, that no incremental source has anything new."""
     check_file: Callable[[Pipeline, RunGround], None]
-    """Refuses what can be refused without Spark, for a run that ends without it."""
+    """Refuses what can be refused without Spark, before it starts."""
     frames: MakeFrames
     plan_targets: Callable[[Session, RunGround, Any], Mapping[str, pa.Schema]]
     """Refuses targets that cannot be loaded, before anything is written; gives the columns that

@@ -38,7 +38,7 @@ def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> Non
 
 
 def check_file(pipeline: Pipeline, ground: RunGround) -> None:
-    """What a run that finds nothing new has to know of its file."""
+    """What a run has to know of its file before Spark starts, or if nothing is new."""
     check_python(pipeline)
     check_tables(pipeline, ground)
 

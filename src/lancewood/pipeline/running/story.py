@@ -1,8 +1,8 @@
 """The story of a run: from a pipeline to a published commit, or to nothing at all.
 
     look back  was it published before? then what a crash left undone is done, and no more
-    look       for what is new since the last published run, before Spark starts if that tells;
-               nothing new: that was all
+    look       at the file's Python, and for what is new since the last published run, before Spark
+               starts if that tells; nothing new: that was all
     analyse    everything that can be wrong is found before anything is written
     load       each target onto the run's own branch, and a commit there; bad rows to quarantine
     check      the tables as the run leaves them
@@ -111,6 +111,7 @@ class Story:
             is_incremental = any(each.incremental for each in self.pipeline.sources)
             is_fresh = left is None and is_incremental and not self.pipeline.full_refresh
             states = self._states(ground)
+            self.parts.check_file(self.pipeline, ground)
             if is_fresh and not self.overrides:
                 with self.stages("look for what is new"):
                     if self.parts.has_no_news(self.pipeline, ground, states):
@@ -137,9 +138,7 @@ class Story:
         self._finish(ground, published, Ending.PUBLISHED)
 
     def _end_without_news(self, ground: RunGround) -> None:
-        """The file is looked at even so, but not what the sources are like: files that are all
-        gone have no columns."""
-        self.parts.check_file(self.pipeline, ground)
+        """Nobody looks at what the sources are like: files that are all gone have no columns."""
         remove_branch(ground)
         self.facts.ending = Ending.NOTHING_NEW
 
@@ -200,6 +199,7 @@ class Story:
             return
         check_target(self.ledger, self.pipeline, self.facts)
         ground = self._ground()
+        self.parts.check_file(self.pipeline, ground)
         with closing(self._frames(ground, self._states(ground))) as frames:
             self._analyse(ground, frames)
             self.facts.sources = [*frames.counted()]

@@ -23,6 +23,7 @@ from lancewood.pipeline.definition.durations import parsed_duration
 from lancewood.pipeline.definition.model import Pipeline, Stream
 from lancewood.pipeline.definition.sections import AVAILABLE_NOW
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
+from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import Ending, RunFacts
 from lancewood.pipeline.running.errors import failure, shown
@@ -172,6 +173,7 @@ class _StreamRun:
         )
 
     def _spark(self) -> SparkSession:
+        check_python(self.pipeline)
         spark: SparkSession = self.start_session()
         if is_connect(spark):
             raise UnsupportedError(
