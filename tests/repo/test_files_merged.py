@@ -6,7 +6,9 @@ import random
 import subprocess
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.repo.places import Where, everywhere
@@ -14,6 +16,7 @@ from tests.repo.scene import Scene
 from tests.repo.test_processes import SEED
 
 from lancewood.errors import IncompatibleConflictError
+from lancewood.git import signature
 from lancewood.git.refs import Refs
 from lancewood.repo.repository import Repository
 
@@ -155,7 +158,13 @@ def test_what_both_sides_agree_on_is_merged_across(repo: Repository) -> None:
 
 
 @pytest.mark.parametrize("is_ours_newer", [True, False])
-def test_a_table_whose_bases_differ_is_refused(scene: Scene, is_ours_newer: bool) -> None:
+def test_a_table_whose_bases_differ_is_refused(
+    scene: Scene, is_ours_newer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The newest base is the one that counts, and git's clock has seconds: here each has its own.
+    seconds = count(int(time.time()))
+    clock = SimpleNamespace(time=lambda: next(seconds), localtime=time.localtime)
+    monkeypatch.setattr(signature, "time", clock)
     repo = scene.repo
     repo.branches.create("exp")
     made: list[Callable[[], object]] = [
@@ -164,7 +173,6 @@ def test_a_table_whose_bases_differ_is_refused(scene: Scene, is_ours_newer: bool
     ]
     for make in reversed(made) if is_ours_newer else made:
         make()
-        time.sleep(1.1)  # the newest base is the one that counts, and git's clock has seconds
     here, there = repo.at("main").hash, repo.at("exp").hash
     repo.merge(str(there), into="main")
     repo.merge(str(here), into="exp")
