@@ -62,9 +62,9 @@ def data(text: str, most: int = MOST_CHARACTERS) -> Html:
 
 
 def path(text: str, most: int = MOST_CHARACTERS) -> Html:
-    """The same for a path, a hash or a command: where it is too long for a line, it goes on in
-    the next one after a slash."""
-    return Html(data(text, most).replace("/", "/<wbr>"))
+    """The same for a path, a hash, a command or a name of several columns: where it is too long for
+    a line, it goes on in the next one after a slash or a plus."""
+    return Html(data(text, most).replace("/", "/<wbr>").replace("+", "+<wbr>"))
 
 
 def several_lines(text: str, most: int) -> Html:

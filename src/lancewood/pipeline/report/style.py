@@ -208,13 +208,13 @@ footer { color: var(--soft); font-size: .85rem; padding-top: .3rem; padding-bott
   tbody tr:last-child { border-bottom: 0; }
   tbody th, tbody td, tbody .drawing, tbody .drawing.long { display: block; min-width: 0;
     max-width: none; width: auto; padding: 0; border: 0; }
-  tbody th, .wide, .since, .drawing, .value { grid-column: 1 / -1; }
+  tbody th, .wide, .since, .beside, .drawing, .value { grid-column: 1 / -1; }
   tbody th { order: -2; } .drawing { order: -1; } .pair { grid-column: span 2; }
   td:not(.drawing)::before, th.value::before { content: attr(data-name); display: block;
     font: 400 .8rem/1.4 Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
     color: var(--soft); }
-  tbody .wide, tbody .since, tbody .value { display: grid; gap: .6rem; align-items: baseline;
-    grid-template-columns: 6rem minmax(0, 1fr); }
+  tbody .wide, tbody .since, tbody .beside, tbody .value { display: grid; gap: .6rem;
+    align-items: baseline; grid-template-columns: 6rem minmax(0, 1fr); }
   tbody .whole { display: block; }
   .kind { white-space: normal; }
   .bar { margin: .2rem 0; }

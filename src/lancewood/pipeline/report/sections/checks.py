@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lancewood.pipeline.report.facts import CheckFacts, RunFacts
 from lancewood.pipeline.report.figures import count, duration
-from lancewood.pipeline.report.markup import Child, Html, data, element, several_lines
+from lancewood.pipeline.report.markup import Child, Html, data, element, path, several_lines
 from lancewood.pipeline.report.sections.layout import (
     Column,
     code,
@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("check"),
     Column("what must hold", "wide"),
     Column("found", "wide"),
-    Column("time", "number"),
+    Column("time", "number beside"),
 )
 
 
@@ -40,9 +40,10 @@ def checks_section(facts: RunFacts) -> Html | None:
 
 def _card(number: int, check: CheckFacts) -> Html:
     tone, word = (Tone.WARN, "warned") if check.is_warning else (Tone.BAD, "failed")
+    name = element("span", path(check.name))
     return element(
         "article",
-        element("h3", mark(tone), element("span", check.name), element("em", word, class_=tone)),
+        element("h3", mark(tone), name, element("em", word, class_=tone)),
         pairs(
             [
                 ("must hold", _asked(check.asked)),
@@ -90,7 +91,7 @@ def _passed(checks: list[CheckFacts]) -> Html | None:
         return None
     rows: list[list[Child]] = [
         [
-            element("span", mark(Tone.GOOD), element("span", each.name), class_="marked"),
+            element("span", mark(Tone.GOOD), element("span", path(each.name)), class_="marked"),
             _asked(each.asked),
             each.found,
             duration(each.seconds),
