@@ -203,7 +203,30 @@ def cell(value: Any, *, short: bool) -> str:
         return _short_list(value)
     text = value if isinstance(value, str) else json_text(value)
     text = one_line(text)
-    return text if not short or len(text) <= _CELL else text[: _CELL - 1] + "…"
+    return text if not short or width(text) <= _CELL else _cut(text, _CELL - 1) + "…"
+
+
+def width(text: str) -> int:
+    """How many places a text takes in a line of a terminal: 東京 takes four."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def padded(text: str, places: int, *, right: bool = False) -> str:
+    """A text with spaces after it, or before it, until it takes so many places."""
+    spaces = " " * (places - width(text))
+    return spaces + text if right else text + spaces
+
+
+def _cut(text: str, places: int) -> str:
+    if text.isascii():
+        return text[:places]
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, places).rstrip()
 
 
 def _short_list(values: Sequence[Any]) -> str:
@@ -230,10 +253,10 @@ class Output:
             print(json_line(document, self._stream), file=self._stream)
             return
         told = [(one_line(name), value) for name, value in facts]
-        width = max((len(name) for name, _ in told), default=0)
+        places = max((width(name) for name, _ in told), default=0)
         for name, value in told:
             shown = self._cell(value, cut=False)
-            print(f"{name:<{width}}  {shown}".rstrip(), file=self._stream)
+            print(f"{padded(name, places)}  {shown}".rstrip(), file=self._stream)
 
     def rows(
         self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, cut: bool = False
@@ -327,11 +350,11 @@ def aligned(
 
     ``widths`` are those of earlier lines, and become those of all lines so far.
     """
-    widths[:] = [max(width, *(len(row[at]) for row in rows)) for at, width in enumerate(widths)]
+    widths[:] = [max(known, *(width(row[at]) for row in rows)) for at, known in enumerate(widths)]
     for row in rows:
         cells = (
-            text.rjust(width) if is_right else text.ljust(width)
-            for text, width, is_right in zip(row, widths, right, strict=True)
+            padded(text, places, right=is_right)
+            for text, places, is_right in zip(row, widths, right, strict=True)
         )
         yield "  ".join(cells).rstrip()
 

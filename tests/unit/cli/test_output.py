@@ -132,3 +132,23 @@ def test_bytes_have_the_unit_that_keeps_them_short(number: int, text: str) -> No
     assert figure is not None
     assert (figure.value, figure.text) == (number, text)
     assert size(None) is count(None) is None
+
+
+WIDE = ("東京", "🦊🦊", "café", "Oslo", "e\u0301té")
+
+
+def test_columns_stand_under_each_other_whatever_the_width_of_their_letters() -> None:
+    stream = io.StringIO()
+    rows = [(each, number) for number, each in enumerate(WIDE)]
+    Output(as_json=False, stream=stream).rows(("where", "n"), iter(rows))
+    assert stream.getvalue().splitlines() == [
+        *("where  n", "東京   0", "🦊🦊   1", "café   2", "Oslo   3", "e\u0301té    4"),
+    ]
+    stream = io.StringIO()
+    Output(as_json=False, stream=stream).facts({}, [("東京", 1), ("Oslo", 2)])
+    assert stream.getvalue().splitlines() == ["東京  1", "Oslo  2"]
+
+
+def test_a_wide_text_is_cut_where_a_narrow_one_of_its_width_would_be() -> None:
+    assert cell("東" * 30, short=True) == "東" * 19 + "…"
+    assert cell("東" * 20, short=True) == "東" * 20

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lancewood.cli.output import for_drawing
+from lancewood.cli.output import for_drawing, padded
 from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.report.figures import counted, duration, size
@@ -37,7 +37,7 @@ def run_progress(*, wanted: bool) -> Iterator[Listener]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn(f"{{task.description:<{_MOST_NAME}}}", markup=False),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[tasks]}", markup=False),
         TimeElapsedColumn(),
@@ -67,7 +67,7 @@ class StageBars(Silence):
     def begun(self, stage: str) -> None:
         with self._lock:
             self._end(stage)
-            name = shown(stage, _MOST_NAME)
+            name = padded(shown(stage, _MOST_NAME), _MOST_NAME)
             self._tasks[stage] = self._bars.add_task(name, total=None, tasks="")
 
     def moved(self, stage: str, done: int, total: int) -> None:
@@ -81,8 +81,8 @@ class StageBars(Silence):
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
         with self._lock:
             self._end(stage)
-        name = shown(stage, _MOST_NAME)
-        self.told(f"{name:<{_MOST_NAME}} {_told(seconds, **amounts)}")
+        name = padded(shown(stage, _MOST_NAME), _MOST_NAME)
+        self.told(f"{name} {_told(seconds, **amounts)}")
 
     def told(self, text: str) -> None:
         from rich.text import Text

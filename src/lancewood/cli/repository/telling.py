@@ -13,7 +13,7 @@ from typing import Any
 
 from lancewood import Repository
 from lancewood.catalog.pin import Pin
-from lancewood.cli.output import cell, counted
+from lancewood.cli.output import cell, counted, padded, width
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.model.refs import MAIN
@@ -153,9 +153,9 @@ def change_facts(change: TableChange) -> dict[str, Any]:
 
 def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
     """What became of tables, as ``git diff --stat`` tells it of files; nothing for none."""
-    width = max((len(each.name) for each in changes), default=0)
+    places = max((width(each.name) for each in changes), default=0)
     for each in changes:
-        yield f" {each.name:<{width}} | {_counts(each)}"
+        yield f" {padded(each.name, places)} | {_counts(each)}"
         if each.kind == "changed":
             yield from (
                 f"   ~ {plain(old)} {_ARROW} {plain(new)}" for old, new in each.renamed_columns
