@@ -28,7 +28,10 @@ Format: TypeAlias = Annotated[
 Casts: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--cast", metavar="NAME:TYPE", help="Give a column another type. May be repeated."
+        "--cast",
+        metavar="NAME:TYPE",
+        help="Give a column another type, as in price:double or 'taken:timestamp[us, tz=UTC]'. "
+        "May be repeated.",
     ),
 ]
 Delimiter: TypeAlias = Annotated[

@@ -35,6 +35,13 @@ _NAMED: dict[str, pa.DataType] = {
     "json": pa.json_(pa.string()),
     "extension<arrow.json>": pa.json_(pa.string()),
 }
+EXAMPLES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float", "double", "decimal128(10, 2)", "string", "binary", "json"),
+    *("date32", "time64[us]", "timestamp[us]", "timestamp[us, tz=UTC]", "duration[us]"),
+    *("list<float>", "fixed_size_list<float>[768]", "struct<a: int64>", "map<string, int64>"),
+)
+"""What there is: names, and one example of every kind that takes more than a name."""
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_0-9.:+/=-]+)|([<>\[\](),]))")
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -70,9 +77,7 @@ def parse_type(text: str) -> pa.DataType:
         return found
     except (ValueError, IndexError, OverflowError, RecursionError, pa.ArrowException) as cause:
         raise InvalidInputError(
-            f"type {text.strip()!r} is not known: write it as int64, string, timestamp[us], "
-            "decimal128(10, 2), list<float>, fixed_size_list<float>[768] or struct<a: int64>",
-            type=text,
+            f"type {text.strip()!r} is not known: there are {', '.join(EXAMPLES)}", type=text
         ) from cause
 
 

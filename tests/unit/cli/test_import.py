@@ -363,3 +363,8 @@ def test_a_file_is_read_block_by_block(lw_ok: Lw, tmp_path: Path) -> None:
     first = reader.read_next_batch()
     assert first.num_rows < 100_000
     assert sum(each.num_rows for each in reader) + first.num_rows == sum(seen) == 200_000
+
+
+def test_help_has_examples_of_types_to_cast_to(lw_ok: Lw) -> None:
+    told = " ".join(lw_ok("table", "import", "--help").out.split())
+    assert "price:double" in told

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancewood.errors import InvalidInputError
-from lancewood.format.type_text import parse_column, parse_type
+from lancewood.format.type_text import EXAMPLES, parse_column, parse_type
 
 LEAVES = [
     pa.bool_(),
@@ -128,3 +128,9 @@ def test_a_column_of_nulls_cannot_forbid_them() -> None:
 def test_a_column_without_name_or_type_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="NAME:TYPE"):
         parse_column(text)
+
+
+def test_an_unknown_type_is_told_with_types_that_are_known() -> None:
+    with pytest.raises(InvalidInputError, match=r"'txet' is not known: there are bool, .*string"):
+        parse_type("txet")
+    assert len({parse_type(each) for each in EXAMPLES}) == len(EXAMPLES)
