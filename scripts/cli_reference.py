@@ -61,8 +61,8 @@ is not finite is null in JSON. In CSV what is nested is JSON, an empty field is 
 empty text; where there is one column, an empty line is a row with a null. What is exported so is
 imported again with the types of the table, or those of `--cast`. A date or time beyond the calendar
 has no text and is not exported. Blobs are shown as descriptors and not exported. A spreadsheet
-takes a text that begins with `=` in a CSV file for a formula: `export --safe` puts an apostrophe
-before it.
+takes a text that begins with `=` in a CSV file for a formula: `--safe`, wherever CSV is written,
+puts an apostrophe before it.
 
 **Types** for `--column`, `--cast`, `--null` and `cast-column` are written as Arrow prints them
 (`int64`, `list<string>`, `timestamp[us, tz=UTC]`, `decimal128(10, 2)`,

@@ -57,6 +57,12 @@ Columns: TypeAlias = Annotated[
         help="Only these columns, with commas between them. May be repeated.",
     ),
 ]
+Safe: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--safe", help="CSV: put ' before texts that a spreadsheet would take for formulas."
+    ),
+]
 Limit: TypeAlias = Annotated[
     int | None, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N rows.")
 ]

@@ -17,6 +17,7 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import typer
 
 from lancewood.cli.file_formats import COMPRESSED, FileFormat, is_tab_separated
 from lancewood.cli.output import json_text
@@ -24,6 +25,7 @@ from lancewood.cli.text_forms import (
     check_in_range,
     csv_batch,
     plain_batch,
+    safe_for_spreadsheets,
     without_dictionaries,
 )
 from lancewood.errors import AlreadyExistsError, InvalidInputError, StorageError, UnsupportedError
@@ -69,13 +71,27 @@ def _is_stream(path: str) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
+def check_safe(safe: bool, format: FileFormat | None) -> None:
+    """Raise BadParameter for ``--safe`` where no CSV is written."""
+    if safe and format is not FileFormat.CSV:
+        found = "what is printed here" if format is None else format.value
+        raise typer.BadParameter(f"--safe is for CSV, and {found} has no formulas")
+
+
 @contextmanager
-def writing(path: str, format: FileFormat, schema: pa.Schema, *, force: bool) -> Iterator[RowSink]:
+def writing(
+    path: str, format: FileFormat, schema: pa.Schema, *, force: bool, safe: bool = False
+) -> Iterator[RowSink]:
     """A sink; when the block ends well the file has its name, otherwise nothing is left.
 
     The target of a link is replaced, not the link, and keeps its mode. What is no regular file is
-    written into as rows come.
+    written into as rows come. ``safe`` leaves nothing that a spreadsheet takes for a formula.
     """
+    if safe:
+        no_rows = pa.RecordBatch.from_pylist([], schema=schema)
+        with writing(path, format, safe_for_spreadsheets(no_rows).schema, force=force) as sink:
+            yield _Safe(sink)
+        return
     if path == STDOUT:
         with _sink(sys.stdout.buffer, format, schema, path) as sink:
             yield sink
@@ -162,6 +178,19 @@ class _Csv:
 
     def close(self) -> None:
         self._writer.close()
+
+
+class _Safe:
+    """CSV in which nothing begins like a formula."""
+
+    def __init__(self, sink: RowSink) -> None:
+        self._sink = sink
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._sink.write(safe_for_spreadsheets(batch))
+
+    def close(self) -> None:
+        self._sink.close()
 
 
 class _JsonLines:

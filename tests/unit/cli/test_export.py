@@ -274,3 +274,23 @@ def test_safe_is_for_csv(lw_run: Lw, tmp_path: Path) -> None:
     assert ran.code == 2
     assert "--safe is for CSV" in ran.err
     assert not (tmp_path / "a.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "changes", "t.lance", "--since", "1", "--format", "csv"),
+        ("sql", "SELECT * FROM 't.lance'", "--csv"),
+    ],
+    ids=["changes", "sql"],
+)
+def test_safe_is_there_wherever_csv_is_written(
+    lw_ok: Lw, lw_run: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lw.create("t.lance", pa.schema({"text": pa.string()})).append(pa.table({"text": ["=1+1"]}))
+    assert '"=1+1"' in lw_ok(*words).out
+    assert """"'=1+1\"""" in lw_ok(*words, "--safe").out
+    ran = lw_run(*words[:-1] if words[0] == "sql" else (*words[:-1], "json"), "--safe")
+    assert ran.code == 2
+    assert "--safe is for CSV" in ran.err

@@ -13,7 +13,7 @@ from lancewood.cli.file_formats import FileFormat
 from lancewood.cli.output import Output, counted, note
 from lancewood.cli.revision_options import Branch
 from lancewood.cli.rows import print_rows
-from lancewood.cli.sinks import STDOUT, writing
+from lancewood.cli.sinks import STDOUT, check_safe, writing
 from lancewood.cli.snapshots import compared_version, table_to_compare
 from lancewood.table.changing import CHANGE, Changes
 
@@ -40,6 +40,7 @@ def command(
         FileFormat | None,
         typer.Option("--format", help="Write a file of this format to stdout."),
     ] = None,
+    safe: options.Safe = False,
     branch: Branch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
@@ -54,6 +55,7 @@ def command(
     """
     if format is not None and (json or count):
         raise typer.BadParameter("--format stands alone, without --json and --count")
+    check_safe(safe, format)
     table = table_to_compare(uri, storage_option, branch)
     first, last = (
         None if each is None else compared_version(uri, storage_option, table, each)
@@ -74,7 +76,7 @@ def command(
         if not json:
             note(_told(changes))
         return
-    with writing(STDOUT, format, shown.schema, force=False) as sink:
+    with writing(STDOUT, format, shown.schema, force=False, safe=safe) as sink:
         for batch in shown.to_batches():
             sink.write(batch)
 

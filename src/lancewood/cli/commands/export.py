@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
 import lancewood as lw
@@ -13,9 +12,8 @@ from lancewood.cli.file_formats import FileFormat, require_format
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
 from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.sinks import STDOUT, check_target, writing
+from lancewood.cli.sinks import STDOUT, check_safe, check_target, writing
 from lancewood.cli.snapshots import opened_to_read
-from lancewood.cli.text_forms import safe_for_spreadsheets
 from lancewood.errors import UnsupportedError
 from lancewood.model.schema import Schema
 
@@ -33,12 +31,7 @@ def command(
     where: options.Where = None,
     columns: options.Columns = None,
     limit: options.Limit = None,
-    safe: Annotated[
-        bool,
-        typer.Option(
-            "--safe", help="CSV: put ' before texts that a spreadsheet would take for formulas."
-        ),
-    ] = False,
+    safe: options.Safe = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
@@ -57,9 +50,7 @@ def command(
     JSON keys: uri, version, file, format, rows, bytes.
     """
     chosen = require_format(file, format)
-    if safe and chosen is not FileFormat.CSV:
-        raise typer.BadParameter(f"--safe is for CSV, and {chosen.value} has no formulas")
-    guarded = safe_for_spreadsheets if safe else _as_it_is
+    check_safe(safe, chosen)
     check_target(file, force=force)
     snapshot = opened_to_read(uri, storage_option, revision)
     table = lw.Table(snapshot)
@@ -69,10 +60,10 @@ def command(
     rows = size = 0
     with (
         progress("export", total=total, wanted=not json) as advance,
-        writing(file, chosen, guarded(_no_rows(scan.schema)).schema, force=force) as sink,
+        writing(file, chosen, scan.schema, force=force, safe=safe) as sink,
     ):
         for batch in scan.to_batches():
-            sink.write(guarded(batch))
+            sink.write(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             advance(batch.num_rows, batch.nbytes)
     told = (
@@ -89,14 +80,6 @@ def command(
         "bytes": size,
     }
     Output(as_json=json).document(document, told)
-
-
-def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _check_no_blobs(names: list[str], schema: Schema) -> None:

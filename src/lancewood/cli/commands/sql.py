@@ -24,7 +24,7 @@ from lancewood.cli.file_formats import FileFormat
 from lancewood.cli.output import Output, note
 from lancewood.cli.repository.finding import find_repository, warnings_told
 from lancewood.cli.rows import print_rows
-from lancewood.cli.sinks import STDOUT, writing
+from lancewood.cli.sinks import STDOUT, check_safe, writing
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.query.answer import Answer, InProcess
 from lancewood.query.answer import answer as answer_here
@@ -59,6 +59,7 @@ def command(
     ] = None,
     limit: options.Limit = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    safe: options.Safe = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what would be read of each table, and stop.")
     ] = False,
@@ -93,6 +94,7 @@ def command(
     """
     if csv and json:
         raise typer.BadParameter("--csv and --json are two forms: give one of them")
+    check_safe(safe, FileFormat.CSV if csv else None)
     text = sys.stdin.read() if query == STDOUT else query
     given = _tables(table)
     with warnings_told():
@@ -123,7 +125,7 @@ def command(
             if json:
                 check_keys(found.schema.names)
         if csv:
-            with writing(STDOUT, FileFormat.CSV, found.schema, force=False) as sink:
+            with writing(STDOUT, FileFormat.CSV, found.schema, force=False, safe=safe) as sink:
                 for batch in found.to_batches():
                     sink.write(batch)
             return
