@@ -45,9 +45,10 @@ def opened_history(
     uri: str, storage_options: Sequence[str] | None, branch: str | None = None
 ) -> Store:
     """The root of the branch that a command is about; its newest version need not be readable."""
-    named = TableNames(options.storage(storage_options)).whole(uri)
-    place, revision = _address(named or uri, storage_options)
-    return history_place(place, branch=branch, in_uri=revision).store
+    names = TableNames(options.storage(storage_options))
+    place, revision = _address(names.whole(uri) or uri, storage_options)
+    with names.told():
+        return history_place(place, branch=branch, in_uri=revision).store
 
 
 def opened_snapshot(
@@ -76,7 +77,8 @@ def opened_to_read(
         revision = revision if exact is None else NEWEST
     else:
         exact = names.whole(uri)
-    return opened_snapshot(exact or uri, storage_options, revision, unsafe=unsafe)
+    with names.told():
+        return opened_snapshot(exact or uri, storage_options, revision, unsafe=unsafe)
 
 
 def table_to_read(
@@ -96,7 +98,8 @@ def table_to_compare(
     """The table whose versions a command compares; the uri may be a name, as for one that reads."""
     names = TableNames(options.storage(storage_options))
     named = names.compared_as(uri) if branch is None else names.whole(uri)
-    return lw.Table(opened_snapshot(named or uri, storage_options, Revision(branch=branch)))
+    with names.told():
+        return lw.Table(opened_snapshot(named or uri, storage_options, Revision(branch=branch)))
 
 
 def compared_version(
@@ -108,10 +111,11 @@ def compared_version(
         return int(text)
     names = TableNames(options.storage(storage_options))
     named = names.compared_as(_without_revision(uri), text)
-    if named is None:
-        found = table.checkout(at=text)._snapshot
-    else:
-        found = opened_snapshot(named, storage_options)
+    with names.told():
+        if named is None:
+            found = table.checkout(at=text)._snapshot
+        else:
+            found = opened_snapshot(named, storage_options)
     number = found.manifest.version
     if Descent(table._snapshot).find(found) is None:
         raise InvalidInputError(

@@ -6,6 +6,7 @@ keeps for itself are not offered. Reads names and records, opens no manifest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from lancewood.engine.refs import is_recorded, load_branch
@@ -93,15 +94,15 @@ def before_the_fork(main: Store, branch: BranchName, version: int) -> str | None
 
 
 def _branches(main: Store, asked: str) -> str:
-    return _listed("branch", "branches", asked, _names(main, BRANCHES_DIR))
+    return listed("branch", "branches", asked, _names(main, BRANCHES_DIR))
 
 
 def _tags(main: Store, asked: str) -> str:
-    return _listed("tag", "tags", asked, _names(main, TAGS_DIR))
+    return listed("tag", "tags", asked, _names(main, TAGS_DIR))
 
 
-def _listed(one: str, many: str, asked: str, known: list[str]) -> str:
-    """What there is instead, the like first."""
+def listed(one: str, many: str, asked: str, known: Sequence[str]) -> str:
+    """What there is instead: names like the one that was asked for, else the first few."""
     if not known:
         return f"there is no {one}"
     shown = get_close_matches(asked, known, _SHOWN) or known[:_SHOWN]

@@ -143,3 +143,25 @@ def test_a_command_that_writes_takes_places_only(lw_run: Lw) -> None:
     failed = lw_run("table", "delete", "orders", "-w", "id = 1", "-y")
     assert failed.code == ExitCode.NOT_FOUND
     assert "tables/orders.lance?" in failed.err
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["cat", "orders@d2"],
+        ["cat", "orders", "--at", "d2"],
+        ["cat", "tables/orders.lance@d2"],
+        ["info", "orders@d2"],
+        ["versions", "orders@d2"],
+        ["versions", "tables/orders.lance@d2"],
+        ["changes", "orders", "--since", "d2"],
+        ["changes", "orders@d2", "--since", "1"],
+    ],
+)
+def test_an_unknown_revision_is_told_with_those_of_table_and_repository(
+    lw_run: Lw, said: list[str]
+) -> None:
+    failed = lw_run("table", *said)
+    assert failed.code == ExitCode.NOT_FOUND
+    assert "orders.lance has no tag or branch called 'd2'" in failed.err
+    assert "in the repository there are branches 'exp', 'main', there is tag 'd1'" in failed.err

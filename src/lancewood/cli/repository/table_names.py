@@ -10,7 +10,8 @@ table's.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import lancewood as lw
 from lancewood.catalog.pin import Pin
 from lancewood.cli.repository.finding import find_repository, place_of
 from lancewood.engine.landing import find_landing
+from lancewood.engine.missing_refs import listed
 from lancewood.engine.refs import is_recorded
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR
@@ -58,11 +60,26 @@ class TableNames:
     def whole(self, uri: str) -> str | None:
         """The place of the table that a name means, on the branch that is pinned."""
         name, at, text = uri.partition("@")
-        is_own = _is_table(uri) or _is_branch(uri) or "://" in uri
-        pin = None if is_own else self._pin(name, text if at else "HEAD")
-        if pin is None or self._repo is None:
+        if _is_table(uri) or _is_branch(uri) or "://" in uri or self._repo is None:
             return None
-        return _on_branch(place_of(self._repo, pin), pin)
+        pin = self._pin(name, text if at else "HEAD")
+        if pin is not None:
+            return _on_branch(place_of(self._repo, pin), pin)
+        pin = None if _is_table(name) else self._pin(name, "HEAD")
+        return None if pin is None else f"{place_of(self._repo, pin)}@{text}"
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Add to an error about a name that the table does not know those of the repository."""
+        try:
+            yield
+        except NotFoundError as error:
+            asked = error.facts.get("name")
+            if asked is not None and self._repo is not None:
+                branches = listed("branch", "branches", asked, sorted(self._repo.branches))
+                tags = listed("tag", "tags", asked, sorted(self._repo.tags.list()))
+                error.add_note(f"in the repository {branches}, {tags}")
+            raise
 
     def _found(self, uri: str, at: str | None, *, is_compared: bool) -> str | None:
         name, parted, text = (uri, "", "") if _is_table(uri) else uri.partition("@")
