@@ -11,7 +11,7 @@ from lancewood.git.objects import Commit
 from lancewood.git.refs import Head, LogEntry
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.looking.comparing import Shown, TableChange, compare
-from lancewood.repo.looking.measuring import measured
+from lancewood.repo.looking.measuring import measured, told_apart
 from lancewood.repo.looking.standing import standing_tables
 from lancewood.repo.looking.status import Status, find_status
 from lancewood.repo.looking.story import changing, held_commits, paged
@@ -81,14 +81,16 @@ class LookingVerbs:
         ``after`` None means the tables of the current branch as they stand now. Of the tables that
         differ manifests are read, and of rows that changed their numbers; data files only to see
         that a small table was written over by what it held. Where row ids cannot tell, ``counts``
-        is None, and the rest is what the pins say.
+        is None, and the rest is what the pins say; two tables of one name that share no history
+        are ``is_unrelated``.
         """
-        one = self._grounds.tree(self._grounds.commit(before))
+        grounds = self._grounds
+        one = grounds.commit(before)
         if after is None:
-            other = standing_tables(self._grounds)
-        else:
-            other = self._grounds.tree(self._grounds.commit(after))
-        return measured(self._grounds, compare(one, other))
+            return measured(grounds, compare(grounds.tree(one), standing_tables(grounds)))
+        other = grounds.commit(after)
+        found = measured(grounds, compare(grounds.tree(one), grounds.tree(other)))
+        return tuple(told_apart(grounds, found, one, other))
 
     def merge_base(self, one: str, other: str) -> Hash | None:
         """The best commit that leads to both; None where there is none."""

@@ -288,6 +288,16 @@ def test_a_diff_says_what_became_of_rows_and_names(lw_ok: Lw, repo: lw.Repositor
     assert [photos[each] for each in facts] == [0, 1, 0, False, {"id": "number"}]
 
 
+def test_a_diff_of_two_tables_of_one_name_says_so(lw_ok: Lw, repo: lw.Repository) -> None:
+    for branch, data in (("main", ROWS), ("exp", pa.table({"other": range(5)}))):
+        with repo.transaction(branch, "made") as changes:
+            changes.create_table("things", data)
+    told = lw_ok("diff", "main", "exp").out.splitlines()
+    assert " things | two tables of this name that share no history, 3 and 5 rows" in told
+    assert told[-1] == " 2 tables changed"
+    assert lw_ok("diff", "main", "exp", "--json").lines[-1]["unrelated"] is True
+
+
 def test_a_diff_without_a_second_commit_is_about_the_tables_as_they_stand(
     lw_ok: Lw, repo: lw.Repository
 ) -> None:

@@ -202,3 +202,26 @@ def test_a_branch_that_was_made_again_is_not_taken_for_the_one_before(repo: lw.R
     assert diff(repo, old, new).counts is None
     assert diff(repo, "main", new).counts == RowCounts(inserted=2)
     assert diff(repo, old, "main").counts is None
+
+
+@pytest.mark.parametrize("branches", [("exp", "exp2"), ("exp", "main"), ("main", "exp")])
+def test_two_tables_of_one_name_that_share_no_history_are_told_apart(
+    repo: lw.Repository, branches: tuple[str, str]
+) -> None:
+    repo.branches.create("exp2")
+    for number, branch in enumerate(branches, 1):
+        with repo.transaction(branch, "made") as changes:
+            changes.create_table("things", rows(*range(number)))
+    found = next(each for each in repo.diff(*branches) if each.name == "things")
+    assert (found.kind, found.counts, found.is_unrelated) == ("changed", None, True)
+
+
+def test_tables_with_a_common_past_are_not_told_apart(repo: lw.Repository) -> None:
+    repo.branches.create("exp2")
+    for number, branch in enumerate(("exp2", "main"), 5):
+        with repo.transaction(branch, "more") as changes:
+            changes.table("places").overwrite(PLACES.slice(0, number - 4))
+    found = diff(repo, "exp2", "main")
+    assert (found.counts, found.is_unrelated) == (None, False)
+    assert not diff(repo, "HEAD~1").is_unrelated
+    assert not any(each.is_unrelated for each in repo.diff("exp", "main"))

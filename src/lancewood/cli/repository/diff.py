@@ -14,7 +14,7 @@ from lancewood.cli.repository.telling import change_facts, stat_lines
 
 _KEYS = (
     *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),
-    *("inserted", "updated", "deleted", "same_rows"),
+    *("inserted", "updated", "deleted", "same_rows", "unrelated"),
     *("added_columns", "removed_columns", "renamed_columns"),
 )
 
@@ -39,8 +39,9 @@ def command(
     that both went on. Rows that differ are for lw table changes to show.
 
     JSON lines with keys: table, change, rows, rows_before, fragments, fragments_before, inserted,
-    updated, deleted, same_rows, added_columns, removed_columns, renamed_columns. Counts that cannot
-    be told are null; same_rows is true where a small table was written over by what it held.
+    updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns. Counts
+    that cannot be told are null; same_rows is true where a small table was written over by what it
+    held, unrelated where both commits have a table of this name and no history that they share.
     """
     with repository(storage_option) as repo:
         changes = repo.diff(before, after)

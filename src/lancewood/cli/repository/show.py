@@ -39,8 +39,8 @@ def command(
 
     JSON keys: hash, parents, author, email, time, message, changes. A change has table, change
     (added, removed, changed, moved), rows, rows_before, fragments, fragments_before, inserted,
-    updated, deleted, same_rows, added_columns, removed_columns, renamed_columns. REVISION:TABLE is
-    the pin as git keeps it, REVISION:FILE has path, bytes.
+    updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns.
+    REVISION:TABLE is the pin as git keeps it, REVISION:FILE has path, bytes.
     """
     commit, colon, name = revision.partition(":")
     with repository(storage_option) as repo:

@@ -145,6 +145,7 @@ def change_facts(change: TableChange) -> dict[str, Any]:
         "updated": None if change.counts is None else change.counts.updated,
         "deleted": None if change.counts is None else change.counts.deleted,
         "same_rows": change.is_same_rows,
+        "unrelated": change.is_unrelated,
         "added_columns": list(change.added_columns),
         "removed_columns": list(change.removed_columns),
         "renamed_columns": dict(change.renamed_columns),
@@ -156,7 +157,7 @@ def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
     places = max((width(each.name) for each in changes), default=0)
     for each in changes:
         yield f" {padded(each.name, places)} | {_counts(each)}"
-        if each.kind == "changed":
+        if each.kind == "changed" and not each.is_unrelated:
             yield from (
                 f"   ~ {plain(old)} {_ARROW} {plain(new)}" for old, new in each.renamed_columns
             )
@@ -175,6 +176,9 @@ def _counts(change: TableChange) -> str:
         return f"{'new' if before is None else 'gone'}, {rows}"
     if change.kind == "moved":
         return f"the same rows, {_place(before)} {_ARROW} {_place(after)}"
+    if change.is_unrelated:
+        rows = f"{_number(before.rows)} and {_number(after.rows)} rows"
+        return f"two tables of this name that share no history, {rows}"
     rows = f"{_number(before.rows)} {_ARROW} {_number(after.rows)} rows{_moved(change)}"
     return f"{rows}, {before.fragments:,} {_ARROW} {after.fragments:,} fragments"
 
@@ -208,7 +212,7 @@ def _place(pin: Pin) -> str:
 
 def _more_rows(changes: Sequence[TableChange]) -> str:
     more = [each.rows for each in changes]
-    if any(each is None for each in more):
+    if any(each is None for each in more) or any(each.is_unrelated for each in changes):
         return ""
     total = sum(each or 0 for each in more)
     if not total:

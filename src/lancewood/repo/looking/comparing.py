@@ -36,6 +36,8 @@ class TableChange:
     is_same_rows: bool = False
     """The table was written over, and has the same rows in the same order. Seen only where the data
     files have at most 16 MiB on each side, and no blobs."""
+    is_unrelated: bool = False
+    """They are two tables of one name, and no commit that leads to both sides has one."""
 
     @property
     def rows(self) -> int | None:

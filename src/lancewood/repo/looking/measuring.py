@@ -18,6 +18,8 @@ from lancewood.engine.descent import Descent
 from lancewood.engine.earlier_columns import find_earlier
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError
+from lancewood.git.hashes import Hash
+from lancewood.git.history import merge_bases
 from lancewood.jobs.counts import RowCounts
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing.landed import landed_version
@@ -32,6 +34,24 @@ _MOST_READ = 16 << 20
 def measured(grounds: Grounds, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
     """The same changes, each with what moved as far as it can be told."""
     return tuple(_measured(grounds, each) for each in changes)
+
+
+def told_apart(
+    grounds: Grounds, changes: Iterable[TableChange], one: Hash, other: Hash
+) -> Iterator[TableChange]:
+    """Changes between two commits, with those marked in which both sides made the table: none of
+    the commits where their histories part has it, and no row of the one is in the other."""
+    bases = [grounds.tree(each) for each in merge_bases(grounds.git.objects, one, other)]
+    for each in changes:
+        is_old = any(base.blob_hash(each.name) is not None for base in bases)
+        is_apart = each.kind == "changed" and not is_old and not _has_common_rows(each)
+        yield replace(each, is_unrelated=True, counts=None) if is_apart else each
+
+
+def _has_common_rows(change: TableChange) -> bool:
+    counts, before = change.counts, change.before
+    is_kept = counts is not None and before is not None and counts.deleted != before.rows
+    return is_kept or change.is_same_rows
 
 
 def _measured(grounds: Grounds, change: TableChange) -> TableChange:
