@@ -72,6 +72,93 @@ def test_the_list_can_be_of_one_pipeline_and_short(lw_ok: Lw, repo: lw.Repositor
     assert len(shown) == 6
 
 
+REPORT = {
+    "ending": "checks failed",
+    "started": "2026-11-16T19:16:55+00:00",
+    "seconds": 13.9,
+    "targets": [
+        {
+            "table": "photos",
+            "mode": "append",
+            "rows_before": 47,
+            "rows_after": 58,
+            "columns_added": ["size"],
+        }
+    ],
+    "checks": [
+        {"name": "ids", "kind": "unique", "table": "photos", "is_passed": True},
+        {"name": "labels", "kind": "sql", "table": None, "is_passed": False, "found": "2 rows"},
+    ],
+}
+
+
+def test_one_run_is_shown_with_what_it_loaded(lw_ok: Lw, repo: lw.Repository) -> None:
+    folder = RunFolder.of(repo.path, "photos", "failed")
+    folder.data.write_text(json.dumps(REPORT))
+    told = {
+        line[:8].strip(): line[10:] for line in lw_ok("runs", "show", "failed").out.splitlines()
+    }
+    assert told["run"] == "failed"
+    assert told["pipeline"] == "photos"
+    assert told["state"] == "checks failed"
+    assert told["started"] == "2026-11-16T19:16:55+00:00"
+    assert told["took"] == "13.9 s"
+    assert told["branch"] == "run/failed"
+    assert told["loaded"] == "photos  append  47 -> 58 rows  1 new column"
+    assert told["checks"] == "1 of 2 checks passed, 1 failed"
+    assert told[""] == "failed  labels: 2 rows"
+    assert told["report"] == str(folder.page)
+    document = lw_ok("runs", "show", "failed", "--json").document
+    assert document["seconds"] == 13.9
+    assert [each["columns_added"] for each in document["targets"]] == [["size"]]
+    assert [each["name"] for each in document["checks_failed"]] == ["labels"]
+
+
+def test_a_run_without_a_report_or_without_a_branch_is_shown_as_far_as_it_is_known(
+    lw_ok: Lw, repo: lw.Repository
+) -> None:
+    done = lw_ok("runs", "show", "done", "--json").document
+    assert (done["state"], done["commit"]) == ("published", repo.at("main").hash)
+    assert (done["seconds"], done["targets"]) == (None, [])
+    repo.branches.delete("run/failed", force=True)
+    RunFolder.of(repo.path, "photos", "failed").data.write_text(json.dumps(REPORT))
+    gone = lw_ok("runs", "show", "failed", "--json").document
+    assert (gone["state"], gone["branch"]) == ("checks failed", None)
+
+
+def test_which_run_is_meant_has_to_be_clear(lw_ok: Lw, lw_run: Lw, repo: lw.Repository) -> None:
+    repo.marks.set("runs/labels/done", repo.at("main").hash, why="test")
+    assert "'done' of labels and photos" in lw_run("runs", "show", "done").err
+    shown = lw_ok("runs", "show", "done", "--pipeline", "labels", "--json").document
+    assert shown["pipeline"] == "labels"
+    nobody = lw_run("runs", "show", "dome")
+    assert nobody.code == 3
+    assert "did you mean 'done'?" in nobody.err
+    assert lw_run("runs", "show", "../done").code == 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "[]",
+        "{}",
+        '{"targets": 3, "checks": []}',
+        '{"targets": [{"table": 1, "mode": "x"}], "checks": []}',
+        '{"targets": [], "checks": ["x"]}',
+        '{"targets": [{"table": "t", "mode": "x", "columns_added": [1]}], "checks": []}',
+        '{"targets": [], "checks": [], "seconds": "long"}',
+        "\x00",
+    ],
+)
+def test_a_report_that_no_run_has_written_is_refused(
+    lw_run: Lw, repo: lw.Repository, data: str
+) -> None:
+    RunFolder.of(repo.path, "photos", "failed").data.write_text(data)
+    ran = lw_run("runs", "show", "failed")
+    assert ran.code == 10
+    assert "failed/report.json: " in ran.err
+
+
 def test_old_branches_go_and_those_at_work_stay(lw_ok: Lw, repo: lw.Repository) -> None:
     assert lw_ok("runs", "clean").out == "nothing to remove\n"
     with claimed(repo.path, "held"):

@@ -14,10 +14,12 @@ class RunsGroup(LazyGroup):
 
     entries: ClassVar[dict[str, Entry]] = {
         "list": Entry(f"{_HOME}.list_runs", "List the runs of a repository, and how each stands."),
+        "show": Entry(f"{_HOME}.show_run", "Show one run, and what it loaded."),
         "clean": Entry(f"{_HOME}.clean_runs", "Remove the branches of runs that nobody finished."),
     }
     known_as: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("ls", "log", "show", "status"), "list"),
+        **dict.fromkeys(("ls", "log", "status"), "list"),
+        **dict.fromkeys(("info", "describe", "get"), "show"),
         **dict.fromkeys(("cleanup", "prune", "gc", "rm", "remove", "delete"), "clean"),
     }
 

@@ -41,14 +41,24 @@ def lines(facts: RunFacts) -> list[str]:
         ),
         *_block(
             "wrote" if is_published(facts) else "loaded",
-            _aligned([_target(each) for each in facts.targets[:_MOST_LINES]]),
+            target_lines(facts.targets[:_MOST_LINES]),
             more=len(facts.targets) - _MOST_LINES,
         ),
-        *_block("checks", list(_checks(facts.checks)), most=None),
+        *_block("checks", check_lines(facts.checks), most=None),
         *_block("bad rows", list(_bad_rows(facts)), most=None),
         *_block("report", [visible(each) for each in report]),
         *_block("next", [visible(each) for each in facts.what_next]),
     ]
+
+
+def target_lines(targets: Sequence[TargetFacts]) -> list[str]:
+    """What became of tables, each on a line."""
+    return _aligned([_target(each) for each in targets])
+
+
+def check_lines(checks: Sequence[CheckFacts]) -> list[str]:
+    """How the checks went, and those that did not hold; nothing without any."""
+    return [*_checks([*checks])]
 
 
 def _block(

@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.model.refs import MAIN
+from lancewood.pipeline.definition.refusal import near
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running.claim import is_claimed
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ledger import entry_at, tip_of
 from lancewood.pipeline.running.leftovers import last_written, unfinished_runs
 from lancewood.pipeline.running.resume import is_of_a_run
-from lancewood.pipeline.running.run_ids import run_branch
+from lancewood.pipeline.running.run_ids import checked_run_id, run_branch
 from lancewood.repo.repository import Repository
 
 AT_WORK, CUT_OFF, RESET_AWAY = "at work", "cut off", "reset away"
@@ -54,6 +56,34 @@ def known_runs(
     kinds = [*_unfinished(repository, pipeline)], [*_published(repository, pipeline)]
     found = [each for kind in kinds for each in sorted(kind, key=_when, reverse=True)]
     return _told_by_history(repository, found[:limit])
+
+
+def known_run(repository: Repository, run: str, pipeline: str | None = None) -> KnownRun:
+    """One of them, or one that ended without a branch and has left a report.
+
+    Raises NotFoundError, and InvalidInputError for an id that runs of several pipelines have.
+    """
+    known = known_runs(repository, pipeline)
+    found = [each for each in known if each.run == run]
+    pipelines = {each.pipeline for each in found}
+    for folder in RunFolder.all_of(repository.path, checked_run_id(run)):
+        of = folder.path.parent.name
+        if of not in pipelines and pipeline in (None, of) and folder.is_over:
+            when = datetime.fromtimestamp(folder.data.stat().st_mtime, UTC)
+            state = _state(repository.path, run, folder)
+            found.append(KnownRun(run, of, state, when, report=_report(folder)))
+    if not found:
+        of = "" if pipeline is None else f" of pipeline {pipeline!r}"
+        raise NotFoundError(
+            f"{repository.path} knows no run {run!r}{of}: {near(run, {e.run for e in known})}",
+            run=run,
+        )
+    if len(found) > 1:
+        names = " and ".join(sorted(str(each.pipeline) for each in found))
+        raise InvalidInputError(
+            f"there are runs {run!r} of {names}: say which pipeline with --pipeline", run=run
+        )
+    return found[0]
 
 
 def _when(run: KnownRun) -> datetime:
