@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.environment import QUICK_START, of_a_shell
 
 from lancewood.errors import LancewoodError
 from lancewood.pipeline import RunFacts, run
@@ -101,3 +104,24 @@ def test_the_last_line_and_the_report_name_step_file_and_line_and_the_timeline_i
     assert f"{raised}() at {tmp_path / 'zoo_code.py'} line {line}" in page
     told = json.loads((Path(facts.folder) / "report.json").read_text())
     assert told["stages"][-1]["is_failed"] is True
+
+
+def test_the_shell_prints_no_java(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("1,ant\n2,eel\n")
+    (tmp_path / "zoo_code.py").write_text(CODE)
+    (tmp_path / "zoo.toml").write_text(FILE + SQL.format("length_of") + APPEND)
+    done = subprocess.run(
+        [sys.executable, "-m", "lancewood", "run", "zoo.toml", "--master", "local[1]"],
+        cwd=tmp_path,
+        env=of_a_shell(JDK_JAVA_OPTIONS=QUICK_START),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 15, done.stderr
+    assert "eels have no length; raised by measured() at" in done.stderr.splitlines()[-1]
+    assert "--verbose" in done.stderr.splitlines()[-1]
+    assert "\tat " not in done.stderr
+    assert "ERROR" not in done.stderr

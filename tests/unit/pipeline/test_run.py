@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import lance
@@ -296,6 +297,37 @@ def test_which_spark_a_run_takes_is_left_to_the_session_unless_the_file_says(
     start_session(scene.changed(spark=said).pipeline)
     conf = {key: value for key, value in said.items() if key != "master"}
     assert asked == [(said.get("master"), {"app_name": "lancewood zoo", "conf": conf})]
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_spark_logs_no_failing_tasks_during_a_run_unless_that_is_asked_for(
+    scene: Scene, verbose: bool
+) -> None:
+    levels = dict.fromkeys(("Executor", "TaskSetManager", "MicroBatchExecution"), "ERROR")
+
+    def named(name: str) -> str:
+        return name.rpartition(".")[2]
+
+    def logger(name: str) -> Any:
+        return SimpleNamespace(getLevel=lambda: levels[named(name)])
+
+    def set_level(name: str, level: str) -> None:
+        levels[named(name)] = level
+
+    configurator = SimpleNamespace(setLevel=set_level)
+    logging = SimpleNamespace(
+        LogManager=SimpleNamespace(getLogger=logger),
+        Level=SimpleNamespace(OFF="OFF"),
+        core=SimpleNamespace(config=SimpleNamespace(Configurator=configurator)),
+    )
+    apache = SimpleNamespace(logging=SimpleNamespace(log4j=logging))
+    java = SimpleNamespace(org=SimpleNamespace(apache=apache))
+    seen: list[set[str]] = []
+    scene = scene.changed(checks=(UNIQUE,))
+    scene.checks = lambda ground: seen.append({*levels.values()}) or []  # type: ignore[func-returns-value]
+    scene.run(spark=SimpleNamespace(version="none", _jvm=java), verbose=verbose)
+    assert seen == [{"ERROR"} if verbose else {"OFF"}]
+    assert {*levels.values()} == {"ERROR"}
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -20,7 +20,7 @@ from lancewood.cli.output import Output
 from lancewood.cli.pipeline.interruption import interruption_told
 from lancewood.cli.pipeline.progress import run_progress
 from lancewood.cli.repository.finding import warnings_told
-from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import Ending, RunFacts
@@ -80,6 +80,9 @@ def command(
         str | None,
         typer.Option("--master", metavar="URL", help="Where Spark runs, in place of the file's."),
     ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also what Spark logs of tasks that fail, in Java.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Run a pipeline: load, check, publish.
@@ -118,6 +121,7 @@ def command(
                 master=master,
                 listener=listener,
                 environment=os.environ,
+                verbose=verbose,
             )
             failed = None
         except LancewoodError as error:
@@ -128,6 +132,8 @@ def command(
             _write_report(report, found)
             if json:
                 Output(as_json=True).document(found.to_json(), "")
+        if isinstance(failed, RunFailedError) and not verbose:
+            failed.add_note("--verbose shows what Spark logs")
         raise failed
     _write_report(report, facts)
     Output(as_json=json).document(facts.to_json(), "\n".join(lines(facts)))

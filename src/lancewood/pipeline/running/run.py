@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ def run(
     listener: Listener | None = None,
     environment: Mapping[str, str] | None = None,
     master: str | None = None,
+    verbose: bool = False,
 ) -> RunFacts:
     """Run the pipeline that a file describes; what it did.
 
@@ -52,7 +54,8 @@ def run(
     finds all that can be known without loading, and writes nothing. ``full_refresh`` makes tables
     anew, those that it names or all: incremental sources are read from the start. ``spark`` is the
     session to use, else there is one with the settings of the file, on ``master`` if that is given.
-    ``environment`` is where secrets come from, by default that of the process.
+    ``environment`` is where secrets come from, by default that of the process. ``verbose`` lets
+    Spark log tasks that fail, with Java's stacks.
 
     How it ended is in the facts: checks that fail, and too many bad rows, raise nothing. Raises
     InvalidInputError for what is wrong with the file, RetryableConflictError if somebody else runs
@@ -67,13 +70,16 @@ def run(
     if pipeline.stream is not None:
         return run_stream(
             pipeline,
-            run_pipeline,
+            partial(run_pipeline, verbose=verbose),
             lambda: start_session(pipeline) if spark is None else spark,
             run_id=run_id,
             dry_run=dry_run,
             listener=listener,
+            verbose=verbose,
         )
-    return run_pipeline(pipeline, run_id=run_id, dry_run=dry_run, spark=spark, listener=listener)
+    return run_pipeline(
+        pipeline, run_id=run_id, dry_run=dry_run, spark=spark, listener=listener, verbose=verbose
+    )
 
 
 def run_pipeline(
@@ -84,6 +90,7 @@ def run_pipeline(
     spark: SparkSession | None = None,
     listener: Listener | None = None,
     overrides: Mapping[str, DataFrame] | None = None,
+    verbose: bool = False,
     parts: Parts = PARTS,
 ) -> RunFacts:
     """The same for a pipeline that was loaded. ``overrides`` are read in place of sources."""
@@ -102,7 +109,7 @@ def run_pipeline(
     )
     stages = Stages(listener or Silence(), facts)
     with _opened(pipeline, dry_run=dry_run) as repository:
-        story = Story(pipeline, repository, stages, parts, spark, dict(overrides or {}))
+        story = Story(pipeline, repository, stages, parts, spark, dict(overrides or {}), verbose)
         if dry_run:
             return story.rehearse()
         with claimed(repository.path, name):

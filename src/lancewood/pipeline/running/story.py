@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,7 @@ from lancewood.pipeline.running.loads import Loads
 from lancewood.pipeline.running.own_session import start_session
 from lancewood.pipeline.running.parts import Parts, RunFrames, Session
 from lancewood.pipeline.running.publishing import commit_message, publish
+from lancewood.pipeline.running.quiet import quiet
 from lancewood.pipeline.running.resume import find_left, go_on, remove_branch
 from lancewood.pipeline.running.stages import Stages
 from lancewood.pipeline.running.target import check_target, tag_of
@@ -61,6 +62,9 @@ class Story:
     parts: Parts
     given: Session | None
     overrides: Mapping[str, Any]
+    verbose: bool = False
+    _ending: ExitStack = field(default_factory=ExitStack)
+    """What is put right again when the story is told."""
 
     def perform(self) -> RunFacts:
         """The whole run; what it did. Raises what ``run`` does."""
@@ -213,7 +217,8 @@ class Story:
         facts, begun = self.facts, time.monotonic()
         failed: Exception | None = None
         try:
-            story()
+            with self._ending:
+                story()
         except Exception as error:
             failed, facts.ending = error, Ending.FAILED
             facts.error = shown(self.pipeline, error)
@@ -256,10 +261,13 @@ class Story:
 
     @cached_property
     def spark(self) -> Session:
-        if self.given is not None:
-            return self.given
-        with self.stages("start Spark"):
-            return start_session(self.pipeline)
+        found = self.given
+        if found is None:
+            with self.stages("start Spark"):
+                found = start_session(self.pipeline)
+        if not self.verbose:
+            self._ending.enter_context(quiet(found))
+        return found
 
     def _ground(self) -> RunGround:
         tip = self.ledger.tip()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,10 +29,10 @@ from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import Ending, RunFacts
 from lancewood.pipeline.running.errors import failure, shown
 from lancewood.pipeline.running.ground import storage_texts
+from lancewood.pipeline.running.quiet import quiet
 from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
 from lancewood.pipeline.streaming.incoming import open_stream
 from lancewood.pipeline.streaming.interrupting import asked_to_stop
-from lancewood.pipeline.streaming.quiet import quiet
 from lancewood.pipeline.streaming.summary import Summary
 from lancewood.repo.repository import Repository
 from lancewood.spark.tasks import is_connect
@@ -55,6 +56,7 @@ def run_stream(
     run_id: str | None = None,
     dry_run: bool = False,
     listener: Listener | None = None,
+    verbose: bool = False,
 ) -> RunFacts:
     """Run the stream until it ends; what all its batches did.
 
@@ -66,7 +68,9 @@ def run_stream(
             f"{pipeline.stream.spot}: the batches of a stream have ids of their own, and run id "
             f"{run_id!r} is for none of them: leave it out"
         )
-    this = _StreamRun(pipeline, pipeline.stream, run_batch, start_session, listener or Silence())
+    this = _StreamRun(
+        pipeline, pipeline.stream, run_batch, start_session, listener or Silence(), verbose
+    )
     return this.rehearsed() if dry_run else this.told()
 
 
@@ -77,6 +81,7 @@ class _StreamRun:
     run_batch: RunBatch
     start_session: Callable[[], Any]
     listener: Listener
+    verbose: bool
 
     def rehearsed(self) -> RunFacts:
         """Everything that comes before the first batch, which has no rows."""
@@ -115,7 +120,7 @@ class _StreamRun:
         rows = self._opened(spark)
         self._rehearse(spark, rows, Silence())
         batches = Batches(self.pipeline, self.stream.source, self.run_batch, self.listener, summary)
-        with quiet(spark), asked_to_stop(batches.stop):
+        with nullcontext() if self.verbose else quiet(spark), asked_to_stop(batches.stop):
             query = self._start(rows, batches)
             try:
                 summary.facts.run = stream_name(self.pipeline.name, str(query.id))
