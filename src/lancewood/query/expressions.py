@@ -6,40 +6,35 @@ leaves queries inside expressions to whoever compiles those.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.query import functions
+from lancewood.query import aggregates, functions, moments, operators
+from lancewood.query.clauses import plain_number
 from lancewood.query.kinds import (
-    BIGINT,
-    BINARY,
     BOOLEAN,
-    CLOCK,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INT,
     MOMENT,
-    MOST_DIGITS,
     NULL,
-    SMALLINT,
     TEXT,
-    TINYINT,
     duckdb_type,
     is_comparable,
     is_floating,
     is_number,
     said,
 )
+from lancewood.query.literals import (
+    bytes_constant,
+    number_constant,
+    text_constant,
+    value_constant,
+    written_kind,
+)
 from lancewood.query.scopes import Aliases, Scope
-from lancewood.query.typed import Typed, apart, cast, checked, null, quoted, together
+from lancewood.query.typed import Typed, apart, cast, checked, null, together
 
 _COMPARISONS = {
     "EQ": "=",
@@ -52,25 +47,6 @@ _COMPARISONS = {
     "NullSafeNEQ": "IS DISTINCT FROM",
 }
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div"}
-_TYPES = {
-    "BOOLEAN": BOOLEAN,
-    "TINYINT": TINYINT,
-    "SMALLINT": SMALLINT,
-    "INT": INT,
-    "BIGINT": BIGINT,
-    "FLOAT": FLOAT,
-    "DOUBLE": DOUBLE,
-    "TEXT": TEXT,
-    "BINARY": BINARY,
-    "DATE": DATE,
-    "TIMESTAMPTZ": MOMENT,
-    "TIMESTAMPLTZ": MOMENT,
-    "TIMESTAMPNTZ": CLOCK,
-}
-_whole = re.compile(r"[0-9]+").fullmatch
-_decimal = re.compile(r"([0-9]*)\.([0-9]*)").fullmatch
-_double = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+").fullmatch
-_bytes = re.compile(r"([0-9a-fA-F]{2})*").fullmatch
 _LONGEST = 1_000_000
 """Of an expression in DuckDB's words, where a part may stand several times."""
 
@@ -134,10 +110,10 @@ class Expressions:
         name = type(node).__name__
         if name in _COMPARISONS:
             left, right = self.compile(node.this), self.compile(node.expression)
-            return functions.compared(_COMPARISONS[name], left, right)
+            return operators.compared(_COMPARISONS[name], left, right)
         if name in _ARITHMETIC:
             return self._arithmetic(node, _ARITHMETIC[name])
-        if name in functions.AGGREGATES:
+        if name in aggregates.AGGREGATES:
             return self._aggregated(node, None)
         found = getattr(self, f"_compile_{name.lower()}", None)
         if found is not None:
@@ -184,9 +160,7 @@ class Expressions:
         return null()
 
     def _compile_hexstring(self, node: Any) -> Typed:
-        if not _bytes(str(node.this)):
-            raise apart("such a text of bytes")
-        return Typed(f"from_hex('{node.this}')", BINARY)
+        return bytes_constant(str(node.this))
 
     def _compile_placeholder(self, node: Any) -> Typed:
         name = str(node.this or "")
@@ -224,8 +198,8 @@ class Expressions:
         if node.args.get("symmetric"):
             raise apart("BETWEEN SYMMETRIC")
         value = self.compile(node.this)
-        low = functions.compared(">=", value, self.compile(node.args["low"]))
-        high = functions.compared("<=", value, self.compile(node.args["high"]))
+        low = operators.compared(">=", value, self.compile(node.args["low"]))
+        high = operators.compared("<=", value, self.compile(node.args["high"]))
         return Typed(f"({low.sql} AND {high.sql})", BOOLEAN)
 
     def _compile_in(self, node: Any) -> Typed:
@@ -269,7 +243,7 @@ class Expressions:
                 tests.append(self.condition(each.this, "WHEN"))
             else:
                 one, two = self.compile(subject), self.compile(each.this)
-                tests.append(functions.compared("=", one, two).sql)
+                tests.append(operators.compared("=", one, two).sql)
         last = node.args.get("default")
         results = [each.args["true"] for each in node.args["ifs"]] + ([last] if last else [])
         values, kind = together([self.compile(each) for each in results], "CASE")
@@ -293,8 +267,8 @@ class Expressions:
             count = right.this if type(right.this).__name__ == "Literal" else None
             if unit is None or count is None:
                 raise apart("an INTERVAL other than of a number and one unit")
-            return functions.moved(operator, self.compile(node.this), str(count.this), unit.name)
-        return functions.arithmetic(operator, self.compile(node.this), self.compile(right))
+            return moments.moved(operator, self.compile(node.this), str(count.this), unit.name)
+        return operators.arithmetic(operator, self.compile(node.this), self.compile(right))
 
     def _compile_neg(self, node: Any) -> Typed:
         inner = node.this
@@ -309,7 +283,7 @@ class Expressions:
 
     def _compile_cast(self, node: Any) -> Typed:
         wanted = node.args["to"]
-        kind = _kind(wanted)
+        kind = written_kind(wanted)
         if kind is None or node.args.get("format") is not None:
             raise apart(f"CAST to {wanted.sql('spark')}")
         return cast(self.compile(node.this), kind, safe=bool(node.args.get("safe")))
@@ -328,7 +302,7 @@ class Expressions:
     # Rows
 
     def _compile_filter(self, node: Any) -> Typed:
-        if type(node.this).__name__ not in functions.AGGREGATES:
+        if type(node.this).__name__ not in aggregates.AGGREGATES:
             raise apart("FILTER of this function")
         return self._aggregated(node.this, node.expression.this)
 
@@ -340,7 +314,7 @@ class Expressions:
         if self._is_inside:
             raise InvalidInputError(f"{node.sql('spark')} stands inside of a function of its kind")
         with self._inside():
-            found = functions.aggregate(node, self.compile)
+            found = aggregates.aggregate(node, self.compile)
             test = "" if only is None else f" FILTER (WHERE {self.condition(only, 'FILTER')})"
         return Typed(found.result.format(found.call + test), found.kind)
 
@@ -360,10 +334,10 @@ class Expressions:
         if node.args.get("alias") is not None or node.args.get("first") is not None:
             raise apart("a named window")
         with self._inside():
-            if name in functions.AGGREGATES:
-                found = functions.aggregate(function, self.compile)
-            elif name in functions.WINDOWED:
-                found = functions.windowed(function, self.compile)
+            if name in aggregates.AGGREGATES:
+                found = aggregates.aggregate(function, self.compile)
+            elif name in aggregates.WINDOWED:
+                found = aggregates.windowed(function, self.compile)
             else:
                 raise apart(f"{_called(function)} OVER")
             parts = []
@@ -424,62 +398,6 @@ def direction_words(ordered: Any) -> str:
     return f"{word} NULLS {'FIRST' if ordered.args.get('nulls_first') else 'LAST'}"
 
 
-def text_constant(text: str) -> Typed:
-    return Typed(quoted(text), TEXT, text)
-
-
-def number_constant(text: str) -> Typed:
-    """A number as Spark types it: a whole one, a decimal or a double."""
-    bare = text.removeprefix("-")
-    if _whole(bare):
-        value = int(bare) if len(bare) <= MOST_DIGITS else None
-        signed = None if value is None else -value if text[0] == "-" else value
-        if signed is not None and -(1 << 31) <= signed < 1 << 31:
-            return Typed(f"CAST({signed} AS INTEGER)", INT, str(signed))
-        if signed is not None and -(1 << 63) <= signed < 1 << 63:
-            return Typed(f"CAST({signed} AS BIGINT)", BIGINT, str(signed))
-    elif (found := _decimal(bare)) is not None and any(found.groups()):
-        whole, scale = found[1].lstrip("0"), len(found[2])
-        digits = max(len(whole) + scale, 1)
-        if digits <= MOST_DIGITS:
-            sql = f"CAST('{text}' AS DECIMAL({digits}, {scale}))"
-            return Typed(sql, pa.decimal128(digits, scale), text)
-    elif _double(bare):
-        return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE, text)
-    raise apart(f"the number {text}")
-
-
-def value_constant(name: str, value: Any) -> Typed:
-    """A value of ``args``."""
-    if value is None:
-        return null()
-    if isinstance(value, bool):
-        return Typed(str(value).upper(), BOOLEAN)
-    if isinstance(value, str):
-        return text_constant(value)
-    if isinstance(value, int | Decimal):
-        return number_constant(f"{value:f}" if isinstance(value, Decimal) else str(value))
-    if isinstance(value, float):
-        return Typed(f"CAST('{value!r}' AS DOUBLE)", DOUBLE)
-    if isinstance(value, datetime):
-        kind = CLOCK if value.tzinfo is None else MOMENT
-        return Typed(f"CAST('{value.isoformat(' ')}' AS {duckdb_type(kind)})", kind)
-    if isinstance(value, date):
-        return Typed(f"CAST('{value.isoformat()}' AS DATE)", DATE)
-    if isinstance(value, bytes):
-        return Typed(f"from_hex('{value.hex()}')", BINARY)
-    raise apart(f"an argument of type {type(value).__name__} for {name!r}")
-
-
-def _kind(wanted: Any) -> pa.DataType | None:
-    name = str(wanted.this.name)
-    if name == "DECIMAL":
-        sizes = [int(str(each.this)) for each in wanted.expressions] or [10]
-        precision, scale = (*sizes, 0)[:2]
-        return pa.decimal128(precision, scale) if 0 < precision <= MOST_DIGITS else None
-    return _TYPES.get(name) if not wanted.expressions else None
-
-
 def _frame(spec: Any) -> str:
     kind = str(spec.args.get("kind") or "").upper()
     sides = []
@@ -489,8 +407,8 @@ def _frame(spec: Any) -> str:
             at = "CURRENT ROW"
         if isinstance(at, str):
             sides.append(f"{at.upper()} {where}".strip())
-        elif kind == "ROWS" and type(at).__name__ == "Literal" and _whole(str(at.this)):
-            sides.append(f"{at.this} {where}")
+        elif kind == "ROWS" and (count := plain_number(at)) is not None:
+            sides.append(f"{count} {where}")
         else:
             raise apart("a window frame other than of whole rows")
     if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") is not None:

@@ -1,17 +1,19 @@
-"""Which conditions of a SELECT may be asked of one of its tables before anything is joined.
+"""Which conditions of a SELECT, and which LIMIT, may be asked of a table before all is joined.
 
 The condition stays in the query, too. So it may be asked of a table when every row of the result
 that a lost row would have been in is lost anyway, and when none appears in its place. That is
 the business of joins: one side of an outer join is filled with nulls where the other finds
-nothing. Knows nothing of types or constants.
+nothing. LIMIT is for rows of one table, as they come. Knows nothing of types or constants.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
+
+from lancewood.query.clauses import plain_number
 
 
 class Kind(Enum):
@@ -30,6 +32,20 @@ _OF_LEFT = frozenset({Kind.INNER, Kind.RIGHT, Kind.SEMI})
 """Joins that lose rows of what stands before them where their condition is not true."""
 _OF_RIGHT = frozenset({Kind.INNER, Kind.LEFT, Kind.SEMI, Kind.ANTI})
 """Joins that do nothing with rows of their own table where their condition is not true."""
+
+_MOST_ROWS = (1 << 31) - 1
+_IN_THE_WAY = (
+    *("group", "having", "distinct", "windows", "qualify", "order", "sort", "cluster"),
+    *("distribute", "laterals", "kind", "match", "connect", "hint", "operation_modifiers"),
+)
+_ROW_BY_ROW = frozenset(
+    {
+        *("Alias", "Column", "Identifier", "Star", "Literal", "Boolean", "Null", "Paren", "Dot"),
+        *("Add", "Sub", "Mul", "Neg", "EQ", "NEQ", "LT", "LTE", "GT", "GTE"),
+        *("And", "Or", "Not", "Is"),
+    }
+)
+"""Expressions that give one value for each row, and need no other row for it."""
 
 
 @dataclass(frozen=True)
@@ -124,3 +140,31 @@ def kind_of_join(join: Any) -> Kind | None:
     if not side and kind in ("", "INNER", "CROSS"):
         return Kind.INNER
     return None
+
+
+def pushed_limit(joined: Joined, rest: Sequence[Any]) -> int | None:
+    """How many rows of its only table a SELECT can use; None for all.
+
+    ``rest`` are conditions that are not asked of the table.
+    """
+    select = joined.select
+    limit = _number_of(select.args.get("limit"))
+    if limit is None or len(joined.nodes) > 1 or rest:
+        return None
+    if any(select.args.get(each) for each in _IN_THE_WAY):
+        return None
+    offset = 0
+    if select.args.get("offset") is not None:
+        found = _number_of(select.args.get("offset"))
+        if found is None:
+            return None
+        offset = found
+    for projection in select.expressions:
+        if any(type(each).__name__ not in _ROW_BY_ROW for each in projection.walk()):
+            return None
+    return limit + offset if limit + offset <= _MOST_ROWS else None
+
+
+def _number_of(clause: Any) -> int | None:
+    """The number of a LIMIT or OFFSET; None for anything else."""
+    return None if clause is None else plain_number(clause.args.get("expression"))

@@ -6,7 +6,7 @@ whether a name that is none of ours is one of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -14,14 +14,15 @@ from typing import Protocol
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.model.refs import called
 from lancewood.query.names import AsOf, Occurrence, occurrences
 from lancewood.query.reads import Read, planned_reads, whole_reads, why_whole
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
-from lancewood.query.telling import told_plan
 from lancewood.query.text import Query, parse_query
 
 _MOST_DIGITS = 19
+_MOST_COLUMNS = 20
 
 
 class Surroundings(Protocol):
@@ -55,8 +56,10 @@ class QueryPlan:
         return whole_reads(self.versions)
 
     def explain(self) -> str:
-        """The same in words."""
-        return told_plan(self.reads, why_whole(self.query, self.settings))
+        """The same in words: a few lines for each table, in the order of the text."""
+        why = why_whole(self.query, self.settings)
+        lines = (_lines(occurrence, read, why) for occurrence, read in self.reads.items())
+        return "\n".join(line for each in lines for line in each)
 
 
 def plan_query(
@@ -93,3 +96,28 @@ def _at(as_of: AsOf, surroundings: Surroundings) -> int | str | datetime:
     raise InvalidInputError(
         f"VERSION AS OF takes the number of a version or a text such as 'v1.0', got {as_of.sql}"
     )
+
+
+def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterator[str]:
+    manifest = read.snapshot.manifest
+    alias = "" if occurrence.exposed == occurrence.name else f" as {occurrence.exposed}"
+    yield f"{occurrence.written}{alias}"
+    yield (f"  version  {manifest.version} of {called(manifest.branch)}, {read.snapshot.place.uri}")
+    if read.known_rows is not None:
+        yield f"  rows     {read.known_rows}, from the manifest; no data file is read"
+        return
+    yield f"  columns  {_columns(read)}"
+    yield f"  where    {' AND '.join(read.told) or 'all rows'}"
+    if read.limit is not None:
+        yield f"  limit    {read.limit}"
+    if why_whole is not None:
+        yield f"  because  {why_whole}"
+
+
+def _columns(read: Read) -> str:
+    names = read.snapshot.arrow_schema.names
+    if read.columns is None:
+        return f"all {len(names)}"
+    more = f" and {len(read.columns) - _MOST_COLUMNS} more" * (len(read.columns) > _MOST_COLUMNS)
+    listed = ", ".join(read.columns[:_MOST_COLUMNS]) + more
+    return f"{listed or 'none'} ({len(read.columns)} of {len(names)})"

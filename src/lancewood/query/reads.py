@@ -16,8 +16,7 @@ import pyarrow as pa
 from lancewood.engine.snapshot import Snapshot
 from lancewood.query.columns import Shape, exposed_columns, needed_columns, select_of
 from lancewood.query.constants import Constants
-from lancewood.query.joins import Joined, conjuncts, joined_tables
-from lancewood.query.limits import pushed_limit
+from lancewood.query.joins import Joined, conjuncts, joined_tables, pushed_limit
 from lancewood.query.names import Occurrence
 from lancewood.query.predicates import Condition, Conditions
 from lancewood.query.settings import Settings

@@ -13,7 +13,15 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.query import functions
+from lancewood.query.aggregates import has_aggregates
+from lancewood.query.clauses import (
+    asks_distinct,
+    check_clauses,
+    column_name,
+    limited,
+    other_clauses,
+    plain_number,
+)
 from lancewood.query.expressions import (
     Expressions,
     direction,
@@ -23,6 +31,7 @@ from lancewood.query.expressions import (
 from lancewood.query.joins import Kind, kind_of_join
 from lancewood.query.kinds import common, is_comparable, is_floating, said
 from lancewood.query.names import defined_by_with
+from lancewood.query.operators import compared
 from lancewood.query.scopes import Aliases, Column, Scope, Source
 from lancewood.query.settings import Settings
 from lancewood.query.typed import Typed, apart, fitted, together
@@ -82,7 +91,7 @@ class Relations:
     def compile(self, node: Any, outer: Scope | None = None) -> Relation:
         """Raises UnsupportedError for what only Spark can answer, InvalidInputError."""
         name = type(node).__name__
-        if name == "Subquery" and not _set_clauses(node, {"this"}):
+        if name == "Subquery" and not other_clauses(node, {"this"}):
             return self.compile(node.this, outer)
         if name == "Select":
             return self._select(node, outer)
@@ -124,7 +133,7 @@ class Relations:
     # SELECT
 
     def _select(self, node: Any, outer: Scope | None) -> Relation:
-        _check_clauses(node, _OF_SELECT, "SELECT")
+        check_clauses(node, _OF_SELECT, "SELECT")
         beginning = self._with(node, outer)
         scope = Scope(outer=outer)
         expressions = self._expressions(scope)
@@ -142,13 +151,13 @@ class Relations:
                 raise apart("HAVING without groups")
             with expressions.where(Aliases.FIRST, keys):
                 grouped += f" HAVING {expressions.condition(having.this, 'HAVING')}"
-        is_distinct = _is_distinct(node)
+        is_distinct = asks_distinct(node)
         order = self._ordered(node, expressions, keys, projected, is_distinct)
         listed = [key_of(value) if is_distinct else value.sql for _, value in projected]
         selected = ", ".join(f"{sql} AS c{at}" for at, sql in enumerate(listed))
         return Relation(
             f"{beginning}SELECT {'DISTINCT ' * is_distinct}{selected}{source}{filtered}{grouped}"
-            f"{order}{_limited(node)}",
+            f"{order}{limited(node)}",
             tuple((name, value.kind) for name, value in projected),
         )
 
@@ -157,10 +166,10 @@ class Relations:
         group = node.args.get("group")
         if group is None:
             sought = [*node.expressions, node.args.get("having"), node.args.get("order")]
-            return {} if any(_aggregates(each) for each in sought if each is not None) else None
+            return {} if any(has_aggregates(each) for each in sought if each is not None) else None
         found = {key: value for key, value in group.args.items() if value}
         if found.pop("all", None) and not found:
-            items = [each for each in node.expressions if not _aggregates(each)]
+            items = [each for each in node.expressions if not has_aggregates(each)]
         elif set(found) == {"expressions"}:
             items = list(group.expressions)
         else:
@@ -173,7 +182,7 @@ class Relations:
 
     def _meant_key(self, item: Any, node: Any, expressions: Expressions) -> Any:
         """A place or an alias in GROUP BY is an expression of SELECT."""
-        place = _place(item)
+        place = plain_number(item)
         if place is not None:
             if not 1 <= place <= len(node.expressions):
                 raise InvalidInputError(f"GROUP BY {place} names no column of SELECT")
@@ -196,7 +205,7 @@ class Relations:
                 continue
             with expressions.where(Aliases.LAST, keys):
                 value = expressions.compile(each.unalias())
-            found.append((_name(each), value))
+            found.append((column_name(each), value))
             if each.alias:
                 lower = str(each.alias).lower()
                 scope.aliases[lower] = None if lower in scope.aliases else value
@@ -243,7 +252,7 @@ class Relations:
 
     def _placed(self, node: Any, projected: Sequence[tuple[str, Typed]]) -> int | None:
         """Which column of SELECT is meant by its place, or by its name."""
-        place = _place(node)
+        place = plain_number(node)
         if place is not None:
             if not 1 <= place <= len(projected):
                 raise InvalidInputError(f"ORDER BY {place} names no column of SELECT")
@@ -295,7 +304,7 @@ class Relations:
         for name in names:
             mine, _ = scope.find([name], Aliases.NEVER)
             other, _ = Scope([right]).find([name], Aliases.NEVER)
-            conditions.append(functions.compared("=", mine, other).sql)
+            conditions.append(compared("=", mine, other).sql)
             (one, two), both = together([mine, other], "USING")
             shown = {Kind.RIGHT: other, Kind.FULL: Typed(f"coalesce({one.sql}, {two.sql})", both)}
             value = shown.get(kind, mine)
@@ -308,11 +317,11 @@ class Relations:
         alias = node.args.get("alias")
         names = [str(each.name) for each in (alias.args.get("columns") or () if alias else ())]
         if name == "Table":
-            _check_clauses(node, _OF_TABLE, "FROM")
+            check_clauses(node, _OF_TABLE, "FROM")
             return self._named(node, names)
         if name not in ("Subquery", "Values"):
             raise apart(f"{' '.join(node.sql('spark').split())[:60]} in FROM")
-        if name == "Subquery" and _set_clauses(node, {"this", "alias"}):
+        if name == "Subquery" and other_clauses(node, {"this", "alias"}):
             raise apart("such a query in FROM")
         inner = node.this if name == "Subquery" else node
         found = _renamed(self.compile(inner, scope.outer), names)
@@ -357,7 +366,7 @@ class Relations:
         )
 
     def _set(self, node: Any, outer: Scope | None) -> Relation:
-        _check_clauses(node, _OF_SET, type(node).__name__.upper())
+        check_clauses(node, _OF_SET, type(node).__name__.upper())
         beginning = self._with(node, outer)
         left = self.compile(node.this, outer)
         right = self.compile(node.expression, outer)
@@ -381,7 +390,7 @@ class Relations:
         order = self._ordered_set(node, columns)
         return Relation(
             f"{beginning}({sides[0]}) {word} {'' if is_distinct else 'ALL '}({sides[1]})"
-            f"{order}{_limited(node)}",
+            f"{order}{limited(node)}",
             columns,
         )
 
@@ -430,70 +439,3 @@ def _renamed(found: Relation, names: Sequence[str]) -> Relation:
 def _check_count(there: int, named: int) -> None:
     if there != named:
         raise InvalidInputError(f"{named} names are given to {there} columns")
-
-
-def _is_distinct(node: Any) -> bool:
-    distinct = node.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise apart("DISTINCT ON")
-    return distinct is not None
-
-
-def _limited(node: Any) -> str:
-    text = ""
-    for word, name in (("LIMIT", "limit"), ("OFFSET", "offset")):
-        clause = node.args.get(name)
-        if clause is None:
-            continue
-        number = _place(clause.args.get("expression"))
-        if number is None:
-            raise apart(f"{word} of other than a plain number")
-        text += f" {word} {number}"
-    return text
-
-
-def _place(node: Any) -> int | None:
-    """A number that is written plainly."""
-    if type(node).__name__ != "Literal" or node.args.get("is_string"):
-        return None
-    text = str(node.this)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
-
-
-def _name(node: Any) -> str:
-    """What Spark calls a column of SELECT, or nearly so where nobody gave it a name."""
-    if node.alias or type(node).__name__ in ("Column", "Dot"):
-        return str(node.alias_or_name)
-    text = " ".join(node.sql("spark", normalize_functions="lower").split())
-    return text.replace("count(*)", "count(1)")
-
-
-def _aggregates(node: Any) -> bool:
-    """Whether an expression holds a function over a group's rows; not those of windows and of
-    queries inside."""
-    from sqlglot import exp
-
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, exp.Query):
-            continue
-        if type(each).__name__ in functions.AGGREGATES:
-            return True
-        inner = list(each.iter_expressions())
-        if isinstance(each, exp.Window):
-            inner = [one for part in inner if part is each.this for one in part.iter_expressions()]
-        stack += inner
-    return False
-
-
-def _set_clauses(node: Any, known: Iterable[str]) -> list[str]:
-    """The clauses of a node besides those that are known."""
-    return [name for name, value in node.args.items() if value and name not in known]
-
-
-def _check_clauses(node: Any, known: Iterable[str], what: str) -> None:
-    others = _set_clauses(node, known)
-    if others:
-        word = others[0].rstrip("_").replace("_", " ").upper()
-        raise apart(f"{what} with {word}")

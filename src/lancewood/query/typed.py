@@ -6,7 +6,7 @@ Implicit casts are written out, so that DuckDB never decides on one. Knows no na
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -62,6 +62,12 @@ class Typed(NamedTuple):
     """The number or text, where it is written as one."""
 
 
+Compile = Callable[[Any], Typed]
+"""Makes an expression of a node."""
+Call = Callable[[Any, Compile], Typed]
+"""Makes one of the call of a function."""
+
+
 def apart(what: str, why: str = "") -> UnsupportedError:
     """The error for what DuckDB has not, or means otherwise."""
     because = f": {why}" if why else ""
@@ -93,6 +99,13 @@ def checked(value: Typed, kind: pa.DataType, what: str) -> Typed:
     if value.kind != kind:
         raise InvalidInputError(f"{what} takes a {said(kind)}, got a {said(value.kind)}")
     return value
+
+
+def numeric(value: Typed, what: str) -> Typed:
+    """A value that has to be a number, or NULL."""
+    if value.kind != NULL and not is_number(value.kind):
+        raise apart(f"{what} of {said(value.kind)}", "cast it")
+    return null(DOUBLE) if value.kind == NULL else value
 
 
 def together(values: Sequence[Typed], what: str) -> tuple[list[Typed], pa.DataType]:
