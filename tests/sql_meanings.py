@@ -187,6 +187,29 @@ MEANINGS: list[str] = [
     "SELECT 12345678901234567.5 + 0e0 AS a, CAST(12345678901234567.5 AS DOUBLE) AS b",
     "SELECT count(*) AS n, (SELECT count(*) FROM photos@v1.0) AS m FROM photos",
     "SELECT DISTINCT label FROM photos ORDER BY label DESC",
+    (
+        "SELECT round(1000000000000000.5D) AS a, round(2251799813685248.5D) AS b, "
+        "round(-4503599627370495.5D) AS c, round(4503599627370496D) AS d, "
+        "round(1125899906842624.25D, 1) AS e, round(9007199254740994D, 2) AS g, "
+        "round(562949953421312.25D, 1) AS h, round(0.285D, 2) AS i, round(5e-324, 15) AS j"
+    ),
+    "SELECT CAST(0.5 AS STRING) AS a, concat('x', 0.25) AS b, 0.000001 || '' AS c",
+    (
+        "SELECT TRY_CAST(9223372036854775807D AS BIGINT) AS a, CAST(9223372036854775807D AS "
+        f"BIGINT) AS b, TRY_CAST('{'0' * 46}5' AS INT) AS c, TRY_CAST('\v13\x7f' AS INT) AS d"
+    ),
+    (
+        "SELECT NULL * 1.5 AS a, NULL div 2 AS b, -NULL AS c, NULL - NULL AS d, 1.5 + 1L AS e, "
+        "1.5 * -1L AS g, 2Y + 0.5 AS h"
+    ),
+    "SELECT id, CASE WHEN ok THEN box END AS a, if(ok, tags, NULL) AS b FROM photos",
+    "SELECT NULL AS x, box FROM photos UNION ALL SELECT id, NULL FROM photos",
+    "SELECT id, count(*) FILTER (WHERE ok) OVER (ORDER BY id) AS n FROM photos",
+    "SELECT id FROM photos WHERE ok OR k NOT IN (SELECT n FROM labels WHERE n > 1)",
+    "SELECT id FROM photos WHERE ok OR k IN (SELECT n FROM labels)",
+    "SELECT label, max(id) AS id FROM photos GROUP BY label HAVING id > 55",
+    "SELECT 10 - 7 % 4 AS a, 1 + 2 || '3' AS b, '1' || 2 * 3 AS c, 1 < 2 = true AS d",
+    "SELECT k FROM photos WHERE k = 1 UNION SELECT n FROM labels INTERSECT SELECT 2",
 ]
 """Answered alike."""
 
@@ -202,5 +225,15 @@ REFUSED: list[str] = [
     "SELECT labl FROM photos",
     "SELECT a.id FROM photos a, photos b WHERE k = 1",
     "SELECT id FROM photos HAVING id > 1",
+    "SELECT row_number() OVER () AS n FROM photos",
+    "SELECT lag(id) OVER (PARTITION BY k) AS n FROM photos",
+    "SELECT count(DISTINCT k) OVER () AS n FROM photos",
+    "SELECT rank() OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM photos",
+    "SELECT sum(k) OVER (RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS n FROM photos",
+    "SELECT 1e400 AS x",
+    "SELECT 0x1F AS x",
+    "SELECT CAST('2024-01-01 24:00:00' AS TIMESTAMP) AS x",
+    "SELECT CAST('2024-01-01 10:00:00+19:00' AS TIMESTAMP) AS x",
+    "SELECT CAST('2024-01-01 10:00:00+05:75' AS TIMESTAMP) AS x",
 ]
 """Refused by both: by a wrong word, or when a value shows it."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.clauses import plain_number
+from lancewood.query.clauses import called, plain_number
 from lancewood.query.kinds import (
     BIGINT,
     BOOLEAN,
@@ -44,59 +44,64 @@ class Aggregate(NamedTuple):
     result: str = "{}"
 
 
+_Made = Callable[[Typed, str, str], Aggregate]
+"""Of a value, DISTINCT or nothing, and what the function is called."""
+
+
 def aggregate(node: Any, compile_: Compile) -> Aggregate:
     """A function over the rows of a group."""
     name, argument, word = type(node).__name__, node.this, ""
+    told = called(node)
     if type(argument).__name__ == "Distinct":
         if len(argument.expressions) != 1:
-            raise apart(f"{name.lower()}(DISTINCT …) of several columns")
+            raise apart(f"{told} of several columns, with DISTINCT")
         argument, word = argument.expressions[0], "DISTINCT "
     if node.args.get("expressions"):
-        raise apart(f"{name.lower()}() of several columns")
+        raise apart(f"{told} of several columns")
     if name == "Count" and (argument is None or type(argument).__name__ == "Star"):
         if word:
-            raise apart("count(DISTINCT *)")
+            raise apart(f"{told} of all columns, with DISTINCT")
         return Aggregate("count(*)", BIGINT)
     if argument is None or type(argument).__name__ == "Star":
-        raise InvalidInputError(f"{name.lower()}() takes one column")
+        raise InvalidInputError(f"{told} takes one column")
     value = compile_(argument)
     if (word or name in ("Max", "Min")) and not is_comparable(value.kind):
-        raise apart(f"{name.lower()}({word}…) of {said(value.kind)}")
-    return _AGGREGATES[name](value, word)
+        raise apart(f"{told} of {said(value.kind)}")
+    return _AGGREGATES[name](value, word, told)
 
 
-def _count(value: Typed, word: str) -> Aggregate:
+def _count(value: Typed, word: str, told: str) -> Aggregate:
     return Aggregate(f"count({word}{value.sql})", BIGINT)
 
 
-def _count_if(value: Typed, word: str) -> Aggregate:
-    test = checked(value, BOOLEAN, "count_if()").sql
+def _count_if(value: Typed, word: str, told: str) -> Aggregate:
+    test = checked(value, BOOLEAN, told).sql
     return Aggregate(f"count({word}CASE WHEN {test} THEN TRUE END)", BIGINT)
 
 
-def _sum(value: Typed, word: str) -> Aggregate:
-    kind = wide_sum(numeric(value, "sum()").kind)
+def _sum(value: Typed, word: str, told: str) -> Aggregate:
+    kind = wide_sum(numeric(value, told).kind)
     value = fitted(value, DOUBLE) if kind == DOUBLE else value
     return Aggregate(f"sum({word}{value.sql})", kind, f"CAST({{}} AS {duckdb_type(kind)})")
 
 
-def _avg(value: Typed, word: str) -> Aggregate:
-    if is_decimal(numeric(value, "avg()").kind):
-        raise apart(f"avg() of {said(value.kind)}", "CAST it to DOUBLE")
+def _avg(value: Typed, word: str, told: str) -> Aggregate:
+    if is_decimal(numeric(value, told).kind):
+        raise apart(f"{told} of {said(value.kind)}", "CAST it to DOUBLE")
     return Aggregate(f"avg({word}{fitted(value, DOUBLE).sql})", DOUBLE)
 
 
-def _extremes(name: str) -> Callable[[Typed, str], Aggregate]:
-    return lambda value, word: Aggregate(f"{name}({word}{value.sql})", value.kind)
+def _extremes(name: str) -> _Made:
+    return lambda value, word, told: Aggregate(f"{name}({word}{value.sql})", value.kind)
 
 
-def _logical(name: str) -> Callable[[Typed, str], Aggregate]:
-    return lambda value, word: Aggregate(
-        f"{name}({word}{checked(value, BOOLEAN, f'{name}()').sql})", BOOLEAN
+def _logical(name: str) -> _Made:
+    return lambda value, word, told: Aggregate(
+        f"{name}({word}{checked(value, BOOLEAN, told).sql})", BOOLEAN
     )
 
 
-_AGGREGATES: dict[str, Callable[[Typed, str], Aggregate]] = {
+_AGGREGATES: dict[str, _Made] = {
     "Avg": _avg,
     "Count": _count,
     "CountIf": _count_if,
@@ -119,8 +124,41 @@ def windowed(node: Any, compile_: Compile) -> Aggregate:
         return Aggregate(f"{name[:-5].lower()}_value({value.sql})", value.kind)
     offset = 1 if node.args.get("offset") is None else plain_number(node.args["offset"])
     if offset is None or node.args.get("default") is not None:
-        raise apart(f"{name.lower()}() with a default, or by other than a plain number")
+        raise apart(f"{called(node)} with a default, or by other than a plain number")
     return Aggregate(f"{name.lower()}({value.sql}, {offset})", value.kind)
+
+
+def check_window(function: Any, window: Any) -> None:
+    """Raise InvalidInputError for what Spark takes no window of, although DuckDB does."""
+    name, order, spec = type(function).__name__, window.args.get("order"), window.args.get("spec")
+    needs_order = name in WINDOWED - {"FirstValue", "LastValue"}
+    if type(function.this).__name__ == "Distinct":
+        raise InvalidInputError(f"{called(function)} with DISTINCT takes no OVER")
+    if needs_order and order is None:
+        raise InvalidInputError(f"{called(function)} needs an order: OVER (ORDER BY …)")
+    if needs_order and spec is not None:
+        raise InvalidInputError(f"{called(function)} takes no frame of ROWS or RANGE")
+    if order is None and spec is not None and "RANGE" in frame(spec):
+        raise InvalidInputError("a frame of RANGE needs an order: OVER (ORDER BY … RANGE …)")
+
+
+def frame(spec: Any) -> str:
+    """The rows that OVER takes, as DuckDB is told."""
+    kind = str(spec.args.get("kind") or "").upper()
+    sides = []
+    for side in ("start", "end"):
+        at, where = spec.args.get(side), str(spec.args.get(f"{side}_side") or "").upper()
+        if at is None and side == "end":
+            at = "CURRENT ROW"
+        if isinstance(at, str):
+            sides.append(f"{at.upper()} {where}".strip())
+        elif kind == "ROWS" and (count := plain_number(at)) is not None:
+            sides.append(f"{count} {where}")
+        else:
+            raise apart("a window frame other than of whole rows")
+    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") is not None:
+        raise apart("such a window frame")
+    return f"{kind} BETWEEN {sides[0]} AND {sides[1]}"
 
 
 def has_aggregates(node: Any) -> bool:
@@ -128,15 +166,20 @@ def has_aggregates(node: Any) -> bool:
     queries inside."""
     from sqlglot import exp
 
-    stack = [node]
+    stack, over = [node], set()
     while stack:
         each = stack.pop()
         if isinstance(each, exp.Query):
             continue
-        if type(each).__name__ in AGGREGATES:
+        if type(each).__name__ in AGGREGATES and id(each) not in over:
             return True
-        inner = list(each.iter_expressions())
         if isinstance(each, exp.Window):
-            inner = [one for part in inner if part is each.this for one in part.iter_expressions()]
-        stack += inner
+            over.add(id(filtered(each.this)[0]))
+        stack += each.iter_expressions()
     return False
+
+
+def filtered(node: Any) -> tuple[Any, Any]:
+    """A function over rows, and the condition of its FILTER; None without one."""
+    is_filter = type(node).__name__ == "Filter"
+    return (node.this, node.expression.this) if is_filter else (node, None)

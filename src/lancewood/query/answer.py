@@ -250,6 +250,11 @@ def _check_text(planned: QueryPlan) -> None:
         raise apart("a comment that goes on in the next line, by a backslash")
     if any("\\" in query.sql[each.start : each.end] for each in query.texts):
         raise apart("a text with a backslash", "Spark and others read it differently")
+    if any(
+        each.token_type.name == "HEX_STRING" and query.sql[each.start] == "0"
+        for each in query.tokens
+    ):
+        raise InvalidInputError("bytes are written X'1F', not 0x1F")
 
 
 @contextmanager

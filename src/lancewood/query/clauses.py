@@ -8,7 +8,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lancewood.query.text import WRITTEN
 from lancewood.query.typed import apart
+
+_COMPARED = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
+_ASKED = frozenset({"Between", "ILike", "In", "Is", "Like", "NullSafeEQ", "NullSafeNEQ"})
+
+
+def check_grouping(node: Any) -> None:
+    """Raise UnsupportedError where Spark takes other words together than the tree does."""
+    name = type(node).__name__
+    left, right = type(node.args.get("this")).__name__, type(node.args.get("expression")).__name__
+    if name == "DPipe":
+        is_other = right in ("Add", "Sub")
+    else:
+        is_other = name in _COMPARED and (left in _ASKED or right in {*_COMPARED, *_ASKED, "Not"})
+    if is_other:
+        raise apart(called(node), "others group it differently; write parentheses")
+
+
+def is_only_asked(node: Any) -> bool:
+    """Whether a value stands in WHERE, HAVING or ON, where only its truth counts: below AND, OR
+    and a NOT of its own. Elsewhere Spark has false where SQL has null."""
+    inside, above, is_own = node, node.parent, True
+    while type(above).__name__ in ("And", "Not", "Or", "Paren"):
+        is_not = type(above).__name__ == "Not"
+        if is_not and not is_own:
+            return False
+        is_own = is_own and not is_not and type(above).__name__ == "Paren"
+        inside, above = above, above.parent
+    return type(above).__name__ in ("Having", "Where") or inside.arg_key == "on"
+
+
+def called(node: Any) -> str:
+    """What people call a piece of SQL: a function as they wrote it."""
+    if WRITTEN in node.meta:
+        return f"{node.meta[WRITTEN]}()"
+    text = " ".join(node.sql("spark").split())
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def plain_number(node: Any) -> int | None:

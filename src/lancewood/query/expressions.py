@@ -14,15 +14,17 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.query import aggregates, functions, moments, operators
-from lancewood.query.clauses import plain_number
+from lancewood.query.clauses import called, check_grouping, is_only_asked, plain_number
 from lancewood.query.kinds import (
     BOOLEAN,
+    DOUBLE,
     MOMENT,
     NULL,
     TEXT,
     duckdb_type,
     is_comparable,
     is_floating,
+    is_integer,
     is_number,
     said,
 )
@@ -34,6 +36,7 @@ from lancewood.query.literals import (
     written_kind,
 )
 from lancewood.query.scopes import Aliases, Scope
+from lancewood.query.text import WRITTEN
 from lancewood.query.typed import Typed, apart, cast, checked, null, together
 
 _COMPARISONS = {
@@ -108,6 +111,7 @@ class Expressions:
 
     def _compiled(self, node: Any) -> Typed:
         name = type(node).__name__
+        check_grouping(node)
         if name in _COMPARISONS:
             left, right = self.compile(node.this), self.compile(node.expression)
             return operators.compared(_COMPARISONS[name], left, right)
@@ -118,10 +122,10 @@ class Expressions:
         found = getattr(self, f"_compile_{name.lower()}", None)
         if found is not None:
             return found(node)  # type: ignore[no-any-return]
-        called = functions.call(node, self.compile)
-        if called is None:
-            raise apart(_called(node))
-        return called
+        made = functions.call(node, self.compile)
+        if made is None:
+            raise apart(called(node))
+        return made
 
     # Names and constants
 
@@ -205,6 +209,10 @@ class Expressions:
     def _compile_in(self, node: Any) -> Typed:
         value, query = self.compile(node.this), node.args.get("query")
         if query is not None:
+            if not is_only_asked(node):
+                raise apart(
+                    "IN of a query outside of a plain condition", "write it in WHERE, or EXISTS"
+                )
             sql, kinds = self._query(query.this if type(query).__name__ == "Subquery" else query)
             inner = Typed("q.c0", kinds[0]) if len(kinds) == 1 else None
             if inner is None:
@@ -276,10 +284,11 @@ class Expressions:
             return number_constant(f"-{inner.this}")
         value = self.compile(inner)
         if value.kind == NULL:
-            return value
+            return null(DOUBLE)
         if not is_number(value.kind):
             raise apart(f"- of {said(value.kind)}")
-        return Typed(f"(-{value.sql})", value.kind)
+        is_literal = type(inner).__name__ == "TryCast" and value.constant is not None
+        return Typed(f"(-{value.sql})", value.kind, f"-{value.constant}" if is_literal else None)
 
     def _compile_cast(self, node: Any) -> Typed:
         wanted = node.args["to"]
@@ -288,7 +297,11 @@ class Expressions:
             raise apart(f"CAST to {wanted.sql('spark')}")
         return cast(self.compile(node.this), kind, safe=bool(node.args.get("safe")))
 
-    _compile_trycast = _compile_cast
+    def _compile_trycast(self, node: Any) -> Typed:
+        found = self._compile_cast(node)
+        number = None if WRITTEN in node.meta else plain_number(node.this)
+        is_literal = number is not None and is_integer(found.kind)
+        return found._replace(constant=str(number)) if is_literal else found  # 5L is no cast
 
     def _compile_anonymous(self, node: Any) -> Typed:
         name, given = str(node.this).lower(), node.expressions
@@ -304,7 +317,7 @@ class Expressions:
     def _compile_filter(self, node: Any) -> Typed:
         if type(node.this).__name__ not in aggregates.AGGREGATES:
             raise apart("FILTER of this function")
-        return self._aggregated(node.this, node.expression.this)
+        return self._aggregated(*aggregates.filtered(node))
 
     def _aggregated(self, node: Any, only: Any) -> Typed:
         if self._keys is None:
@@ -315,8 +328,11 @@ class Expressions:
             raise InvalidInputError(f"{node.sql('spark')} stands inside of a function of its kind")
         with self._inside():
             found = aggregates.aggregate(node, self.compile)
-            test = "" if only is None else f" FILTER (WHERE {self.condition(only, 'FILTER')})"
+            test = self._filter(only)
         return Typed(found.result.format(found.call + test), found.kind)
+
+    def _filter(self, only: Any) -> str:
+        return "" if only is None else f" FILTER (WHERE {self.condition(only, 'FILTER')})"
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -328,18 +344,20 @@ class Expressions:
             self._is_inside, self._aliases = before, aliases
 
     def _compile_window(self, node: Any) -> Typed:
-        function, name = node.this, type(node.this).__name__
+        function, only = aggregates.filtered(node.this)
+        name = type(function).__name__
         if self._keys is not None:
             raise apart("a window over groups", "group in a subquery")
         if node.args.get("alias") is not None or node.args.get("first") is not None:
             raise apart("a named window")
+        aggregates.check_window(function, node)
         with self._inside():
             if name in aggregates.AGGREGATES:
                 found = aggregates.aggregate(function, self.compile)
-            elif name in aggregates.WINDOWED:
+            elif name in aggregates.WINDOWED and only is None:
                 found = aggregates.windowed(function, self.compile)
             else:
-                raise apart(f"{_called(function)} OVER")
+                raise apart(f"{called(function)} OVER")
             parts = []
             if node.args.get("partition_by"):
                 keys = [key_of(self.compile(each)) for each in node.args["partition_by"]]
@@ -353,8 +371,9 @@ class Expressions:
                     )
                 )
             if node.args.get("spec") is not None:
-                parts.append(_frame(node.args["spec"]))
-        return Typed(found.result.format(f"{found.call} OVER ({' '.join(parts)})"), found.kind)
+                parts.append(aggregates.frame(node.args["spec"]))
+            over = f"{self._filter(only)} OVER ({' '.join(parts)})"
+        return Typed(found.result.format(found.call + over), found.kind)
 
     # Queries
 
@@ -398,34 +417,7 @@ def direction_words(ordered: Any) -> str:
     return f"{word} NULLS {'FIRST' if ordered.args.get('nulls_first') else 'LAST'}"
 
 
-def _frame(spec: Any) -> str:
-    kind = str(spec.args.get("kind") or "").upper()
-    sides = []
-    for side in ("start", "end"):
-        at, where = spec.args.get(side), str(spec.args.get(f"{side}_side") or "").upper()
-        if at is None and side == "end":
-            at = "CURRENT ROW"
-        if isinstance(at, str):
-            sides.append(f"{at.upper()} {where}".strip())
-        elif kind == "ROWS" and (count := plain_number(at)) is not None:
-            sides.append(f"{count} {where}")
-        else:
-            raise apart("a window frame other than of whole rows")
-    if kind not in ("ROWS", "RANGE") or spec.args.get("exclude") is not None:
-        raise apart("such a window frame")
-    return f"{kind} BETWEEN {sides[0]} AND {sides[1]}"
-
-
 def _queries() -> tuple[Any, ...]:
     from sqlglot import exp
 
     return (exp.Query,)
-
-
-def _called(node: Any) -> str:
-    """What people call a piece of SQL."""
-    name = node.sql_name() if hasattr(node, "sql_name") else ""
-    if name:
-        return f"{name.lower()}()"
-    text = " ".join(node.sql("spark").split())
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -6,13 +6,12 @@ function of that name, and mean something else by it. Knows types, and no names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lancewood.query import moments
-from lancewood.query.clauses import plain_number
+from lancewood.query.clauses import called, plain_number
 from lancewood.query.kinds import (
     BIGINT,
     BINARY,
@@ -49,8 +48,8 @@ UPPER_APART = (
 LOWER_APART = f"\u0130\u03a3{_NEWER}"
 """Letters that become more than one, or another one at the end of a word, or none yet: of these
 Spark makes something else. Each is found by asking both."""
-_EXACT = 10**15
-"""A double from here on has hardly a digit behind the point."""
+_WHOLE = 1 << 52
+"""A double from here on has no digit behind the point."""
 
 
 def call(node: Any, compile_: Compile) -> Typed | None:
@@ -60,15 +59,15 @@ def call(node: Any, compile_: Compile) -> Typed | None:
 
 
 def _abs(node: Any, compile_: Compile) -> Typed:
-    value = numeric(compile_(node.this), "abs()")
+    value = numeric(compile_(node.this), called(node))
     return Typed(f"abs({value.sql})", value.kind)
 
 
 def _to_whole(node: Any, compile_: Compile) -> Typed:
     name = type(node).__name__.lower()
     if node.args.get("decimals") is not None:
-        raise apart(f"{name}() with digits")
-    value = numeric(compile_(node.this), f"{name}()")
+        raise apart(f"{called(node)} with digits")
+    value = numeric(compile_(node.this), called(node))
     kind = BIGINT
     if is_decimal(value.kind):
         kind = pa.decimal128(min(38, value.kind.precision - value.kind.scale + 1), 0)
@@ -76,7 +75,7 @@ def _to_whole(node: Any, compile_: Compile) -> Typed:
 
 
 def _round(node: Any, compile_: Compile) -> Typed:
-    value, digits = numeric(compile_(node.this), "round()"), node.args.get("decimals")
+    value, digits = numeric(compile_(node.this), called(node)), node.args.get("decimals")
     count = 0 if digits is None else plain_number(digits)
     if count is None or count > 15 or node.args.get("truncate"):
         raise apart("round() to other than a plain number of digits")
@@ -92,12 +91,12 @@ def _round(node: Any, compile_: Compile) -> Typed:
     exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
     rounded = f"CAST(CAST({exact} AS VARCHAR) AS DOUBLE)"
     return Typed(
-        f"CASE WHEN abs({value.sql}) < {_EXACT} THEN {rounded} ELSE {value.sql} END", DOUBLE
+        f"CASE WHEN abs({value.sql}) < {_WHOLE} THEN {rounded} ELSE {value.sql} END", DOUBLE
     )
 
 
 def _sqrt(node: Any, compile_: Compile) -> Typed:
-    value = fitted(numeric(compile_(node.this), "sqrt()"), DOUBLE)
+    value = fitted(numeric(compile_(node.this), called(node)), DOUBLE)
     is_below = f"{value.sql} < 0"
     return Typed(
         f"CASE WHEN {is_below} THEN CAST('NaN' AS DOUBLE) ELSE sqrt({value.sql}) END", DOUBLE
@@ -107,13 +106,13 @@ def _sqrt(node: Any, compile_: Compile) -> Typed:
 def _is_nan(node: Any, compile_: Compile) -> Typed:
     value = compile_(node.this)
     if not is_floating(value.kind):
-        raise apart(f"isnan() of {said(value.kind)}")
+        raise apart(f"{called(node)} of {said(value.kind)}")
     return Typed(f"coalesce(isnan({value.sql}), FALSE)", BOOLEAN)
 
 
 def _cased(node: Any, compile_: Compile) -> Typed:
     word = type(node).__name__.lower()
-    value = checked(compile_(node.this), TEXT, f"{word}()")
+    value = checked(compile_(node.this), TEXT, called(node))
     return Typed(cased(word, value.sql), TEXT)
 
 
@@ -128,27 +127,27 @@ def _length(node: Any, compile_: Compile) -> Typed:
     value = compile_(node.this)
     if value.kind == BINARY:
         return Typed(f"CAST(octet_length({value.sql}) AS INTEGER)", INT)
-    return Typed(f"CAST(length({checked(value, TEXT, 'length()').sql}) AS INTEGER)", INT)
+    return Typed(f"CAST(length({checked(value, TEXT, called(node)).sql}) AS INTEGER)", INT)
 
 
 def _trim(node: Any, compile_: Compile) -> Typed:
     if node.expression:
-        raise apart("trim() of other characters than spaces")
+        raise apart(f"{called(node)} of other characters than spaces")
     side = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), "trim")
-    return Typed(f"{side}({checked(compile_(node.this), TEXT, side).sql}, ' ')", TEXT)
+    return Typed(f"{side}({checked(compile_(node.this), TEXT, called(node)).sql}, ' ')", TEXT)
 
 
 def _concat(node: Any, compile_: Compile) -> Typed:
     parts = node.expressions or [node.this, node.expression]
-    values = [as_text(compile_(each), "concatenation") for each in parts]
+    values = [as_text(compile_(each), called(node)) for each in parts]
     return Typed("(" + " || ".join(each.sql for each in values) + ")", TEXT)
 
 
 def _substring(node: Any, compile_: Compile) -> Typed:
-    value = checked(compile_(node.this), TEXT, "substring()")
+    value = checked(compile_(node.this), TEXT, called(node))
     start, length = plain_number(node.args.get("start")), plain_number(node.args.get("length"))
     if not start or (node.args.get("length") is not None and length is None):
-        raise apart("substring() with other than plain numbers from 1 on")
+        raise apart(f"{called(node)} with other than plain numbers from 1 on")
     more = "" if length is None else f", {length}"
     return Typed(f"substring({value.sql}, {start}{more})", TEXT)
 
@@ -156,7 +155,7 @@ def _substring(node: Any, compile_: Compile) -> Typed:
 def _texts(name: str, kind: pa.DataType) -> Call:
     def build(node: Any, compile_: Compile) -> Typed:
         values = [compile_(each) for each in (node.this, node.expression)]
-        listed = ", ".join(checked(each, TEXT, f"{name}()").sql for each in values)
+        listed = ", ".join(checked(each, TEXT, called(node)).sql for each in values)
         return Typed(f"{name}({listed})", kind)
 
     return build
@@ -166,7 +165,7 @@ def _position(node: Any, compile_: Compile) -> Typed:
     if node.args.get("position") is not None or node.args.get("occurrence") is not None:
         raise apart("a search that does not begin at the beginning")
     texts = (
-        checked(compile_(each), TEXT, "position()") for each in (node.this, node.args["substr"])
+        checked(compile_(each), TEXT, called(node)) for each in (node.this, node.args["substr"])
     )
     return Typed(f"CAST(strpos({', '.join(each.sql for each in texts)}) AS INTEGER)", INT)
 
@@ -180,18 +179,19 @@ def _replace(node: Any, compile_: Compile) -> Typed:
 
 
 def _coalesce(node: Any, compile_: Compile) -> Typed:
-    return _of_all("coalesce", [node.this, *node.expressions], compile_)
+    return _of_all("coalesce", node, compile_)
 
 
 def _extreme(node: Any, compile_: Compile) -> Typed:
     name = type(node).__name__.lower()
-    return _of_all(name, [node.this, *node.expressions], compile_, ordered=True)
+    return _of_all(name, node, compile_, ordered=True)
 
 
-def _of_all(name: str, nodes: Sequence[Any], compile_: Compile, *, ordered: bool = False) -> Typed:
-    values, kind = together([compile_(each) for each in nodes], f"{name}()")
+def _of_all(name: str, node: Any, compile_: Compile, *, ordered: bool = False) -> Typed:
+    given = [compile_(each) for each in (node.this, *node.expressions)]
+    values, kind = together(given, called(node))
     if ordered and not is_comparable(kind):
-        raise apart(f"{name}() of {said(kind)}")
+        raise apart(f"{called(node)} of {said(kind)}")
     return Typed(f"{name}({', '.join(each.sql for each in values)})", kind)
 
 

@@ -94,9 +94,18 @@ def _seen_nested(kind: pa.DataType) -> pa.DataType | None:
 
 
 def duckdb_type(kind: pa.DataType) -> str:
-    """What DuckDB calls a type of single values."""
+    """What DuckDB calls a type."""
     if pt.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pt.is_list(kind):
+        return f"{duckdb_type(kind.value_type)}[]"
+    if pt.is_map(kind):
+        return f"MAP({duckdb_type(kind.key_type)}, {duckdb_type(kind.item_type)})"
+    if pt.is_struct(kind):
+        names = (each.name.replace('"', '""') for each in kind)
+        kinds = (duckdb_type(each.type) for each in kind)
+        fields = (f'"{name}" {one}' for name, one in zip(names, kinds, strict=True))
+        return f"STRUCT({', '.join(fields)})"
     return "INTEGER" if kind == NULL else _NAMES[kind]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ def number_constant(text: str) -> Typed:
         if digits <= MOST_DIGITS:
             sql = f"CAST('{text}' AS DECIMAL({digits}, {scale}))"
             return Typed(sql, pa.decimal128(digits, scale), text)
-    elif _double(bare):
+    elif _double(bare) and isfinite(float(bare)):
         return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE, text)
     raise apart(f"the number {text}")
 

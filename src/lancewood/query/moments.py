@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lancewood.query.clauses import called
 from lancewood.query.kinds import (
     BIGINT,
     DATE,
@@ -65,11 +66,11 @@ def moved(operator: str, value: Typed, count: str, unit: str) -> Typed:
     return Typed(f"CAST({sql} AS DATE)" if value.kind == DATE else sql, value.kind)
 
 
-def _date_field(name: str, value: Typed) -> Typed:
+def _date_field(name: str, value: Typed, word: str) -> Typed:
     if value.kind == NULL:
         return null(INT)
     if not is_temporal(value.kind) or (name in _CLOCK_FIELDS and value.kind == DATE):
-        raise apart(f"{name.lower()}() of {said(value.kind)}", "cast it")
+        raise apart(f"{word} of {said(value.kind)}", "cast it")
     field = {**_FIELDS, **_CLOCK_FIELDS}[name]
     return Typed(f"CAST({field}({value.sql}) AS INTEGER)", INT)
 
@@ -77,7 +78,7 @@ def _date_field(name: str, value: Typed) -> Typed:
 def _day_of_week(node: Any, compile_: Compile) -> Typed:
     value = compile_(node.this)
     if not is_temporal(value.kind):
-        raise apart(f"dayofweek() of {said(value.kind)}", "cast it")
+        raise apart(f"{called(node)} of {said(value.kind)}", "cast it")
     return Typed(f"CAST(dayofweek({value.sql}) + 1 AS INTEGER)", INT)
 
 
@@ -85,24 +86,29 @@ def _extract(node: Any, compile_: Compile) -> Typed:
     field, value = str(node.this.name).upper(), compile_(node.expression)
     if field not in _EXTRACTED:
         raise apart(f"EXTRACT({field} …)")
-    return _date_field(field.title(), value)
+    return _date_field(field.title(), value, called(node))
 
 
 def _to_date(node: Any, compile_: Compile) -> Typed:
     if node.args.get("format") is not None:
-        raise apart("to_date() with a format")
+        raise apart(f"{called(node)} with a format")
     return cast(compile_(node.this), DATE)
 
 
 def _date_add(node: Any, compile_: Compile) -> Typed:
     if str(node.args.get("unit") or "DAY").upper() != "DAY":
-        raise apart("date_add() with a unit", "write + INTERVAL 1 MONTH")
-    return days("+", cast(compile_(node.this), DATE), compile_(node.expression))
+        raise apart(f"{called(node)} with a unit", "write + INTERVAL 1 MONTH")
+    count = compile_(node.expression)
+    if count.kind == NULL:
+        return null(DATE)
+    if not is_integer(count.kind) or count.kind == BIGINT:
+        raise apart(f"{called(node)} by {said(count.kind)}", "CAST it to INT")
+    return days("+", cast(compile_(node.this), DATE), count)
 
 
 def _date_diff(node: Any, compile_: Compile) -> Typed:
     if node.args.get("unit") is not None:
-        raise apart("datediff() with a unit")
+        raise apart(f"{called(node)} with a unit")
     later, earlier = compile_(node.this), compile_(node.expression)
     return Typed(f"CAST(({later.sql} - {earlier.sql}) AS INTEGER)", INT)
 
@@ -110,7 +116,7 @@ def _date_diff(node: Any, compile_: Compile) -> Typed:
 def _truncated(node: Any, compile_: Compile) -> Typed:
     unit, value = str(node.args["unit"].name).upper(), compile_(node.this)
     if unit not in _UNITS or not is_temporal(value.kind):
-        raise apart(f"date_trunc({unit!r}, {said(value.kind)})")
+        raise apart(f"{called(node)} to {unit.lower()!r} of {said(value.kind)}")
     return Typed(f"date_trunc('{unit.lower()}', {fitted(value, MOMENT).sql})", MOMENT)
 
 
@@ -123,7 +129,7 @@ def _today(node: Any, compile_: Compile) -> Typed:
 
 
 def _field(node: Any, compile_: Compile) -> Typed:
-    return _date_field(type(node).__name__, compile_(node.this))
+    return _date_field(type(node).__name__, compile_(node.this), called(node))
 
 
 CALLS: dict[str, Call] = {

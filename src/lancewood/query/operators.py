@@ -39,9 +39,9 @@ def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
     for each in (left, right):
         if each.kind != NULL and not is_number(each.kind):
             raise apart(f"{operator} of {said(left.kind)} and {said(right.kind)}", "cast them")
-    if left.kind == NULL or right.kind == NULL:
-        other = right.kind if left.kind == NULL else left.kind
-        return null(DOUBLE if operator == "/" or other == NULL else other)
+    if left.kind == NULL:
+        left = null(DOUBLE if right.kind == NULL else right.kind)
+    right = null(left.kind) if right.kind == NULL else right
     if operator == "div":
         return _whole_division(left, right)
     has_decimal = is_decimal(left.kind) or is_decimal(right.kind)

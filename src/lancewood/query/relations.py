@@ -149,6 +149,7 @@ class Relations:
         if having is not None:
             if keys is None:
                 raise apart("HAVING without groups")
+            scope.check_having(having, keys)
             with expressions.where(Aliases.FIRST, keys):
                 grouped += f" HAVING {expressions.condition(having.this, 'HAVING')}"
         is_distinct = asks_distinct(node)
@@ -221,8 +222,8 @@ class Relations:
         if any(inner.args.get(each) for each in ("except_", "replace", "rename", "ilike")):
             raise apart("a star with EXCEPT")
         parts = [str(each.name) for each in star.parts[:-1]] if inner is not star else []
-        if len(parts) > 1:
-            raise apart("a star after two names")
+        if len(parts) > 1 or (parts and scope.has(parts)):
+            raise apart("a star of a struct, or after two names")
         return [(each.name, each.value()) for each in scope.star(*parts)]
 
     def _ordered(

@@ -6,10 +6,11 @@ DuckDB has nothing to look up. Knows names and types, and no expressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum, auto
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -110,6 +111,18 @@ class Scope:
                 return _below(alias, parts[1:]), False
             scope = scope.outer
         raise self._unknown(parts)
+
+    def check_having(self, having: Any, keys: Mapping[str, str]) -> None:
+        """Raise UnsupportedError for a name of what is grouped by that an alias has, too."""
+        for node in having.walk():
+            is_name = type(node).__name__ == "Column" and len(node.parts) == 1
+            name = str(node.name) if is_name else ""
+            alias = self.aliases.get(name.lower())
+            if alias is None or not self.has([name]):
+                continue
+            column, _ = self.find([name], Aliases.NEVER)
+            if keys.get(column.sql, alias.sql) != alias.sql:
+                raise apart(f"HAVING with {name!r}", "it names two columns; rename one of them")
 
     def _local(self, parts: Sequence[str]) -> Typed | None:
         if len(parts) > 1:

@@ -25,11 +25,16 @@ MAX_NESTING = 64
 SPAN = "span"
 """Under this name a table's node, and that of its AS OF, keep which tokens they are."""
 
+WRITTEN = "written"
+"""Under this name the node of a function keeps the word that it was called by."""
+
 _revision = re.compile(r"(?:(?!--|/\*)[\w./~^:{}@+-])*").match
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
 _NAMES = frozenset({"VAR", "IDENTIFIER"})
 _NO_NAMES = frozenset({"STRING", "NUMBER", "RAW_STRING", "HEX_STRING"})
+_AROUND = frozenset({"Filter", "IgnoreNulls", "RespectNulls", "Window", "WithinGroup"})
+"""What is written after the call of a function, and stands around it in the tree."""
 _STEPS_PER_TOKEN = 200
 _INSTEAD = {
     "EXPLAIN": "ask for the plan with explain_sql, or with lw sql --explain",
@@ -292,6 +297,7 @@ def _dialect(double_quotes_name: bool) -> Any:
         },
         "_parse_table_parts": _recorded(parent.Parser._parse_table_parts, is_name=True),
         "_parse_version": _recorded(parent.Parser._parse_version, is_name=False),
+        "_parse_function_call": _called(parent.Parser._parse_function_call),
         "_advance": counted_advance(parent.Parser, _STEPS_PER_TOKEN),
     }
     members = {"Parser": subclass(parent.Parser, "Parser", parser)}
@@ -312,3 +318,18 @@ def _recorded(parse: Any, *, is_name: bool) -> Any:
         return found
 
     return recorded
+
+
+def _called(parse: Any) -> Any:
+    """The parser of a function, noting the word that was written; nodes have names of their own."""
+
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        word = "" if self._curr is None else str(self._curr.text).lower()
+        node = found = parse(self, *args, **kwargs)
+        while type(node).__name__ in _AROUND:
+            node = node.this
+        if node is not None:
+            node.meta.setdefault(WRITTEN, word)
+        return found
+
+    return called

@@ -38,9 +38,12 @@ _SURE_DIGITS = 15
 """So many digits of a decimal become the same double however they are read."""
 _PLAIN_SCALE = 6
 """Of a decimal that Java writes without an exponent."""
-_SPACE = "' ' || chr(9) || chr(10) || chr(13)"
-_WHOLE = r"[+-]?[0-9]{1,38}"
-_CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?)?"
+_SPACE = " \t\n\r"
+_CONTROL = "".join(map(chr, [*range(33), 127]))
+"""What Spark does not see around a whole number."""
+_WHOLE = r"[+-]?[0-9]+"
+_CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?)?"
+_OFFSET = r"Z|[+-]((0[0-9]|1[0-7]):[0-5][0-9]|18:00)"
 _FORMS: dict[str, Callable[[pa.DataType], bool]] = {
     _WHOLE: is_integer,
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?": lambda kind: kind == DOUBLE,
@@ -48,7 +51,7 @@ _FORMS: dict[str, Callable[[pa.DataType], bool]] = {
     r"(?i:true|false)": lambda kind: kind == BOOLEAN,
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}": lambda kind: kind == DATE,
     rf"{_CLOCK}": lambda kind: kind == CLOCK,
-    rf"{_CLOCK}(Z|[+-][0-9]{{2}}:[0-9]{{2}})?": lambda kind: kind == MOMENT,
+    rf"{_CLOCK}({_OFFSET})?": lambda kind: kind == MOMENT,
 }
 """Which texts both engines read alike as a type."""
 
@@ -164,11 +167,16 @@ def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
         return _text(value, what)
     if old == TEXT:
         return _parsed(value, kind, what, safe=safe)
+    if is_floating(old) and kind == BIGINT:
+        # The double after the largest one; Java makes the largest of it.
+        whole, edge = f"trunc({value.sql})", "CAST(9223372036854775808 AS DOUBLE)"
+        most = f"WHEN {whole} = {edge} THEN 9223372036854775807"
+        return Typed(f"CASE {most} ELSE {plain(whole).sql} END", BIGINT)
     if is_number(old) and is_integer(kind):
         return plain(value.sql if is_integer(old) else f"trunc({value.sql})")
     if is_number(old) and kind == DOUBLE:
         return fitted(value, DOUBLE)
-    if kind == FLOAT and (is_integer(old) or is_floating(old)):
+    if kind == FLOAT and (is_integer(old) or (is_floating(old) and not safe)):
         return plain(value.sql)
     if is_decimal(kind) and (is_integer(old) or is_decimal(old)):
         return plain(value.sql)
@@ -183,9 +191,18 @@ def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
 
 def _text(value: Typed, what: str) -> Typed:
     kind = value.kind
-    is_plain = is_decimal(kind) and kind.scale <= _PLAIN_SCALE
-    if kind == NULL or is_integer(kind) or kind in (BOOLEAN, DATE) or is_plain:
-        return Typed(f"CAST({value.sql} AS VARCHAR)", TEXT)
+    text = f"CAST({value.sql} AS VARCHAR)"
+    if kind == DATE:
+        stop = failing("only Spark writes dates before 1 or after 9999 as a text; ask with --spark")
+        return Typed(
+            f"CASE WHEN year({value.sql}) NOT BETWEEN 1 AND 9999 THEN {stop} ELSE {text} END", TEXT
+        )
+    if is_decimal(kind) and kind.scale <= _PLAIN_SCALE:
+        # With room for a digit before the point, or DuckDB leaves it out.
+        roomy = pa.decimal128(max(kind.precision, kind.scale + 1), kind.scale)
+        return Typed(f"CAST({fitted(value, roomy).sql} AS VARCHAR)", TEXT)
+    if kind in (NULL, BOOLEAN) or is_integer(kind):
+        return Typed(text, TEXT)
     raise apart(what, "the engines write such values differently")
 
 
@@ -197,7 +214,8 @@ def _parsed(value: Typed, kind: pa.DataType, what: str, *, safe: bool) -> Typed:
         raise apart(what)
     if safe and form != _WHOLE:
         raise apart(f"TRY_{what}", "Spark reads more forms")
-    text, name = f"trim({value.sql}, {_SPACE})", duckdb_type(kind)
+    space = quoted(_CONTROL if form == _WHOLE else _SPACE)
+    text, name = f"trim({value.sql}, {space})", duckdb_type(kind)
     refusal = f"a string that is cast to {said(kind)} is none in a plain form"
     failure = "NULL" if safe else failing(f"{refusal}; --spark reads more forms")
     read = f"{'TRY_CAST' if safe else 'CAST'}({text} AS {name})"

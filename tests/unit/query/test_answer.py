@@ -153,6 +153,15 @@ def test_duckdb_itself_may_open_no_file() -> None:
         "SELECT max(id) OVER w FROM photos WINDOW w AS (ORDER BY id)",
         "SELECT rand() FROM photos",
         "SELECT box = box FROM photos",
+        "SELECT box.* FROM photos",
+        "SELECT '1' || 2 - 1 FROM photos",
+        "SELECT FALSE = TRUE < FALSE FROM photos",
+        "SELECT TRUE BETWEEN FALSE AND TRUE = FALSE FROM photos",
+        "SELECT id IN (SELECT n FROM labels) FROM photos",
+        "SELECT id FROM photos WHERE NOT (id > 9 OR id IN (SELECT n FROM labels))",
+        "SELECT id FROM photos WHERE (id IN (SELECT n FROM labels)) IS NULL",
+        "SELECT max(id) AS score FROM photos GROUP BY score HAVING score > 3",
+        "SELECT TRY_CAST(score AS FLOAT) FROM photos",
         "FROM photos |> WHERE id = 1",
         "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r WHERE x < 3) "
         "SELECT * FROM r",
@@ -180,6 +189,12 @@ def test_what_may_mean_something_else_is_spark_s(tables: Tables, query: str) -> 
         ("SELECT CAST(label AS INT) FROM photos", "a string that is cast to int"),
         ("SELECT CAST(id + 300 AS TINYINT) FROM photos", "fails on a value"),
         ("SELECT 2147483647 + 1 AS x", "fails on a value"),
+        ("SELECT row_number() OVER () FROM photos", r"row_number\(\) needs an order"),
+        ("SELECT max(DISTINCT id) OVER () FROM photos", r"max\(\) with DISTINCT takes no OVER"),
+        ("SELECT 0x1F AS x", "written X'1F'"),
+        ("SELECT CAST(DATE '9999-12-31' + 1 AS STRING) AS x", "only Spark writes dates"),
+        ("SELECT CAST('2024-01-01 24:00:00' AS TIMESTAMP) AS x", "none in a plain form"),
+        ("SELECT CAST('2024-01-01 00:00:00+18:01' AS TIMESTAMP) AS x", "none in a plain form"),
         ("SELECT upper('straße') AS x", r"upper\(\) met a letter"),
         ("SELECT lower('ΣΑΣ') AS x", r"lower\(\) met a letter"),
     ],
@@ -187,6 +202,39 @@ def test_what_may_mean_something_else_is_spark_s(tables: Tables, query: str) -> 
 def test_what_is_wrong_is_told(tables: Tables, query: str, told: str) -> None:
     with pytest.raises(InvalidInputError, match=told):
         rows(query, tables)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("round(1000000000000000.5D)", 1000000000000001.0),
+        ("round(-4503599627370495.5D)", -4503599627370496.0),
+        ("round(1125899906842624.25D, 1)", 1125899906842624.2),
+        ("CAST(0.5 AS STRING)", "0.5"),
+        ("concat('x', 0.250)", "x0.250"),
+        ("TRY_CAST(9223372036854775807D AS BIGINT)", 2**63 - 1),
+        (f"TRY_CAST('{'0' * 46}5' AS INT)", 5),
+        ("TRY_CAST('\v13\x7f' AS INT)", 13),
+        ("NULL * 1.5", pa.scalar(None, pa.decimal128(5, 2))),
+        ("NULL div 2", pa.scalar(None, pa.int64())),
+        ("-NULL", pa.scalar(None, pa.float64())),
+        ("1.5 + 1L", pa.scalar(Decimal("2.5"), pa.decimal128(3, 1))),
+    ],
+)
+def test_a_value_is_that_of_spark(expression: str, value: Any) -> None:
+    """As Spark 4 gave it when it was asked."""
+    found = lw.sql(f"SELECT {expression} AS x", tables={}).to_arrow()["x"][0]
+    assert found.equals(value) if isinstance(value, pa.Scalar) else found.as_py() == value
+
+
+def test_null_may_stand_for_what_holds_others(tables: Tables) -> None:
+    query = "SELECT id, CASE WHEN id = 2 THEN box END AS x FROM photos UNION ALL SELECT 9, NULL"
+    assert [each["x"] for each in rows(query, tables)] == [{"x": 1}, None, None, None]
+
+
+def test_a_window_may_have_a_filter(tables: Tables) -> None:
+    query = "SELECT id, count(*) FILTER (WHERE id > 2) OVER (ORDER BY id) AS n FROM photos"
+    assert [each["n"] for each in rows(query, tables)] == [0, 1, 2]
 
 
 def test_what_fails_below_duckdb_keeps_its_kind(tables: Tables) -> None:
