@@ -118,14 +118,23 @@ class Grounds:
             )
         return tree.pin(name)
 
-    def holders(self, name: str) -> dict[str, Pin]:
-        """What each branch pins of the table at home that has a name; those that have none are left
-        out."""
-        found = {}
-        for ref in self.git.refs.names(HEADS):
-            tree = self.tree(self.git.refs.read(ref))
-            if tree.blob_hash(name) is not None and (pin := tree.pin(name)).is_at_home:
-                found[ref.removeprefix(HEADS)] = pin
+    def holders(self, names: Collection[str]) -> dict[str, dict[str, Pin]]:
+        """What branches pin of the tables at home that have these names, by table and branch.
+
+        Every commit that a branch is at is looked into, each once.
+        """
+        found: dict[str, dict[str, Pin]] = {}
+        if not names:
+            return found
+        pins: dict[Hash, dict[str, Pin]] = {}
+        for ref, tip in self.git.refs.names(HEADS).items():
+            if tip not in pins:
+                tree = self.tree(tip)
+                known = (each for each in names if tree.blob_hash(each) is not None)
+                pins[tip] = {each: tree.pin(each) for each in known}
+            for name, pin in pins[tip].items():
+                if pin.is_at_home:
+                    found.setdefault(name, {})[ref.removeprefix(HEADS)] = pin
         return found
 
     def open(self, pin: Pin) -> Snapshot:

@@ -66,7 +66,8 @@ def _check_rows_here(grounds: Grounds, head: Snapshot, name: str, uri: str) -> N
     its main, and the rows are on branches of the table."""
     if uri != home_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
         return
-    made = [branch for branch, pin in grounds.holders(name).items() if pin.branch is not None]
+    holders = grounds.holders([name]).get(name, {})
+    made = [branch for branch, pin in holders.items() if pin.branch is not None]
     if made:
         raise AlreadyExistsError(
             f"table {name!r} was made on branch {', '.join(map(repr, made))}, and its rows are "

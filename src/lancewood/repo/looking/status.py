@@ -6,7 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -86,7 +86,7 @@ def find_status(grounds: Grounds) -> Status:
         for name, pin in pins.items()
     )
     beside = _beside(grounds, pins)
-    elsewhere = {name: found for name in beside if (found := _holders(grounds, name))}
+    elsewhere = _elsewhere(grounds, beside)
     untracked = tuple(each for each in beside if each not in elsewhere)
     return Status(head.branch, head.hash, tables, untracked, elsewhere)
 
@@ -127,15 +127,21 @@ def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> Tabl
     return TableStatus(name, state, pin, newest)
 
 
-def _holders(grounds: Grounds, name: str) -> tuple[str, ...]:
-    """The branches that pin a table; none where its main holds what no commit wrote: that waits to
-    be taken in."""
+def _elsewhere(grounds: Grounds, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The branches that pin tables. Not those tables whose main holds what no commit wrote: that
+    waits to be taken in."""
     try:
-        found = tuple(grounds.holders(name))
-        is_kept = bool(found) and is_free(load_snapshot(Place(grounds.store_at(home_uri(name)))))
-    except LancewoodError:  # a branch or table that cannot be read is for fsck to tell
-        return ()
-    return found if is_kept else ()
+        holders = grounds.holders(names)
+    except LancewoodError:  # a branch that cannot be read is for fsck to tell
+        return {}
+    return {name: tuple(each) for name, each in holders.items() if _is_unwritten(grounds, name)}
+
+
+def _is_unwritten(grounds: Grounds, name: str) -> bool:
+    try:
+        return is_free(load_snapshot(Place(grounds.store_at(home_uri(name)))))
+    except LancewoodError:
+        return False
 
 
 def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
