@@ -9,116 +9,54 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import lance
-import pyarrow as pa
 import pytest
+from tests.races.held_scene import (
+    ANEW,
+    MINE,
+    ROWS,
+    THEIRS,
+    Scene,
+    clean_a_month_later,
+    delete_and_branch_again,
+    delete_and_branch_again_from_before,
+    delete_branch,
+    drop,
+    drop_and_create,
+    drop_and_create_as_many,
+    drop_create_go_on_and_clean,
+    go_on_and_clean,
+    is_commit,
+    numbers,
+    rename_branch,
+    tag_go_on_and_clean,
+    texts,
+)
 
 import lancewood as lw
 from lancewood.engine import aftermath
 from lancewood.engine.commit import commit
-from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.versions import list_versions
-from lancewood.external.store import ExternalStore
-from lancewood.format.layout import VERSIONS_DIR
-from lancewood.format.refs import branch_key
-from lancewood.jobs.cloning.deep import clone_deep
-from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
-from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.model.refs import BranchName
 from lancewood.model.transaction import Transaction
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
-from lancewood.testing.manifest_watch import WatchedManifests
 
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"
-MOST_CALLS = 120
-ROWS = pa.table({"a": range(6), "s": ["x"] * 6})
-MINE = pa.table({"a": [100, 101], "s": ["mine"] * 2})
-THEIRS = pa.table({"a": [50], "s": ["theirs"]})
-ANEW = pa.table({"a": [1], "s": ["anew"]})
-
-
-@dataclass
-class Scene:
-    """A table of two versions, and how to reach it."""
-
-    uri: str
-    options: dict[str, str] | None = None
-    branch: str | None = None
-    manifests: str | None = None
-    """A manifest store."""
-    names: Iterator[int] = field(default_factory=lambda: iter(range(MOST_CALLS)))
-
-    def fresh(self) -> Scene:
-        """The same anew, at another place."""
-        made = replace(self, uri=f"{self.uri}-{next(self.names)}.lance")
-        made.create(ROWS, max_rows_per_file=3).append(ROWS)
-        if made.branch is not None:
-            made.main().branches.create(made.branch).append(ROWS)
-        return made
-
-    @property
-    def reached(self) -> dict[str, Any]:
-        return {"storage_options": self.options, "manifest_store": self.manifests}
-
-    def create(self, rows: pa.Table, **how: Any) -> lw.Table:
-        return lw.create(self.uri, rows, fsync=False, **self.reached, **how)
-
-    def main(self) -> lw.Table:
-        return lw.open(self.uri, **self.reached)
-
-    def open(self) -> lw.Table:
-        table = self.main()
-        return table if self.branch is None else table.checkout(branch=self.branch)
-
-    def held(self, at: int, meanwhile: Callable[[], object]) -> tuple[lw.Table, HeldStore]:
-        """A handle of a writer that is held up."""
-        store = HeldStore(open_store(self.uri, storage_options=self.options), at, meanwhile)
-        known, main = self.open()._snapshot, self.main()._snapshot.place.store
-        root: Store = store
-        if isinstance(main, ExternalStore):
-            root = ExternalStore(store, WatchedManifests(main.manifests, store), main.base)
-        place = Place(root, self.options)
-        if self.branch is not None:
-            place = place.at(root.at(f"tree/{self.branch}"))
-        return lw.Table(Snapshot(place, known.manifest, known.scheme)), store
-
-    def root(self) -> Store:
-        found = open_store(self.uri, storage_options=self.options)
-        return found if self.branch is None else found.at(f"tree/{self.branch}")
-
-    def versions(self) -> tuple[int, ...]:
-        return list_versions(self.root()).versions
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The newest version, as both read it."""
-        table = self.open()
-        dataset = lance.dataset(self.uri, storage_options=self.options)
-        if self.branch is not None:
-            dataset = dataset.checkout_version((self.branch, None))
-        dataset.validate()
-        rows: list[dict[str, Any]] = table.to_arrow().to_pylist()
-        assert dataset.to_table().to_pylist() == rows
-        assert table.verify().ok, table.verify().problems
-        return rows
-
 
 Verb = Callable[[lw.Table], object]
 VERBS: dict[str, tuple[Verb, Callable[[lw.Table], bool]]] = {
@@ -147,95 +85,6 @@ VERBS: dict[str, tuple[Verb, Callable[[lw.Table], bool]]] = {
     ),
 }
 """What is done, and how it shows."""
-
-
-def texts(table: lw.Table) -> set[str]:
-    return set(table.to_arrow()["s"].to_pylist())
-
-
-def numbers(table: lw.Table) -> set[int]:
-    return set(table.to_arrow()["a"].to_pylist())
-
-
-def go_on(scene: Scene) -> None:
-    for _ in range(3):
-        scene.open().append(THEIRS)
-
-
-def clean(scene: Scene) -> None:
-    """An hour later."""
-    retention = Retention.checked(None, 1, (), IN_FLIGHT)
-    now = datetime.now(UTC) + timedelta(hours=1)
-    clean_up(scene.open()._snapshot, retention, LocalRunner(1), now=now)
-
-
-def go_on_and_clean(scene: Scene) -> None:
-    go_on(scene)
-    clean(scene)
-
-
-def tag_go_on_and_clean(scene: Scene) -> None:
-    """The version that the writer builds on stays, and those after it go."""
-    scene.main().tags.create("kept", scene.open().version)
-    go_on_and_clean(scene)
-
-
-def clean_a_month_later(scene: Scene) -> None:
-    """What was written for a commit that is under way counts as left behind."""
-    retention = Retention.checked(None, None, (), IN_FLIGHT)
-    now = datetime.now(UTC) + timedelta(days=30)
-    clean_up(scene.open()._snapshot, retention, LocalRunner(1), now=now)
-
-
-def drop(scene: Scene) -> None:
-    lw.drop(scene.uri, **scene.reached)
-
-
-def drop_and_create(scene: Scene) -> None:
-    drop(scene)
-    scene.create(ANEW)
-
-
-def drop_and_create_as_many(scene: Scene) -> None:
-    drop_and_create(scene)
-    scene.main().append(ANEW)
-
-
-def drop_create_go_on_and_clean(scene: Scene) -> None:
-    drop_and_create(scene)
-    go_on_and_clean(scene)
-
-
-def delete_branch(scene: Scene) -> None:
-    assert scene.branch is not None
-    scene.main().branches.delete(scene.branch)
-
-
-def delete_and_branch_again(scene: Scene) -> None:
-    assert scene.branch is not None
-    delete_branch(scene)
-    scene.main().branches.create(scene.branch).append(ANEW)
-
-
-def delete_and_branch_again_from_before(scene: Scene) -> None:
-    assert scene.branch is not None
-    delete_branch(scene)
-    scene.main().branches.create(scene.branch, at=1)
-
-
-def rename_branch(scene: Scene) -> None:
-    assert scene.branch is not None
-    scene.main().branches.rename(scene.branch, "elsewhere")
-
-
-def make_and_drop(scene: Scene) -> None:
-    scene.create(ANEW)
-    drop(scene)
-
-
-def make_go_on_and_clean(scene: Scene) -> None:
-    scene.create(ANEW)
-    go_on_and_clean(scene)
 
 
 ON_MAIN = {
@@ -277,10 +126,6 @@ def steps(scene: Scene, verb: Verb, name: str) -> list[int]:
     return sorted({*puts, *random.Random(name).sample(every, 2)})
 
 
-def is_commit(verb: str, key: str) -> bool:
-    return verb == "put_if_not_exists" or (verb == "put_new" and f"{VERSIONS_DIR}/" in key)
-
-
 def check_held(scene: Scene, name: str, meanwhile: Callable[[Scene], None]) -> None:
     verb, shows = VERBS[name]
     for at in steps(scene, verb, f"{name} {meanwhile.__name__}"):
@@ -314,12 +159,6 @@ def check_held(scene: Scene, name: str, meanwhile: Callable[[Scene], None]) -> N
         else:
             assert is_undone or told is not None, case
             assert each.branch or not lw.exists(each.uri, **each.reached), case
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Scene]:
-    yield Scene(str(tmp_path / "t"))
-    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -362,119 +201,6 @@ def test_in_a_bucket_it_lands_or_is_told(
     """By the clock of the server, which has whole seconds, all happens at once."""
     monkeypatch.setattr(aftermath, "HELD_NS", 0)
     check_held(Scene(f"{s3_root}/t", s3_options), name, ON_MAIN[meanwhile])
-
-
-def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
-    """While another makes it, and goes on; or makes it, and drops it."""
-
-    for others in (make_go_on_and_clean, make_and_drop):
-        for at in range(1, MOST_CALLS):
-            each = replace(disk, uri=f"{disk.uri}-{next(disk.names)}.lance")
-            store = HeldStore(open_store(each.uri, fsync=False), at, partial(others, each))
-            told: Exception | None = None
-            try:
-                create_table(Place(store), MINE, NewTable())
-            except lw.LancewoodError as error:
-                told = error
-            if any(is_commit(*call) for call in store.calls[: at - 1]):
-                break
-            case = others.__name__, at, store.calls[at - 1 :], told
-            assert lw.exists(each.uri) or told is not None, case
-            if lw.exists(each.uri):
-                each.rows()
-                assert (texts(each.open()) == {"mine"}) == (told is None), case
-
-
-def branch_and_delete(scene: Scene) -> None:
-    scene.main().branches.create("exp").append(ANEW)
-    scene.main().branches.delete("exp")
-
-
-def branch_go_on_and_clean(scene: Scene) -> None:
-    scene.main().branches.create("exp")
-    go_on_and_clean(replace(scene, branch="exp"))
-
-
-def delete_by_force(scene: Scene) -> None:
-    with suppress(lw.NotFoundError):
-        scene.main().branches.delete("exp", force=True)
-
-
-@pytest.mark.parametrize(
-    "meanwhile",
-    [
-        branch_and_delete,
-        branch_go_on_and_clean,
-        delete_by_force,
-        go_on_and_clean,
-        drop,
-        drop_and_create_as_many,
-    ],
-)
-def test_a_branch_is_made_or_its_maker_is_told(
-    disk: Scene, meanwhile: Callable[[Scene], None]
-) -> None:
-    for at in range(1, MOST_CALLS):
-        scene = disk.fresh()
-        left: list[tuple[int, ...]] = []
-
-        def others(scene: Scene = scene, left: list[tuple[int, ...]] = left) -> None:
-            with suppress(lw.LancewoodError):  # of two who make a branch one may be refused
-                meanwhile(scene)
-            left.append(replace(scene, branch="exp").versions())
-
-        table, store = scene.held(at, others)
-        told: Exception | None = None
-        try:
-            table.branches.create("exp")
-        except lw.LancewoodError as error:
-            told = error
-        if len(store.calls) < at:
-            return
-        case = at, store.calls[at - 1 :], told
-        branches = scene.main().branches.list() if lw.exists(scene.uri) else {}
-        found = replace(scene, branch="exp").versions()
-        assert ("exp" in branches) == bool(found), case
-        was_made = ("put_new", branch_key(BranchName("exp"))) in store.calls[: at - 1]
-        assert told is not None or was_made or "exp" in branches, case
-        assert told is None or {*found} <= {*left[0]}, case
-        if found:
-            replace(scene, branch="exp").rows()
-    raise AssertionError("making a branch takes more store calls than are tried")
-
-
-@pytest.mark.parametrize("shallow", [True, False])
-def test_a_clone_is_made_or_its_maker_is_told(disk: Scene, shallow: bool) -> None:
-    def at_source(others: Callable[[Scene], None]) -> Callable[[Scene, Scene], None]:
-        return lambda source, target: others(source)
-
-    def at_target(others: Callable[[Scene], None]) -> Callable[[Scene, Scene], None]:
-        return lambda source, target: others(target)
-
-    cases = [at_source(drop_and_create_as_many), at_source(go_on_and_clean)]
-    cases += [at_target(make_and_drop), at_target(make_go_on_and_clean)]
-    for meanwhile in cases:
-        for at in range(1, MOST_CALLS):
-            source = disk.fresh()
-            target = replace(disk, uri=f"{source.uri}-clone.lance")
-            store = HeldStore(open_store(target.uri), at, partial(meanwhile, source, target))
-            told: Exception | None = None
-            try:
-                if shallow:
-                    clone_shallow(source.open()._snapshot, Place(store))
-                else:
-                    clone_deep(source.open()._snapshot, Place(store), LocalRunner(1))
-            except lw.LancewoodError as error:
-                told = error
-            if any(is_commit(*call) for call in store.calls[: at - 1]):
-                break
-            case = at, store.calls[at - 1 :], told
-            if isinstance(told, lw.CommitUnknownError):
-                continue
-            assert lw.exists(target.uri) or told is not None, case
-            if lw.exists(target.uri):
-                assert len(target.versions()) == 1, case
-                assert (len(target.rows()) == 12) == (told is None), case
 
 
 def test_a_list_of_changes_does_not_go_on_in_another_table(disk: Scene) -> None:
@@ -547,6 +273,36 @@ class _OneSecond(HeldStore):
         return (
             replace(done, modified=datetime(2026, 11, 16, tzinfo=UTC)) if verb == "head" else done
         )
+
+
+class _Crossed(HeldStore):
+    """A far store where, of the two questions after a put, the versions are listed first, and the
+    transaction is looked for when others went on and cleaned up."""
+
+    is_far = True
+
+    def __init__(self, inner: Store, meanwhile: Callable[[], object]) -> None:
+        super().__init__(inner, 0, meanwhile)
+        self.is_listed = threading.Event()
+
+    def _call(self, verb: str, key: str, action: Callable[[], Any]) -> Any:
+        if verb == "head" and key.startswith(f"{TRANSACTIONS_DIR}/"):
+            assert self.is_listed.wait(60)
+        done = super()._call(verb, key, action)
+        has_put = any(is_commit(*each) for each in self.calls)
+        if verb == "names" and has_put and not self.is_listed.is_set():
+            self._meanwhile()
+            self.is_listed.set()
+        return done
+
+
+def test_a_version_that_was_cleaned_up_right_after_its_put_has_landed(disk: Scene) -> None:
+    scene = disk.fresh()
+    known = scene.open()._snapshot
+    store = _Crossed(open_store(scene.uri), partial(go_on_and_clean, scene))
+    done = lw.Table(Snapshot(Place(store, None), known.manifest, known.scheme)).append(MINE)
+    assert done.version == 3
+    assert [each["s"] for each in scene.rows()].count("mine") == 2
 
 
 @pytest.mark.parametrize(
