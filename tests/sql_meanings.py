@@ -200,7 +200,7 @@ MEANINGS: list[str] = [
     ),
     (
         "SELECT NULL * 1.5 AS a, NULL div 2 AS b, -NULL AS c, NULL - NULL AS d, 1.5 + 1L AS e, "
-        "1.5 * -1L AS g, 2Y + 0.5 AS h"
+        "1.5 * -1L AS g, 2Y + 0.5 AS h, 1.5 + 1::bigint AS i"
     ),
     "SELECT id, CASE WHEN ok THEN box END AS a, if(ok, tags, NULL) AS b FROM photos",
     "SELECT NULL AS x, box FROM photos UNION ALL SELECT id, NULL FROM photos",

@@ -1,11 +1,17 @@
-"""Dialects of sqlglot's that are our own: how one is made, and a parser that garbage does not hold.
+"""Dialects of sqlglot's that are our own: how one is made, a parser that garbage does not hold, and
+what sqlglot says against a text, in our words.
 
 Knows how sqlglot builds dialects, and none of them. Whoever calls has imported sqlglot.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from lancewood.errors import InvalidInputError
 
 
 def subclass(parent: Any, name: str, members: dict[str, Any]) -> Any:
@@ -27,3 +33,47 @@ def counted_advance(parser: Any, steps_per_token: int) -> Any:
         parser._advance(self, times)
 
     return advance
+
+
+@contextmanager
+def garbage_told(sql: str, shown: str, *, reason: str = "", limits: str = "") -> Iterator[None]:
+    """Inside the block, whatever sqlglot raises over a text is an InvalidInputError.
+
+    ``shown`` is the text as messages repeat it, ``reason`` what is wrong with it if the caller
+    knows better than sqlglot, ``limits`` how deep a text may nest.
+    """
+    from sqlglot.errors import ParseError, TokenError
+
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except ParseError as error:
+        raise _not_sql(sql, shown, error, reason) from None  # its text repeats ours, in colours
+    except TokenError as error:
+        raise InvalidInputError(
+            f"cannot read {shown} as SQL: a quote or comment is not closed, or a character does "
+            "not belong there",
+            sql=sql,
+        ) from error
+    except RecursionError:
+        raise InvalidInputError(f"{shown} nests too deeply{limits}", sql=sql) from None
+    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
+        raise InvalidInputError(f"cannot read {shown} as SQL: {error}", sql=sql) from error
+
+
+def _not_sql(sql: str, shown: str, error: Any, reason: str) -> InvalidInputError:
+    first = error.errors[0] if error.errors else {}
+    line, column = first.get("line"), first.get("col")
+    where = f" at line {line}, column {column}" if line and column else ""
+    told = reason or _in_words(first.get("description") or "it is not SQL")
+    return InvalidInputError(
+        f"cannot read {shown} as SQL{where}: {told}", sql=sql, line=line, column=column
+    )
+
+
+def _in_words(reason: str) -> str:
+    """What sqlglot says, without the classes and tokens of its own."""
+    if reason.startswith("Required keyword"):
+        return "something is missing here, or a keyword is used as a name without quotes"
+    return re.sub(r",? but got <.*", "", reason, flags=re.DOTALL)

@@ -14,7 +14,7 @@ import functools
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, subclass
+from lancewood.expr.dialects import counted_advance, garbage_told, subclass
 
 MAX_LENGTH = 100_000
 """The longest text, in characters. A longer list of values belongs into a parameter."""
@@ -25,6 +25,10 @@ MAX_NESTING = 32
 MAX_DEPTH = 100
 """How deep the tree may be; a chain of ANDs or of ORs counts as one level."""
 
+_LIMITS = (
+    f": {MAX_NESTING} levels of parentheses and CASE, and {MAX_DEPTH} of operators, are allowed"
+)
+_STATEMENTS = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER")
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _STEPS_PER_TOKEN = 100
@@ -62,54 +66,29 @@ def shorten(sql: str, limit: int = 120) -> str:
 
 def _parse_checked(sql: str) -> Any:
     from sqlglot import exp
-    from sqlglot.errors import ErrorLevel, ParseError, TokenError
+    from sqlglot.errors import ErrorLevel
 
     dialect = _dialect()
-    try:
+    with garbage_told(sql, shorten(sql), reason=_no_expression(sql), limits=_LIMITS):
         tokens = dialect.tokenize(sql)
         _check_tokens(tokens, sql)
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
         trees = parser.parse_into(exp.Condition, tokens, sql)
-    except InvalidInputError:
-        raise
-    except ParseError as error:
-        raise _not_sql(sql, error) from None  # its own text repeats this one, in colours
-    except TokenError as error:
-        raise InvalidInputError(
-            f"cannot read {shorten(sql)} as SQL: a quote or comment is not closed, "
-            "or a character does not belong there",
-            sql=sql,
-        ) from error
-    except RecursionError:
-        raise _too_deep(sql) from None
-    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
-        raise InvalidInputError(f"cannot read {shorten(sql)} as SQL: {error}", sql=sql) from error
     if len(trees) != 1 or trees[0] is None:
         raise InvalidInputError(f"{shorten(sql)} is not one SQL expression", sql=sql)
     return trees[0]
 
 
-def _not_sql(sql: str, error: Any) -> InvalidInputError:
-    first = error.errors[0] if error.errors else {}
-    reason = first.get("description") or "it is not an expression"
-    if reason.startswith("Required keyword"):
-        reason = "something is missing here, or a keyword is used as a name without quotes"
-    word = sql.split(None, 1)[0].upper()
-    if word in ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"):
-        reason = f"a whole {word} statement is not an expression; give only the condition or value"
-    line, column = first.get("line"), first.get("col")
-    where = f" at line {line}, column {column}" if line and column else ""
-    return InvalidInputError(
-        f"cannot read {shorten(sql)} as SQL{where}: {reason}", sql=sql, line=line, column=column
-    )
+def _no_expression(sql: str) -> str:
+    """What to say of a statement; empty for anything else."""
+    word = (sql.split(None, 1) or [""])[0].upper()
+    if word not in _STATEMENTS:
+        return ""
+    return f"a whole {word} statement is not an expression; give only the condition or value"
 
 
 def _too_deep(sql: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{shorten(sql)} nests too deeply: {MAX_NESTING} levels of parentheses and CASE, and "
-        f"{MAX_DEPTH} of operators, are allowed",
-        sql=sql,
-    )
+    return InvalidInputError(f"{shorten(sql)} nests too deeply{_LIMITS}", sql=sql)
 
 
 def _check_tokens(tokens: list[Any], sql: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lancewood.errors import InvalidInputError
 from lancewood.query.text import WRITTEN
 from lancewood.query.typed import apart
 
@@ -97,3 +98,12 @@ def check_clauses(node: Any, known: Iterable[str], what: str) -> None:
     if others:
         word = others[0].rstrip("_").replace("_", " ").upper()
         raise apart(f"{what} with {word}")
+
+
+def check_undotted(table: Any) -> None:
+    """Raise for a table's name with dots, which may be meant to be a path."""
+    name = ".".join(str(each.name) for each in table.parts)
+    if str(table.name) == "lance" and table.args.get("db"):
+        raise InvalidInputError(f"{name} is no name: a path stands in quotes, FROM '{name}'")
+    if table.args.get("db"):
+        raise apart(name, "its dot says so; the path of a Lance table stands in quotes")

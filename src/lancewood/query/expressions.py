@@ -14,17 +14,18 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.query import aggregates, functions, moments, operators
-from lancewood.query.clauses import called, check_grouping, is_only_asked, plain_number
+from lancewood.query.clauses import called, check_grouping, is_only_asked
 from lancewood.query.kinds import (
+    BIGINT,
     BOOLEAN,
     DOUBLE,
     MOMENT,
     NULL,
+    SMALLINT,
     TEXT,
     duckdb_type,
     is_comparable,
     is_floating,
-    is_integer,
     is_number,
     said,
 )
@@ -36,7 +37,7 @@ from lancewood.query.literals import (
     written_kind,
 )
 from lancewood.query.scopes import Aliases, Scope
-from lancewood.query.text import WRITTEN
+from lancewood.query.text import SUFFIX
 from lancewood.query.typed import Typed, apart, cast, checked, null, together
 
 _COMPARISONS = {
@@ -299,9 +300,8 @@ class Expressions:
 
     def _compile_trycast(self, node: Any) -> Typed:
         found = self._compile_cast(node)
-        number = None if WRITTEN in node.meta else plain_number(node.this)
-        is_literal = number is not None and is_integer(found.kind)
-        return found._replace(constant=str(number)) if is_literal else found  # 5L is no cast
+        is_constant = SUFFIX in node.args["to"].meta and found.kind in (SMALLINT, BIGINT)
+        return found._replace(constant=str(node.this.this)) if is_constant else found
 
     def _compile_anonymous(self, node: Any) -> Typed:
         name, given = str(node.this).lower(), node.expressions

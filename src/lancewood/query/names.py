@@ -76,6 +76,10 @@ def occurrences(query: Query, settings: Settings) -> Iterator[Occurrence]:
             if version is None and (not at or not name):
                 continue
             written = ".".join(str(each.this) for each in node.parts)
+            if name == "lance":
+                raise InvalidInputError(
+                    f"{written} is no name: a path stands in quotes, FROM '{written}'"
+                )
             raise InvalidInputError(
                 f"{written!r} has a revision, and only tables of Lancewood have those, by one name "
                 "without a dot: give it a name in tables=",

@@ -17,6 +17,7 @@ from lancewood.query.aggregates import has_aggregates
 from lancewood.query.clauses import (
     asks_distinct,
     check_clauses,
+    check_undotted,
     column_name,
     limited,
     other_clauses,
@@ -318,6 +319,7 @@ class Relations:
         alias = node.args.get("alias")
         names = [str(each.name) for each in (alias.args.get("columns") or () if alias else ())]
         if name == "Table":
+            check_undotted(node)
             check_clauses(node, _OF_TABLE, "FROM")
             return self._named(node, names)
         if name not in ("Subquery", "Values"):

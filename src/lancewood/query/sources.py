@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from typing import TypeAlias
 
 from lancewood.engine.revisions import TAG, resolve
@@ -29,6 +30,7 @@ Source: TypeAlias = str | os.PathLike[str] | Table
 """Where a table is, or a handle on a version of it."""
 
 _MOST_LISTED = 20
+_OTHER_FILES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
 
 
 class Sources:
@@ -80,10 +82,14 @@ class Sources:
     def unknown(self, name: str) -> NotFoundError:
         """The error for a name that nobody knows."""
         known = list(dict.fromkeys((*self._tables, *self._in_repository)))
+        if _is_other_file(name):
+            return _no_lance(name)
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         more = f" and {len(known) - _MOST_LISTED} more" if len(known) > _MOST_LISTED else ""
         listed = ", ".join(known[:_MOST_LISTED]) or "no tables"
+        if _is_uri(name):
+            hint = "; a path is given a name, with tables= or lw sql --table NAME=PATH"
         return NotFoundError(
             f"table {name!r} not found: there are {listed}{more} here{hint}",
             name=name,
@@ -122,7 +128,12 @@ class Sources:
         source = self._tables.get(name, name)
         if isinstance(source, Table):
             return source._snapshot
-        found = open_table(source, storage_options=self._storage_options)._snapshot
+        try:
+            found = open_table(source, storage_options=self._storage_options)._snapshot
+        except NotFoundError:
+            if source is name and _is_other_file(name):
+                raise _no_lance(name) from None
+            raise
         if self._revision is not None and self._repository is None:
             return resolve(found, self._revision)
         return found
@@ -205,6 +216,19 @@ def _is_branch(revision: str, found: Snapshot) -> bool:
 def _is_uri(name: str) -> bool:
     """Whether a name can be that of a place, and not one word."""
     return "/" in name or name.endswith(".lance")
+
+
+def _is_other_file(name: str) -> bool:
+    """Whether a name is that of a file that people have besides tables."""
+    return name.lower().endswith(_OTHER_FILES)
+
+
+def _no_lance(name: str) -> NotFoundError:
+    return NotFoundError(
+        f"{name!r} is no table: only Lance tables are read here; make one of the file with "
+        f"lw table import {Path(name).stem}.lance {name}",
+        name=name,
+    )
 
 
 def _can_be_of_a_table(revision: str) -> bool:

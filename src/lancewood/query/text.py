@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, subclass
+from lancewood.expr.dialects import counted_advance, garbage_told, subclass
+from lancewood.expr.parse import shorten
 from lancewood.query.settings import Settings
 
 MAX_LENGTH = 1_000_000
@@ -25,10 +26,13 @@ MAX_NESTING = 64
 SPAN = "span"
 """Under this name a table's node, and that of its AS OF, keep which tokens they are."""
 
+SUFFIX = "suffix"
+"""Under this name the type of a number such as 5L keeps that nobody wrote a cast."""
 WRITTEN = "written"
 """Under this name the node of a function keeps the word that it was called by."""
 
 _revision = re.compile(r"(?:(?!--|/\*)[\w./~^:{}@+-])*").match
+_bare_path = re.compile(r"\b(?:from|join)\s+([\w.~:-]*/[^\s,;()'\"`]*)", re.IGNORECASE).search
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE"})
 _NAMES = frozenset({"VAR", "IDENTIFIER"})
@@ -116,34 +120,20 @@ def parse_query(sql: str, settings: Settings) -> Query:
     return Query(sql, tokens, tree, frozenset(_written_with_escapes(sql, tokens)))
 
 
-def shown(sql: str, limit: int = 120) -> str:
+def shown(sql: str) -> str:
     """A query in quotes for a message, its middle left out where it is long."""
-    flat = " ".join(sql.split())
-    if len(flat) > limit:
-        flat = f"{flat[: limit * 2 // 3]} … {flat[-limit // 4 :]}"
-    return repr(flat)
+    return shorten(" ".join(sql.split()))
 
 
 def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
-    from sqlglot.errors import ErrorLevel, ParseError, TokenError
+    from sqlglot.errors import ErrorLevel
 
-    try:
+    path = _bare_path(sql)
+    reason = "" if path is None else f"a path stands in quotes: FROM '{path[1]}'"
+    with garbage_told(sql, shown(sql), reason=reason):
         tokens = list(_with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql))))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)
-    except InvalidInputError:
-        raise
-    except ParseError as error:
-        raise _not_sql(sql, error) from None  # its own text repeats this one, in colours
-    except TokenError as error:
-        raise InvalidInputError(
-            f"cannot read {shown(sql)} as SQL: a quote or comment is not closed, or a character "
-            "does not belong there"
-        ) from error
-    except RecursionError:
-        raise InvalidInputError(f"{shown(sql)} nests too deeply") from None
-    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
-        raise InvalidInputError(f"cannot read {shown(sql)} as SQL: {error}") from error
     found = [each for each in trees if each is not None]
     if len(found) != 1:
         raise InvalidInputError(f"{shown(sql)} is {len(found)} statements: give one query")
@@ -258,23 +248,6 @@ def _no_query(sql: str, word: str) -> InvalidInputError:
     )
 
 
-def _not_sql(sql: str, error: Any) -> InvalidInputError:
-    first = error.errors[0] if error.errors else {}
-    reason = _in_words(first.get("description") or "it is not SQL")
-    line, column = first.get("line"), first.get("col")
-    where = f" at line {line}, column {column}" if line and column else ""
-    return InvalidInputError(
-        f"cannot read {shown(sql)} as SQL{where}: {reason}", line=line, column=column
-    )
-
-
-def _in_words(reason: str) -> str:
-    """What sqlglot says, without the classes and tokens of its own."""
-    if reason.startswith("Required keyword"):
-        return "something is missing after this"
-    return re.sub(r",? but got <.*", "", reason, flags=re.DOTALL)
-
-
 def _written_with_escapes(sql: str, tokens: Sequence[Any]) -> Iterator[str]:
     for each in tokens:
         if each.token_type.name == "STRING":
@@ -298,6 +271,7 @@ def _dialect(double_quotes_name: bool) -> Any:
         "_parse_table_parts": _recorded(parent.Parser._parse_table_parts, is_name=True),
         "_parse_version": _recorded(parent.Parser._parse_version, is_name=False),
         "_parse_function_call": _called(parent.Parser._parse_function_call),
+        "_parse_dcolon": _suffix(parent.Parser._parse_dcolon),
         "_advance": counted_advance(parent.Parser, _STEPS_PER_TOKEN),
     }
     members = {"Parser": subclass(parent.Parser, "Parser", parser)}
@@ -318,6 +292,19 @@ def _recorded(parse: Any, *, is_name: bool) -> Any:
         return found
 
     return recorded
+
+
+def _suffix(parse: Any) -> Any:
+    """The parser of a type after ``::``, noting where it was the end of a number, as in 5L."""
+
+    def suffix(self: Any) -> Any:
+        is_suffix = self._prev.start == self._curr.start
+        found = parse(self)
+        if found is not None and is_suffix:
+            found.meta[SUFFIX] = True
+        return found
+
+    return suffix
 
 
 def _called(parse: Any) -> Any:

@@ -189,6 +189,13 @@ def test_what_may_mean_something_else_is_spark_s(tables: Tables, query: str) -> 
         ("SELECT CAST(label AS INT) FROM photos", "a string that is cast to int"),
         ("SELECT CAST(id + 300 AS TINYINT) FROM photos", "fails on a value"),
         ("SELECT 2147483647 + 1 AS x", "fails on a value"),
+        ("SELECT * FROM s2.lance", "a path stands in quotes, FROM 's2.lance'"),
+        ("SELECT * FROM s2.lance@v1", "a path stands in quotes, FROM 's2.lance@v1'"),
+        (
+            "SELECT * FROM data/s2.lance WHERE x = 1",
+            "a path stands in quotes: FROM 'data/s2.lance'",
+        ),
+        ("SELECT * FROM photos JOIN ./s.lance s", "a path stands in quotes: FROM './s.lance'"),
         ("SELECT row_number() OVER () FROM photos", r"row_number\(\) needs an order"),
         ("SELECT max(DISTINCT id) OVER () FROM photos", r"max\(\) with DISTINCT takes no OVER"),
         ("SELECT 0x1F AS x", "written X'1F'"),
@@ -218,6 +225,7 @@ def test_what_is_wrong_is_told(tables: Tables, query: str, told: str) -> None:
         ("NULL * 1.5", pa.scalar(None, pa.decimal128(5, 2))),
         ("NULL div 2", pa.scalar(None, pa.int64())),
         ("-NULL", pa.scalar(None, pa.float64())),
+        ("1.5 + 1::bigint", pa.scalar(Decimal("2.5"), pa.decimal128(22, 1))),
         ("1.5 + 1L", pa.scalar(Decimal("2.5"), pa.decimal128(3, 1))),
     ],
 )
@@ -235,6 +243,35 @@ def test_null_may_stand_for_what_holds_others(tables: Tables) -> None:
 def test_a_window_may_have_a_filter(tables: Tables) -> None:
     query = "SELECT id, count(*) FILTER (WHERE id > 2) OVER (ORDER BY id) AS n FROM photos"
     assert [each["n"] for each in rows(query, tables)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("date_format(current_date(), 'yyyy')", "date_format"),
+        ("collect_list(id)", "collect_list"),
+        ("percentile(id, 0.5)", "percentile"),
+        ("size(split(label, 'a'))", "size"),
+        ("ceiling(label)", "ceiling"),
+        ("stddev(id) OVER ()", "stddev"),
+        ("count_if(DISTINCT box)", "count_if"),
+    ],
+)
+def test_a_function_is_called_as_it_was_written(tables: Tables, call: str, name: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"^{name}\(\)"):
+        rows(f"SELECT {call} FROM photos", tables)
+
+
+def test_a_file_of_another_format_is_no_table(tables: Tables) -> None:
+    """Said with the way out, whether it is there or not."""
+    told = r"only Lance tables are read here.*lw table import stations\.lance data/stations\.csv"
+    for given in (None, tables):
+        with pytest.raises(NotFoundError, match=told):
+            rows("SELECT * FROM 'data/stations.csv'", given)
+    with pytest.raises(UnsupportedError, match=r"stations\.csv.*stands in quotes"):
+        rows("SELECT * FROM stations.csv", None)
+    with pytest.raises(NotFoundError, match="--table NAME=PATH"):
+        rows("SELECT * FROM 'data/photos.lance'", tables)
 
 
 def test_what_fails_below_duckdb_keeps_its_kind(tables: Tables) -> None:

@@ -172,7 +172,7 @@ def test_what_with_defines_is_no_table(tables: dict[str, Source]) -> None:
         ("TABLE photos", InvalidInputError, "SELECT"),
         ("SELECT 1; SELECT 2", InvalidInputError, "2 statements"),
         ("SELECT * FROM", InvalidInputError, "line 1, column 13: Expected table name$"),
-        ("SELECT * FROM photos WHERE", InvalidInputError, "something is missing after this$"),
+        ("SELECT * FROM photos WHERE", InvalidInputError, "something is missing here"),
         ("SELECT 'x", InvalidInputError, "not closed"),
         ("", InvalidInputError, "empty"),
         ("SELECT " + "(" * 99 + "1" + ")" * 99, InvalidInputError, "nests too deeply"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lancewood.errors import InvalidInputError
+from lancewood.expr.dialects import garbage_told
 from lancewood.expr.parse import shorten
 
 MOST_CHARACTERS = 100_000
@@ -114,7 +115,6 @@ def _table(node: Any, hidden: frozenset[str]) -> Iterator[Any]:
 
 def _parsed(sql: str) -> list[Any]:
     import sqlglot
-    from sqlglot.errors import ParseError, TokenError
 
     if len(sql) > MOST_CHARACTERS:
         raise InvalidInputError(
@@ -123,20 +123,7 @@ def _parsed(sql: str) -> list[Any]:
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True  # it tells of statements that are refused here anyway
     try:
-        return sqlglot.parse(sql, dialect="spark")
-    except ParseError as error:
-        first = error.errors[0] if error.errors else {}
-        reason = first.get("description") or "this is not SQL"
-        line, column = first.get("line"), first.get("col")
-        where = f" at its line {line}, column {column}" if line and column else ""
-        raise InvalidInputError(f"cannot read {shorten(sql)} as SQL{where}: {reason}") from None
-    except TokenError:
-        raise InvalidInputError(
-            f"cannot read {shorten(sql)} as SQL: a quote or comment is not closed"
-        ) from None
-    except RecursionError:
-        raise InvalidInputError(f"{shorten(sql)} nests too deeply") from None
-    except Exception as error:  # sqlglot trips over some garbage with errors of every kind
-        raise InvalidInputError(f"cannot read {shorten(sql)} as SQL: {error}") from None
+        with garbage_told(sql, shorten(sql)):
+            return sqlglot.parse(sql, dialect="spark")
     finally:
         log.disabled = before
