@@ -42,6 +42,8 @@ VERBS: dict[str, Callable[[Repository], object]] = {
     "reflog": lambda repo: list(repo.reflog("main")),
     "gc": lambda repo: repo.gc(in_flight=timedelta(0), tables=True),
     "fsck": lambda repo: repo.fsck(),
+    "status": lambda repo: repo.status(),
+    "add": lambda repo: repo.add("again", repo.path / f"tables/{ONE}.lance"),
 }
 LINKED = [
     "refs",

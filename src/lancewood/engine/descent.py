@@ -31,17 +31,19 @@ from lancewood.engine.transactions import (
 from lancewood.engine.versions import list_versions, load_manifest, newest_version
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.format.inherited import inherited_fragments
-from lancewood.format.layout import manifest_key
+from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.model.closing import reset_version
 from lancewood.model.ids import BaseId, Version, is_detached
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Clone
+from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import MAIN, Branch, BranchName
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 
 _Begun: TypeAlias = tuple[BranchName | None, Version]
 """A branch, None for main, and a version of it."""
+_MOST_VERSIONS = 256
+"""Versions of which the transactions are read to see whether a branch began anew in between."""
 _STRETCHES = "stretches"
 """Under this name a version of an ancestor keeps among ``derived`` the history it was seen in."""
 
@@ -57,14 +59,46 @@ class _Stretch:
     """The last version of this root that leads here."""
     reset: int = 0
     """The version in which the branch began anew before that one; 0 if it never did."""
+    scheme: NamingScheme = NamingScheme.V2
+    is_current: bool = True
+    """Whether the branch did not begin anew since, as far as its record says."""
 
     @classmethod
-    def up_to(cls, head: Snapshot, after: int) -> _Stretch:
-        return cls(head.place, head.manifest.branch, after, head.manifest.version, _reset(head))
+    def up_to(cls, head: Snapshot, after: int, record: Branch | None) -> _Stretch:
+        last, reset = head.manifest.version, _reset(head)
+        is_current = record is None or (record.reset_in or 0) == reset
+        branch = head.manifest.branch
+        return cls(head.place, branch, after, last, reset, head.scheme, is_current)
 
-    def has_past(self, earlier: Snapshot) -> bool:
-        """Whether the branch did not begin anew after an earlier version; main never does."""
-        return self.branch is None or self.reset == _reset(earlier)
+    def reset_since(self, earlier: Snapshot) -> Version | None:
+        """The version in which the branch began anew after an earlier one; None if it did not. Main
+        never does."""
+        if self.branch is None:
+            return None
+        then, version = _reset(earlier), earlier.manifest.version
+        if self.reset != then:
+            return Version(max(self.reset, then))
+        return None if self.is_current else self._begun_again(version)
+
+    def _begun_again(self, version: Version) -> Version | None:
+        """The same where both have one mark: the branch may have begun anew in between and gone
+        back to a state from before, with the mark of that. Row ids that came after that state are
+        given out twice then. Versions that were cleaned up tell nothing; too many count as such."""
+        store, at = self.place.store, Version(self.last)
+        while at > version:
+            if at - version > _MOST_VERSIONS:
+                return at
+            back = Version(at - 1)
+            with contextlib.suppress(NotFoundError):
+                found = load_manifest(store, at, self.scheme)
+                mark = reset_version(found.config)
+                if mark != self.reset:
+                    return Version(max(mark, self.reset))
+                made = load_transaction(store, found).operations[0]
+                if isinstance(made, Restore) and version <= made.version < at:
+                    back = made.version
+            at = back
+        return None
 
 
 @dataclass(frozen=True)
@@ -102,7 +136,8 @@ class Descent:
         if is_detached(version) or version > self.snapshot.manifest.version:
             return None
         for at, each in enumerate(self._stretches):
-            if each.branch == branch and version <= each.last and each.has_past(earlier):
+            is_here = each.branch == branch and version <= each.last
+            if is_here and each.reset_since(earlier) is None:
                 return self._seen(earlier) if at else earlier
         return None
 
@@ -110,9 +145,7 @@ class Descent:
         """The version in which a branch of this history began anew after an earlier version of its
         own, or between the two of which it went back to one from before: then the earlier one is
         not part of this history. None if it did not."""
-        beside = self._beside(earlier.manifest.version)
-        is_past = beside.has_past(earlier)
-        return None if is_past else Version(max(beside.reset, _reset(earlier)))
+        return self._beside(earlier.manifest.version).reset_since(earlier)
 
     def _beside(self, version: Version) -> _Stretch:
         """The stretch of the root that ``load`` finds a version in."""
@@ -142,16 +175,16 @@ class Descent:
                 break
             main, (branch, version) = main_place(head), begun
             if branch is None:
-                yield _Stretch.up_to(head, version)
+                yield _Stretch.up_to(head, version, record)
                 yield _Stretch(main, None, -1, version)
                 return
             place = branch_place(main, branch)
-            above, record = _parent(place, version, record)
+            above, its_record = _parent(place, version, record)
             if above is None:
                 break
-            yield _Stretch.up_to(head, version)
-            head = above
-        yield _Stretch.up_to(head, -1)
+            yield _Stretch.up_to(head, version, record)
+            head, record = above, its_record
+        yield _Stretch.up_to(head, -1, record)
 
     def _seen(self, earlier: Snapshot) -> Snapshot:
         """A version of an ancestor in the terms of this branch, where it has such terms."""

@@ -20,7 +20,8 @@ _THREADS = 8
 
 
 def together(works: list[Callable[[], None]]) -> None:
-    """Do all of it, at once as far as possible; raise the first failure when all are done."""
+    """Do all of it, at once as far as possible; raise the first failure when all are done, and an
+    interrupt before any other."""
     if not works:
         return
     batch = _Batch(works)
@@ -29,7 +30,7 @@ def together(works: list[Callable[[], None]]) -> None:
     batch.work()
     batch.wait()
     if batch.failures:
-        raise batch.failures[0]
+        raise min(batch.failures, key=lambda each: isinstance(each, Exception))
 
 
 def both(store: Store, one: Callable[[], A], other: Callable[[], B]) -> tuple[A, B]:

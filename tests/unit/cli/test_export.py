@@ -255,7 +255,12 @@ def test_dictionaries_go_out_as_their_values(lw_ok: Lw, tmp_path: Path) -> None:
 def test_a_spreadsheet_finds_no_formula_in_a_safe_export(lw_ok: Lw, tmp_path: Path) -> None:
     texts = ["=cmd|'/c calc'!A0", "+1", "-2", "@SUM(A1)", "\t=1", "\r=1", "plain", "a=b", None]
     kind = pa.dictionary(pa.int32(), pa.string())
-    rows = {"=name": texts, "coded": pa.array(texts).cast(kind), "n": [-1] * len(texts)}
+    rows = {
+        "=name": texts,
+        "coded": pa.array(texts).cast(kind),
+        "large": pa.array(texts, pa.large_string()),
+        "n": [-1] * len(texts),
+    }
     lw.create(tmp_path / "t.lance", pa.table(rows))
     lw_ok("table", "export", tmp_path / "t.lance", tmp_path / "raw.csv")
     lw_ok("table", "export", tmp_path / "t.lance", tmp_path / "safe.csv", "--safe")
@@ -263,9 +268,9 @@ def test_a_spreadsheet_finds_no_formula_in_a_safe_export(lw_ok: Lw, tmp_path: Pa
         assert [row[0] for row in plain_csv.reader(file)] == ["=name", *texts[:-1], ""]
     with open(tmp_path / "safe.csv", newline="") as file:
         names, *safe = plain_csv.reader(file)
-    assert names == ["'=name", "coded", "n"]
+    assert names == ["'=name", "coded", "large", "n"]
     expected = [*(f"'{each}" for each in texts[:6] if each), "plain", "a=b", ""]
-    assert safe == [[each, each, "-1"] for each in expected]
+    assert safe == [[each, each, each, "-1"] for each in expected]
 
 
 def test_safe_is_for_csv(lw_run: Lw, tmp_path: Path) -> None:

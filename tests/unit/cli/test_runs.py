@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.running.claim import claimed
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.known_runs import known_runs
@@ -147,6 +149,8 @@ def test_which_run_is_meant_has_to_be_clear(lw_ok: Lw, lw_run: Lw, repo: lw.Repo
         '{"targets": [], "checks": ["x"]}',
         '{"targets": [{"table": "t", "mode": "x", "columns_added": [1]}], "checks": []}',
         '{"targets": [], "checks": [], "seconds": "long"}',
+        '{"targets": [], "checks": [], "seconds": 1' + "0" * 400 + "}",
+        "[" * 200_000,
         "\x00",
     ],
 )
@@ -157,6 +161,35 @@ def test_a_report_that_no_run_has_written_is_refused(
     ran = lw_run("runs", "show", "failed")
     assert ran.code == 10
     assert "failed/report.json: " in ran.err
+
+
+def test_a_report_that_is_a_link_or_a_pipe_is_not_read(
+    lw_run: Lw, repo: lw.Repository, tmp_path: Path
+) -> None:
+    report = RunFolder.of(repo.path, "photos", "failed").data
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"ending": "hunter2", "targets": [], "checks": []}')
+    report.unlink()
+    leave: list[Callable[[], None]] = [lambda: report.symlink_to(secret), lambda: os.mkfifo(report)]
+    for each in leave:
+        each()
+        shown, listed = lw_run("runs", "show", "failed"), lw_run("runs", "list")
+        assert (shown.code, listed.code) == (10, 0)
+        assert "hunter2" not in shown.out + shown.err + listed.out
+        report.unlink()
+
+
+def test_a_report_is_not_written_through_a_link(repo: lw.Repository, tmp_path: Path) -> None:
+    folder = RunFolder.of(repo.path, "photos", "new")
+    folder.begin()
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    for name in ("report.html", "report.json"):
+        (folder.path / f".{name}.{os.getpid()}").symlink_to(mine)
+    folder.write(RunFacts("photos", "new", "r", "main", "run/new", "2026-11-16"), "page")
+    assert mine.read_text() == "mine"
+    assert folder.page.read_text() == "page"
+    assert not folder.page.is_symlink()
 
 
 def test_old_branches_go_and_those_at_work_stay(lw_ok: Lw, repo: lw.Repository) -> None:

@@ -191,6 +191,25 @@ def test_a_branch_that_was_reset_and_written_again_is_counted_from_where_it_went
     assert diff(repo, gone, new).counts == RowCounts(inserted=1, deleted=1)
 
 
+def test_a_state_from_before_a_reset_that_came_back_has_no_past_beyond_it(
+    repo: lw.Repository,
+) -> None:
+    """Row ids were given out twice: by what was reset away, and after the state came back."""
+    base = str(repo.at("main").hash)
+    repo.branches.create("dev")
+    kept = written(repo, "dev", 10, 11)
+    gone = written(repo, "dev", 20, 21, 22)
+    last = lw.open(repo.path / "tables/photos.lance", branch="dev").version
+    repo.reset(base, branch="dev")
+    written(repo, "dev", 40)
+    repo.reset(kept, branch="dev")
+    new = written(repo, "dev", 30, 31)
+    assert diff(repo, gone, new).counts is None
+    table = lw.open(repo.path / "tables/photos.lance", branch="dev")
+    with pytest.raises(lw.InvalidInputError, match="are those of different rows"):
+        table.changes(last)
+
+
 def test_a_branch_that_was_made_again_is_not_taken_for_the_one_before(repo: lw.Repository) -> None:
     repo.branches.create("dev")
     old = written(repo, "dev", 10, 11)

@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from lancewood.errors import FormatError
+from lancewood.format.json_object import decode_object
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.store.disk_root import refuse_links
 
+_MOST_BYTES = 64 << 20
 _RUNS = "lancewood/runs"
 _DATA, _PAGE, _FAILURES = "report.json", "report.html", "failures"
 
@@ -68,5 +73,25 @@ class RunFolder:
         for name, text in ((_PAGE, page), (_DATA, f"{document}\n")):
             file = self.path / name
             staged = file.with_name(f".{name}.{os.getpid()}")
-            staged.write_text(text, encoding="utf-8", errors="replace")
+            staged.unlink(missing_ok=True)
+            # A file that was not there: whoever sent the repository may have left a link.
+            with staged.open("x", encoding="utf-8", errors="replace") as made:
+                made.write(text)
             staged.replace(file)
+
+    def report(self) -> dict[str, Any]:
+        """What was written when the run was over.
+
+        Raises FormatError for what no run has left there: a link, a pipe, what is no JSON.
+        """
+        name = str(self.data)
+        try:
+            # A pipe that nobody writes to is not waited for.
+            file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            with open(file, "rb") as opened:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise FormatError(f"{name}: is no file, and so no report of a run", file=name)
+                data = opened.read(_MOST_BYTES + 1)
+        except OSError as cause:
+            raise FormatError(f"{name}: cannot be read: {cause.strerror}", file=name) from cause
+        return decode_object(data, name=name, most=_MOST_BYTES)

@@ -5,13 +5,12 @@ Reads refs, commits and the folders of runs. Changes nothing, and starts no Spar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.model.refs import MAIN
 from lancewood.pipeline.definition.refusal import near
@@ -156,8 +155,8 @@ def _state(repository: Path, run: str, folder: RunFolder) -> str:
     if not folder.is_over:
         return CUT_OFF
     try:
-        return str(json.loads(folder.data.read_bytes())["ending"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(folder.report()["ending"])
+    except (FormatError, KeyError):
         return Ending.FAILED.value
 
 

@@ -11,11 +11,9 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from lancewood.errors import FormatError
-from lancewood.format.json_object import decode_object
 from lancewood.pipeline.report.facts import CheckFacts, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder
 
-_MOST_BYTES = 64 << 20
 _NUMBER, _TEXT = (int, NoneType), (str, NoneType)
 _TARGET: dict[str, tuple[type, ...]] = {
     "table": (str,),
@@ -52,17 +50,22 @@ def past_report(folder: RunFolder) -> PastReport:
     if not folder.is_over:
         return PastReport()
     name = str(folder.data)
-    document = decode_object(folder.data.read_bytes(), name=name, most=_MOST_BYTES)
+    document = folder.report()
     try:
         return PastReport(
             started=_checked(document.get("started"), _TEXT),
-            seconds=_checked(document.get("seconds"), (int, float, NoneType)),
+            seconds=_seconds(document.get("seconds")),
             error=_checked(document.get("error"), _TEXT),
             targets=tuple(_made(TargetFacts, each, _TARGET) for each in document["targets"]),
             checks=tuple(_made(CheckFacts, each, _CHECK) for each in document["checks"]),
         )
-    except (TypeError, KeyError) as cause:
+    except (TypeError, KeyError, OverflowError) as cause:
         raise FormatError(f"{name}: is no report of a run: {cause}", file=name) from cause
+
+
+def _seconds(value: Any) -> float | None:
+    found = _checked(value, (int, float, NoneType))
+    return None if found is None else float(found)
 
 
 def _made(kind: type[_Made], value: Any, types: dict[str, tuple[type, ...]]) -> _Made:

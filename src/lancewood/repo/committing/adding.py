@@ -22,6 +22,7 @@ from lancewood.git.homes import below
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
+from lancewood.store.disk_root import refuse_links
 from lancewood.store.locate import open_store, table_of_ddb
 
 
@@ -108,6 +109,9 @@ def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
     path = Path(text)
     if not path.is_absolute():
         path = Path.cwd() / path
+    used = Path(os.path.normpath(path))
+    if isinstance(home, Path) and used.is_relative_to(home):
+        refuse_links(str(home), used.relative_to(home).as_posix())
     where = Path(os.path.normpath(path.resolve()))
     if isinstance(home, Path) and where.is_relative_to(home.resolve()):
         return where.relative_to(home.resolve()).as_posix()

@@ -156,12 +156,13 @@ def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
         return [each for each in new if is_table(grounds.store_at(home_uri(each)))]
     known_paths = {(home / pin.uri).resolve() for pin in pins.values()}
     tables = home / TABLES_DIR
-    if not tables.is_dir():
+    if tables.is_symlink() or not tables.is_dir():
         return []
     return sorted(
         each.name.removesuffix(".lance")
         for each in tables.iterdir()
         if each.suffix == ".lance"
         and each.resolve() not in known_paths
+        and not each.is_symlink()
         and (each / "_versions").is_dir()
     )
