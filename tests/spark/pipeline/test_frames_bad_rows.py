@@ -59,6 +59,7 @@ def test_rows_that_do_not_parse_are_bad_where_bad_rows_are_allowed(
     told = failed(frames._pipeline, raised.value, "loading animals")
     assert isinstance(told, LancewoodError)
     assert "\tat " not in told.message
+    assert "does not parse: mend it, or have such rows put into quarantine" in told.message
 
 
 @pytest.mark.parametrize("block", ["64mb", "16"])

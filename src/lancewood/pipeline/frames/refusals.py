@@ -44,6 +44,7 @@ _KEYS = {
 """The keys of a source that Spark's conditions are about."""
 _OUR_COLUMN = re.compile(r"`_lancewood_\w+`, |(?:, )?`_lancewood_\w+`")
 """Among the columns that Spark proposes."""
+_MALFORMED = re.compile(r"\bMALFORMED_\w*RECORD|Malformed records are detected")
 _MOST_CHARACTERS = 500
 
 
@@ -103,6 +104,11 @@ def failed(pipeline: Pipeline, error: BaseException, what: str) -> LancewoodErro
     text = hide(pipeline, found.message)
     if "FILE_NOT_EXIST" in str(error) or "FileNotFoundException" in str(error):
         text += ". A file was removed or replaced while the run read it: run again"
+    if _MALFORMED.search(str(error)):
+        text += (
+            ". A row of it does not parse: mend it, or have such rows put into quarantine, with "
+            "file and line ([quarantine] most_rows = 10)"
+        )
     made = type(found)(text, **found.facts)
     for note in getattr(found, "__notes__", ()):
         made.add_note(note)
