@@ -106,9 +106,8 @@ def safe_for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
         if pa.types.is_dictionary(each.type):
             each = each.cast(each.type.value_type)
         if pa.types.is_string(each.type) or pa.types.is_large_string(each.type):
-            marked = pc.binary_join_element_wise(
-                *(pa.scalar("'", each.type), each, pa.scalar("", each.type))
-            )
+            quote, nothing = (pa.scalar(text, each.type) for text in ("'", ""))
+            marked = pc.binary_join_element_wise(quote, each, nothing)
             each = pc.if_else(pc.match_substring_regex(each, _FORMULA), marked, each)
         arrays.append(each)
     names = [f"'{name}" if re.match(_FORMULA, name) else name for name in batch.schema.names]
