@@ -65,9 +65,8 @@ class _Stretch:
 
     @classmethod
     def up_to(cls, head: Snapshot, after: int, record: Branch | None) -> _Stretch:
-        last, reset = head.manifest.version, _reset(head)
-        is_current = record is None or (record.reset_in or 0) == reset
-        branch = head.manifest.branch
+        branch, last, reset = head.manifest.branch, head.manifest.version, _reset(head)
+        is_current = record is None or _is_of(record, reset)
         return cls(head.place, branch, after, last, reset, head.scheme, is_current)
 
     def reset_since(self, earlier: Snapshot) -> Version | None:
@@ -235,6 +234,13 @@ def _record(head: Snapshot) -> Branch | None:
     with contextlib.suppress(FormatError, InvalidInputError):
         return load_branch(main_place(head).store, BranchName.found(name))
     return None
+
+
+def _is_of(record: Branch, reset: int) -> bool:
+    """Whether versions with a mark began where a record says; a parent that had begun anew leaves
+    its mark to branches that never do."""
+    own = record.reset_in
+    return reset <= record.parent_version if own is None else reset == own
 
 
 def _beginning(head: Snapshot, record: Branch) -> _Begun | None:

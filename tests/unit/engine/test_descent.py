@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.engine import descent
 from lancewood.engine.descent import Descent
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -161,6 +162,20 @@ def test_a_version_of_the_parent_from_before_its_reset_is_not_part_of_the_histor
     with pytest.raises(lw.InvalidInputError, match=f"reset in version {again.version}"):
         again.changes(since=child.version)
     assert again.changes(since=4).inserted.to_arrow()["a"].to_pylist() == [7]
+
+
+def test_what_a_branch_of_a_branch_that_began_anew_has_for_its_past_is_not_walked_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
+    main.branches.create("dev").append(rows(100))
+    made = main.branches.reset("dev", force=True).append(rows(7))
+    child = made.branches.create("child").append(rows(8)).append(rows(9))
+    own = made.append(rows(10))
+    monkeypatch.setattr(descent, "load_manifest", None)
+    assert child.changes(since=child.version - 1).counts == RowCounts(inserted=1)
+    assert child.changes(since=made.version).counts == RowCounts(inserted=2)
+    assert own.changes(since=made.version).counts == RowCounts(inserted=1)
 
 
 def reset_twice() -> tuple[lw.Table, lw.Table]:
