@@ -39,12 +39,13 @@ def bad(frames: Frames) -> list[tuple[str, str, Any]]:
         ("json", '{"id": 1, "name": "ant"}\n{"id": \n{"id": 3}\n', '{"id":'),
     ],
 )
-def test_rows_that_do_not_parse_are_bad_where_bad_rows_are_allowed(
-    scene: Scene, kind: str, lines: str, broken: str
+@pytest.mark.parametrize("limit", [SOME, ""])
+def test_rows_that_do_not_parse_are_bad_whatever_the_limit(
+    scene: Scene, kind: str, lines: str, broken: str, limit: str
 ) -> None:
     scene.write("in/a", lines)
     text = CSV.replace("csv", kind)
-    with scene.frames(text + target("animals") + SOME) as frames:
+    with scene.frames(text + target("animals") + limit) as frames:
         frames.check()
         assert frames.frame("animals").columns == ["id", "name"]
         assert values(frames.frame("animals").select("id")) == [1, 3]
@@ -52,14 +53,19 @@ def test_rows_that_do_not_parse_are_bad_where_bad_rows_are_allowed(
         assert (origin, reason) == ("animals", f"does not parse as {kind} with this schema")
         assert record["text"].strip() == broken
         assert frames.counted()[0].rows == 3
-    with scene.frames(text + target("animals")) as frames:
+
+
+def test_where_the_file_says_so_a_row_that_does_not_parse_ends_the_run(scene: Scene) -> None:
+    scene.write("in/a", '{"id": 1}\n{"id": \n')
+    text = CSV.replace("csv", "json") + 'options = { mode = "FAILFAST" }\n'
+    with scene.frames(text + target("animals") + SOME) as frames:
         frames.check()
         with pytest.raises(Exception, match="Malformed") as raised:
             frames.frame("animals").collect()
     told = failed(frames._pipeline, raised.value, "loading animals")
     assert isinstance(told, LancewoodError)
     assert "\tat " not in told.message
-    assert "does not parse: mend it, or have such rows put into quarantine" in told.message
+    assert "does not parse: mend it, or have such rows put into quarantine: that" in told.message
 
 
 @pytest.mark.parametrize("block", ["64mb", "16"])

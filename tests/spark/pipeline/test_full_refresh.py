@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import lance
 import pytest
 
+from lancewood.errors import InvalidInputError
 from lancewood.pipeline import RunFacts, run
 from lancewood.pipeline.report.facts import Ending
 from lancewood.repo.repository import Repository
@@ -100,3 +102,35 @@ def test_tables_are_made_from_the_start_in_one_commit(spark: Any, shop: Path) ->
     repository.revert("main~2")
     assert rows(shop, "log") == before, "taken back like any commit"
     assert repository.fsck().is_ok
+
+
+def test_a_later_file_corrects_an_earlier_one_by_its_time(spark: Any, shop: Path) -> None:
+    """Day by day it does so anyway."""
+    day_by_day = rows(shop, "newest")
+    for day, moment in (("1", 1_700_000_000), ("2", 1_700_000_001)):
+        os.utime(shop / "in" / f"{day}.csv", (moment, moment))
+    with pytest.raises(InvalidInputError, match="order_by does that"):
+        _run(spark, shop, "twice", full_refresh=True)
+    text = (shop / "shop.toml").read_text()
+    text = text.replace("incremental = true", 'incremental = true\nfile_time = "arrived"')
+    said = 'on = ["id"]\nkeep = "last"\norder_by = ["arrived"]\nleave_out = ["arrived"]'
+    (shop / "shop.toml").write_text(text.replace('on = ["id"]', said))
+    assert _run(spark, shop, "by-age", full_refresh=True).ending is Ending.PUBLISHED
+    assert rows(shop, "newest") == day_by_day == [(1, "a", "A"), (2, "c", "C"), (3, "d", "D")]
+    kept = Repository.open(shop / "repo").at("main").table("log").to_arrow()["arrived"].to_pylist()
+    assert sorted({int(each.timestamp()) for each in kept}) == [1_700_000_000, 1_700_000_001]
+    (shop / "shop.toml").write_text(text.replace('"arrived"', '"Name"'))
+    with pytest.raises(InvalidInputError, match=r"file_time.*two columns are called 'Name'"):
+        _run(spark, shop, "collides", full_refresh=True)
+
+
+def test_a_row_that_does_not_parse_is_beyond_a_limit_of_none(spark: Any, shop: Path) -> None:
+    (shop / "in" / "3.csv").write_text("4,e\nfive,f\n")
+    facts = _run(spark, shop, "d3")
+    assert facts.ending is Ending.TOO_MANY_BAD_ROWS
+    assert facts.quarantine is not None
+    ((_, _, file, line, record),) = facts.quarantine.sample
+    assert (file, line, record) == (str(shop / "in" / "3.csv"), "2", '{"text": "five,f"}')
+    found = Repository.open(shop / "repo").at("run/d3").table("quarantine").to_arrow()
+    assert found["record"].to_pylist() == ['{"text":"five,f"}']
+    assert rows(shop, "log") == [(1, "a"), (2, "b"), (2, "c"), (3, "d")]

@@ -104,6 +104,8 @@ class Source:
     rejects: tuple[Reject, ...] = ()
     columns: tuple[str, ...] = ()
     """Only these columns; empty means all."""
+    file_time: str | None = None
+    """A further column: when the file of a row was last written."""
     is_from_start: bool = False
     """Of a full refresh, not of the file: whatever earlier runs have read is read again."""
 

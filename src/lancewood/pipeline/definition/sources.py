@@ -33,11 +33,12 @@ KEYS = (
     "sql",
     "incremental",
     "columns",
+    "file_time",
     "bad",
     "reject",
 )
 _GOES_WITH: Mapping[str, tuple[str, ...]] = {
-    "format": ("path", "paths", "options", "schema", "incremental", "columns"),
+    "format": ("path", "paths", "options", "schema", "incremental", "columns", "file_time"),
     "table": ("revision", "incremental", "columns"),
     "uri": ("revision", "incremental", "columns"),
     "sql": (),
@@ -74,6 +75,7 @@ def _read(name: str, above: Section, folder: Path, pipeline: str) -> Source:
         bad=section.text("bad"),
         rejects=read_rejects(section),
         columns=section.texts("columns"),
+        file_time=section.text("file_time"),
     )
     _check_files(section, source, pipeline)
     return source
@@ -149,6 +151,8 @@ def _check_files(section: Section, source: Source, pipeline: str) -> None:
         raise wrong(section.spot, f"the key 'path' is missing: {source.format} is read from files")
     if source.incremental and not source.paths:
         raise section.wrong("incremental", "takes a source of files, with a path, or a Lance table")
+    if source.file_time is not None and source.format.lower() not in _FILES:
+        raise section.wrong("file_time", f"takes files, one of {', '.join(sorted(_FILES))}")
     if source.incremental:
         with told_at(section.spot):
             checked_files_table(pipeline, source.name)

@@ -201,7 +201,7 @@ class Frames:
         frame = coming.frame(self._spark)
         is_given = source.name in self._overrides
         if not is_given:
-            frame = with_file(frame, source, self._pipeline.quarantine)
+            frame = with_file(frame, source)
         # A filter above a count does not reach the reader any more: nothing is counted where
         # that would cost something.
         is_free = is_given or self._is_kept(source)
@@ -256,7 +256,7 @@ class Frames:
         if origin.bad is not None or origin.rejects:
             return True
         if isinstance(origin, Source):
-            if keeps_corrupt(origin, self._pipeline.quarantine):
+            if keeps_corrupt(origin):
                 return True
             is_lance = origin.table is not None or origin.uri is not None
             if is_lance or is_by_columns(origin):

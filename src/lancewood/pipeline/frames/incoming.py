@@ -56,8 +56,8 @@ def find_incoming(
             return Rows(source, whole_table(source, opened, ground))
         return Rows(source, rows_since(source, opened, ground, state))
     if source.incremental:
-        return Files(spark, pipeline, find_new_files(spark, pipeline, source, ground), ground.run)
-    return Whole(source, lambda spark: read_format(spark, pipeline, source))
+        return Files(spark, find_new_files(spark, pipeline, source, ground), ground.run)
+    return Whole(source, lambda spark: read_format(spark, source))
 
 
 @dataclass
@@ -102,13 +102,12 @@ class Files:
     """The files that are new."""
 
     spark: SparkSession
-    pipeline: Pipeline
     new: NewFiles
     run: str
     _count: RowCount | RowsOfFiles | None = None
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        found = self.new.frame(spark, self.pipeline)
+        found = self.new.frame(spark)
         self._count = RowsOfFiles(found, self.new.source)
         return found
 

@@ -68,29 +68,24 @@ class NewFiles:
     def bytes(self) -> int:
         return sum(each.size for each in self.files)
 
-    def frame(self, spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    def frame(self, spark: SparkSession) -> DataFrame:
         """The rows of exactly these files."""
         if not self.files:
-            return _nothing(spark, pipeline, self.source)
+            return _nothing(spark, self.source)
         by_root: dict[int, list[str]] = {}
         for each in self.files:
             by_root.setdefault(each.root, []).append(literal(each.path))
-        frames = [
-            self._read(spark, pipeline, root, paths) for root, paths in sorted(by_root.items())
-        ]
+        frames = [self._read(spark, root, paths) for root, paths in sorted(by_root.items())]
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    def _read(
-        self, spark: SparkSession, pipeline: Pipeline, root: int, paths: Sequence[str]
-    ) -> DataFrame:
-        reader = configured(spark.read, self.source, pipeline.quarantine)
+    def _read(self, spark: SparkSession, root: int, paths: Sequence[str]) -> DataFrame:
+        reader = configured(spark.read, self.source)
         base = _base(self.source, root, paths)
         if base is not None:
             reader = reader.option(_BASE, base)
         try:
             with opening_many(spark):
-                found = with_file(reader.load(list(paths)), self.source, pipeline.quarantine)
-                return _analysed(found)
+                return _analysed(with_file(reader.load(list(paths)), self.source))
         except Exception as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
@@ -187,10 +182,10 @@ def _analysed(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def _nothing(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
+def _nothing(spark: SparkSession, source: Source) -> DataFrame:
     """A frame without rows; its columns are those that files have, or that the schema says."""
-    reader = configured(spark.read, source, pipeline.quarantine)
-    return with_file(reader.load(list(source.paths)), source, pipeline.quarantine).limit(0)
+    reader = configured(spark.read, source)
+    return with_file(reader.load(list(source.paths)), source).limit(0)
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.definition.model import Option, Pipeline, Quarantine, Secret, Source
-from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.definition.model import Option, Pipeline, Secret, Source
+from lancewood.pipeline.definition.refusal import near, told_at, wrong
 from lancewood.pipeline.frames.needs import Tables
 from lancewood.table.door import open as open_table
 
@@ -24,39 +24,41 @@ CORRUPT = "_lancewood_corrupt"
 """The column in which Spark keeps the text of a row that does not parse."""
 FILE = "_lancewood_file"
 """The column in which a row that may be bad has the uri of its file."""
+_FILE_TIME = "_lancewood_file_time"
 _PARSED = frozenset(["csv", "json", "xml"])
 _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 _MODE = "mode"
 _FORMATS_OF_FILES = _PARSED | {"text", "parquet", "orc", "avro", "binaryfile"}
 
 
-def configured(reader: Reader, source: Source, quarantine: Quarantine) -> Reader:
+def configured(reader: Reader, source: Source) -> Reader:
     """A reader of batches or of streams with the format, options and schema of a source.
 
-    Rows of csv, json and xml that do not parse are kept in a column of our own if there is a schema
-    and the quarantine takes any row, and else end the run; unless the file says ``mode`` or where
-    Spark is to keep them.
+    Rows of csv, json and xml that do not parse are kept in a column of our own if there is a
+    schema, and else end the run; unless the file says ``mode`` or where Spark is to keep them.
     """
-    options = {**_parsing(source, quarantine), **source.options}
+    options = {**_parsing(source), **source.options}
     reader = reader.format(source.format)
     for name, value in plain_options(options).items():
         reader = reader.option(name, value)
     if source.schema is not None:
-        more = f", {CORRUPT} STRING" if keeps_corrupt(source, quarantine) else ""
+        more = f", {CORRUPT} STRING" if keeps_corrupt(source) else ""
         reader = reader.schema(source.schema + more)
     return reader
 
 
-def keeps_corrupt(source: Source, quarantine: Quarantine) -> bool:
+def keeps_corrupt(source: Source) -> bool:
     """Whether a row that does not parse is a bad one, and not an error."""
-    takes_any = quarantine.most_rows != 0 and quarantine.most_share != 0
-    return takes_any and source.schema is not None and _is_ours(source)
+    return source.schema is not None and _is_ours(source)
 
 
-def with_file(frame: DataFrame, source: Source, quarantine: Quarantine) -> DataFrame:
+def with_file(frame: DataFrame, source: Source) -> DataFrame:
     """A frame of Spark's reader with the file of each row, where some may be bad and are in
-    files; once more does no harm."""
-    may_be_bad = source.bad is not None or source.rejects or keeps_corrupt(source, quarantine)
+    files, and with its time, if the source asks for that; once more does no harm."""
+    if source.file_time is not None and _FILE_TIME not in frame.columns:
+        written = frame.metadataColumn("_metadata")["file_modification_time"]
+        frame = frame.withColumn(_FILE_TIME, written)
+    may_be_bad = source.bad is not None or source.rejects or keeps_corrupt(source)
     is_in_files = source.paths and (source.format or "").casefold() in _FORMATS_OF_FILES
     if not may_be_bad or not is_in_files or FILE in frame.columns:
         return frame
@@ -77,9 +79,9 @@ def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
     return {name: each.text if isinstance(each, Secret) else each for name, each in options.items()}
 
 
-def read_format(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
+def read_format(spark: SparkSession, source: Source) -> DataFrame:
     """What ``spark.read`` gives for a source with a format."""
-    reader = configured(spark.read, source, pipeline.quarantine)
+    reader = configured(spark.read, source)
     return reader.load(list(source.paths)) if source.paths else reader.load()
 
 
@@ -111,6 +113,10 @@ def columns_read(source: Source) -> list[str] | None:
 
 def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
     """Only the columns that the source asks for, and ours; raises InvalidInputError."""
+    if source.file_time is not None:
+        frame = frame.withColumnRenamed(_FILE_TIME, source.file_time)
+        with told_at(source.spot.at("file_time")):
+            check_unique(frame)
     if not source.columns:
         return frame
     by_name = {each.casefold(): each for each in frame.columns}
@@ -121,7 +127,7 @@ def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
                 f"there is no column {each!r}: {near(each, by_name.values())}",
             )
     kept = [*source.columns]
-    for own in (source.bad, CORRUPT, FILE):
+    for own in (source.bad, source.file_time, CORRUPT, FILE):
         if own is not None and own.casefold() in by_name and own not in kept:
             kept.append(own)
     return frame.select(*map(quoted, kept))
@@ -141,10 +147,10 @@ def check_unique(frame: DataFrame) -> None:
         seen.add(each.casefold())
 
 
-def _parsing(source: Source, quarantine: Quarantine) -> dict[str, Option]:
+def _parsing(source: Source) -> dict[str, Option]:
     if not _is_ours(source):
         return {}
-    if keeps_corrupt(source, quarantine):
+    if keeps_corrupt(source):
         return {_MODE: "PERMISSIVE", _CORRUPT_OPTION: CORRUPT}
     return {_MODE: "FAILFAST"}
 

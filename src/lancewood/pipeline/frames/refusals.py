@@ -106,8 +106,8 @@ def failed(pipeline: Pipeline, error: BaseException, what: str) -> LancewoodErro
         text += ". A file was removed or replaced while the run read it: run again"
     if _MALFORMED.search(str(error)):
         text += (
-            ". A row of it does not parse: mend it, or have such rows put into quarantine, with "
-            "file and line ([quarantine] most_rows = 10)"
+            ". A row of it does not parse: mend it, or have such rows put into quarantine: that "
+            "takes a schema, no mode, and a limit ([quarantine] most_rows = 10)"
         )
     made = type(found)(text, **found.facts)
     for note in getattr(found, "__notes__", ()):

@@ -43,23 +43,21 @@ def open_stream(
     source = _streamed_source(pipeline, stream)
     with refused_at(source.spot, pipeline):
         if source.format is not None:
-            frame = _of_format(spark, pipeline, stream, source)
+            frame = _of_format(spark, stream, source)
         else:
             frame = _of_table(spark, pipeline, stream, source, repository)
         _ = frame.schema
         return frame
 
 
-def _of_format(
-    spark: SparkSession, pipeline: Pipeline, stream: Stream, source: Source
-) -> DataFrame:
-    reader = configured(spark.readStream, source, pipeline.quarantine).options(**stream.options)
+def _of_format(spark: SparkSession, stream: Stream, source: Source) -> DataFrame:
+    reader = configured(spark.readStream, source).options(**stream.options)
     if not source.paths:
         return reader.load()
     if source.schema is None:
         # Spark asks a stream of files for it; what is there now has the one that a run would read.
-        reader = reader.schema(read_format(spark, pipeline, source).schema)
-    return with_file(reader.load(source.paths[0]), source, pipeline.quarantine)
+        reader = reader.schema(read_format(spark, source).schema)
+    return with_file(reader.load(source.paths[0]), source)
 
 
 def _of_table(
