@@ -246,13 +246,21 @@ def _is_of(record: Branch, reset: int) -> bool:
 def _beginning(head: Snapshot, record: Branch) -> _Begun | None:
     """The version of the parent that a version's branch began at, the last time before it."""
     reset, fork = _reset(head), record.parent_version
-    if fork <= head.manifest.version and reset == (record.reset_in or 0):
+    if fork <= head.manifest.version and _is_of(record, reset) and _has_its_mark(head, record):
         return record.parent_branch, fork
     begun = _begun_in(head, reset) if reset else None
-    if begun is None and record.reset_in is None and reset <= fork <= head.manifest.version:
-        return record.parent_branch, fork  # the parent had begun anew, and not the branch
     oldest = list_versions(head.place.store).versions[-1:]
     return begun or next((_begun_in(head, each) for each in oldest), None)
+
+
+def _has_its_mark(head: Snapshot, record: Branch) -> bool:
+    """Whether a record without a mark never had one, as far as the newest version of the branch
+    tells: pylance writes it anew, and without ours, when metadata is replaced."""
+    newest = newest_version(head.place.store) if record.reset_in is None else None
+    if newest is None or newest.version == head.manifest.version:
+        return True
+    found = load_manifest(head.place.store, newest.version, newest.scheme)
+    return reset_version(found.config) == _reset(head)
 
 
 def _begun_in(head: Snapshot, version: int) -> _Begun | None:

@@ -208,6 +208,21 @@ def test_the_record_of_a_branch_tells_nothing_of_what_was_before_its_reset(is_ma
     assert Descent(newest._snapshot).find(own) is Descent(between._snapshot).find(own) is None
 
 
+def test_a_record_that_lost_its_mark_is_not_believed_for_versions_of_before() -> None:
+    """b@4 began at main@1; the record says main@3, which is no more than its number either."""
+    main = lw.create(f"memory://descent/{next(_names)}", rows(1))
+    old = main.branches.create("b").append(rows(100)).append(rows(101)).append(rows(102))
+    main.append(rows(2)).append(rows(3)).branches.reset("b", force=True)
+    store, key = main._snapshot.place.store, branch_key(BranchName("b"))
+    found = json.loads(store.get(key))
+    assert found.pop("lancewood.reset") == 5
+    store.put(key, json.dumps(found).encode())
+    history = Descent(old._snapshot)
+    seen = [history.find(main.checkout(version=each)._snapshot) for each in (1, 2, 3)]
+    assert [each is not None for each in seen] == [True, False, False]
+    assert old.changes(since=1).inserted.to_arrow()["a"].to_pylist() == [100, 101, 102]
+
+
 def test_a_version_that_was_cleaned_up_is_not_taken_for_the_parents_of_that_number() -> None:
     _, old = reset_twice()
     old._snapshot.place.store.delete([manifest_key(Version(2), old._snapshot.scheme)])
