@@ -44,6 +44,8 @@ from lancewood.pipeline.definition.model import (
         ('[sources.s]\nsql = "SELECT 1"\nincremental = true #!', "s.incremental", "with sql"),
         ('[sources.s]\nsql = "SELECT 1"\ncolumns = ["a"] #!', "s.columns", "with sql"),
         ('[sources.s]\nformat = "jdbc"\nincremental = true #!', "s.incremental", "of files"),
+        ('[sources.s]\nformat = "jdbc"\nfile_time = "at" #!', "s.file_time", "jdbc is none"),
+        ('[sources.s]\ntable = "t"\nfile_time = "at" #!', "s.file_time", "with table"),
         ('[sources.s]\ntable = "t"\nincremental = "yes" #!', "s.incremental", "true or false"),
         ('[sources.s]\ntable = "t"\nreject = {} #!', "s.reject", "two brackets"),
         ('[sources.s]\ntable = "t"\nreject = [{ where = "a" }] #!', "s.reject[0]", "'reason'"),

@@ -152,7 +152,8 @@ def _check_files(section: Section, source: Source, pipeline: str) -> None:
     if source.incremental and not source.paths:
         raise section.wrong("incremental", "takes a source of files, with a path, or a Lance table")
     if source.file_time is not None and source.format.lower() not in _FILES:
-        raise section.wrong("file_time", f"takes files, one of {', '.join(sorted(_FILES))}")
+        known = ", ".join(sorted(_FILES))
+        raise section.wrong("file_time", f"is for files: {known}; {source.format} is none of these")
     if source.incremental:
         with told_at(section.spot):
             checked_files_table(pipeline, source.name)
