@@ -18,7 +18,7 @@ from bench.measure import Contender, Samples, interleave
 from bench.places import Places, scratch
 from bench.result import Row, Section
 from bench.scale import Scale
-from lancewood.spark import items
+from lancewood import items
 
 _GIT = "git"
 _TEXT = "<edit/>"

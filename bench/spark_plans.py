@@ -11,9 +11,9 @@ from bench.places import Places, scratch
 from bench.result import Most, Row, Section
 from bench.scale import Scale
 from bench.tables import make_fragments
-from lancewood.engine.place import Place
-from lancewood.engine.scan import ScanRequest
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.rows.scan import ScanRequest
+from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.spark.reading.plan import plan_read
 from lancewood.store.disk import DiskStore
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from lancewood.cli.exit_codes import MEANINGS, ExitCode
+from lancewood.cli.failing import MEANINGS, ExitCode
 from lancewood.cli.main import app
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"

@@ -33,19 +33,18 @@ from lancewood.version import RELEASE as __version__
 
 if TYPE_CHECKING:
     from lancewood.data.blob_file import BlobFile
-    from lancewood.engine.base_paths import BasePath
-    from lancewood.engine.history import VersionInfo
-    from lancewood.engine.index_mask import IndexMask
-    from lancewood.engine.stats import TableStats
-    from lancewood.jobs.cloning.deep import DeepClone
+    from lancewood.engine.place import BasePath
+    from lancewood.engine.rows import IndexMask
+    from lancewood.engine.snapshot import TableStats
+    from lancewood.engine.versions import VersionInfo
+    from lancewood.jobs.cloning.clone import DeepClone, ShallowClone
     from lancewood.jobs.cloning.detach import DetachCounts
-    from lancewood.jobs.cloning.shallow import ShallowClone
-    from lancewood.jobs.counts import CompactionCounts, MoveCounts, RowCounts
+    from lancewood.jobs.job import CompactionCounts, MoveCounts, RowCounts
     from lancewood.jobs.publishing.publish import Published
-    from lancewood.jobs.relocation.relocate import RelocationReport
+    from lancewood.jobs.relocate import RelocationReport
     from lancewood.jobs.runner import LocalRunner
     from lancewood.jobs.upkeep.cleanup import CleanupReport
-    from lancewood.jobs.upkeep.proposals import RepairReport
+    from lancewood.jobs.upkeep.problems import RepairReport
     from lancewood.jobs.upkeep.verify import VerifyReport
     from lancewood.model.refs import Branch, Tag
     from lancewood.query.answer import Answer, sql
@@ -57,29 +56,29 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Answer": "lancewood.query.answer",
-    "BasePath": "lancewood.engine.base_paths",
+    "BasePath": "lancewood.engine.place.base_paths",
     "BlobFile": "lancewood.data.blob_file",
     "Branch": "lancewood.model.refs",
     "Changes": "lancewood.table.changing",
     "CleanupReport": "lancewood.jobs.upkeep.cleanup",
-    "CompactionCounts": "lancewood.jobs.counts",
-    "DeepClone": "lancewood.jobs.cloning.deep",
+    "CompactionCounts": "lancewood.jobs.job",
+    "DeepClone": "lancewood.jobs.cloning.clone",
     "DetachCounts": "lancewood.jobs.cloning.detach",
-    "IndexMask": "lancewood.engine.index_mask",
+    "IndexMask": "lancewood.engine.rows.index_mask",
     "LocalRunner": "lancewood.jobs.runner",
-    "MoveCounts": "lancewood.jobs.counts",
+    "MoveCounts": "lancewood.jobs.job",
     "Published": "lancewood.jobs.publishing.publish",
-    "RelocationReport": "lancewood.jobs.relocation.relocate",
-    "RepairReport": "lancewood.jobs.upkeep.proposals",
+    "RelocationReport": "lancewood.jobs.relocate",
+    "RepairReport": "lancewood.jobs.upkeep.problems",
     "Repository": "lancewood.repo.repository",
-    "RowCounts": "lancewood.jobs.counts",
+    "RowCounts": "lancewood.jobs.job",
     "Scan": "lancewood.table.scan",
-    "ShallowClone": "lancewood.jobs.cloning.shallow",
+    "ShallowClone": "lancewood.jobs.cloning.clone",
     "Table": "lancewood.table.table",
-    "TableStats": "lancewood.engine.stats",
+    "TableStats": "lancewood.engine.snapshot.snapshot",
     "Tag": "lancewood.model.refs",
     "VerifyReport": "lancewood.jobs.upkeep.verify",
-    "VersionInfo": "lancewood.engine.history",
+    "VersionInfo": "lancewood.engine.versions.history",
     "create": "lancewood.table.door",
     "drop": "lancewood.table.door",
     "exists": "lancewood.table.door",

@@ -7,5 +7,5 @@ import pytest
 pytest.register_assert_rewrite(
     "lancewood.testing.store_contract",
     "lancewood.testing.store_names",
-    "lancewood.testing.store_races",
+    "lancewood.testing.store_contract",
 )

@@ -11,8 +11,7 @@ import pytest
 
 from lancewood.store.base import PutOutcome, Store, is_in_the_making
 from lancewood.store.disk import DiskStore
-from lancewood.testing.store_contract import StoreContract
-from lancewood.testing.store_races import race_put_new
+from lancewood.testing.store_contract import StoreContract, race_put_new
 
 
 class TestDiskSynced(StoreContract):

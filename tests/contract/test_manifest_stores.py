@@ -20,9 +20,8 @@ from tests.commit_locks import free
 from lancewood.errors import FormatError, StorageError
 from lancewood.external import sqlite
 from lancewood.external.base import Entry, Forgetting, ManifestStore
-from lancewood.external.choice import open_manifest_store
 from lancewood.external.lock import LockedStore
-from lancewood.external.opening import through
+from lancewood.external.opening import open_manifest_store, through
 from lancewood.external.postgresql import PostgreSQLManifests
 from lancewood.model.ids import MAX_U64, Version
 from lancewood.store.base import Store

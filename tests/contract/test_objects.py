@@ -9,8 +9,7 @@ import pytest
 
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.locate import open_store
-from lancewood.testing.store_contract import StoreContract
-from lancewood.testing.store_races import race_put_new
+from lancewood.testing.store_contract import StoreContract, race_put_new
 
 
 class TestS3(StoreContract):

@@ -15,7 +15,7 @@ from tests.unit.pipeline.report_facts import broken, failed_checks, large, publi
 from tests.unit.pipeline.report_pages import with_texts
 
 from lancewood.pipeline.report.facts import CheckFacts, Ending
-from lancewood.pipeline.report.figures import count
+from lancewood.pipeline.report.markup import count
 from lancewood.pipeline.report.page import page
 
 PHONE, DESKTOP = 390, 1280

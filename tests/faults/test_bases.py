@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.create import NewTable, create_table
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.base.limits import FileLimits
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.write.write import NewTable, create_table
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode

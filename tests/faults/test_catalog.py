@@ -15,14 +15,13 @@ import pytest
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
+from lancewood.catalog.marks import member_tag, protect, protection_tag
 from lancewood.catalog.membership import Membership, join, repositories_of
 from lancewood.catalog.opening import open_pin
-from lancewood.catalog.protection import protect
 from lancewood.catalog.reachable import pinned
-from lancewood.catalog.tag_names import member_tag, protection_tag
-from lancewood.engine.place import Place
-from lancewood.engine.refs import load_tag
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions.refs import load_tag
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.repair import repair
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
-from lancewood.testing.surgery import manifest_path
+from lancewood.testing.manifests import manifest_path
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -19,12 +19,11 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.drop import drop_table
-from lancewood.engine.pins import CLONE_PROPERTY
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.cloning.deep import clone_deep
-from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.upkeep.drop import drop_table
+from lancewood.engine.upkeep.pins import CLONE_PROPERTY
+from lancewood.jobs.cloning.clone import clone_deep, clone_shallow
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode

@@ -18,16 +18,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.external.choice import open_manifest_store
-from lancewood.external.names import base_by_uri
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.external.base import base_by_uri
+from lancewood.external.opening import open_manifest_store
 from lancewood.external.protocol import Root
 from lancewood.external.store import ExternalStore
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode
-from lancewood.testing.manifest_watch import WatchedManifests
+from lancewood.testing.manifests import WatchedManifests
 
 MODES: list[Mode] = ["before", "after", "kill", "kill-after"]
 MOST_CALLS = 80

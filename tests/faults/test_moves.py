@@ -18,8 +18,8 @@ import pytest
 from lance import DatasetBasePath
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store
@@ -119,7 +119,7 @@ def faulty(tables: Tables, at: int, mode: Mode) -> Iterator[FaultyStore]:
         return store.at("cold") if is_cold else open_store(uri, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lancewood.engine.place.open_store", opened)
+        patch.setattr("lancewood.engine.place.place.open_store", opened)
         yield store
 
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.store.disk import DiskStore

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.naming import intent
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.jobs.naming import records as intent
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store import readback
 from lancewood.store.disk import DiskStore

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.jobs.relocation.relocate import relocate
+from lancewood.engine.place.place import Place
+from lancewood.jobs.relocate import relocate
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode, WatchedStore

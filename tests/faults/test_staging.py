@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.create import NewTable
-from lancewood.engine.landing import find_landing, land
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.staging import Stage
+from lancewood.engine.commit.commit import CommitPolicy
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.staging.landing import find_landing, land
+from lancewood.engine.staging.staging import Stage
+from lancewood.engine.write.write import NewTable
 from lancewood.errors import CommitUnknownError, StorageError
 from lancewood.model.landing import Landing
 from lancewood.store.disk import DiskStore

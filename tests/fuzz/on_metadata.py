@@ -14,11 +14,11 @@ from tests.fuzz.corpus import Corpus, sections
 from tests.fuzz.message import bend_message
 from tests.fuzz.target import Context, Target, Trial, WrongAnswer, expect
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.transactions import load_transaction, load_transaction_of
-from lancewood.engine.versions import load_manifest
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.versions.finding import load_manifest
+from lancewood.engine.versions.history import load_transaction, load_transaction_of
 from lancewood.errors import LancewoodError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file

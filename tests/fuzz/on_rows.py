@@ -16,7 +16,7 @@ from tests.fuzz.bend import EDGES, bend
 from tests.fuzz.message import bend_message
 from tests.fuzz.target import Context, Target, Trial, expect
 
-from lancewood.data.jsonb import decode_jsonb
+from lancewood.data.arrays import decode_jsonb
 from lancewood.errors import InvalidInputError
 from lancewood.format.deletion import decode_deletions, encode_deletions
 from lancewood.model.ids import MAX_U64

@@ -14,7 +14,7 @@ from tests.fuzz.bend import BAD_UTF8, EDGES, bend
 from tests.fuzz.sql import random_sql
 from tests.fuzz.target import Context, Target, Trial, expect
 
-from lancewood.engine.versions import list_versions, newest_version, versions_since
+from lancewood.engine.versions.finding import list_versions, newest_version, versions_since
 from lancewood.expr import parse_expression, parse_predicate
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
 from lancewood.format.refs import (

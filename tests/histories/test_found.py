@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.execute import Persistence
+from lancewood.jobs.job import Persistence
 
 CHANGES: dict[str, Callable[[lw.Table], lw.Table]] = {
     "cast": lambda table: table.cast_column("a", pa.int64()),

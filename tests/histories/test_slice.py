@@ -13,7 +13,7 @@ import pytest
 from tests.histories.machine import Histories, run_histories
 
 import lancewood as lw
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 
 _SEEDS = (1, 2, 3)
 _COUNT = 8

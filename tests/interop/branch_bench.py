@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lancewood as lw
-from lancewood.engine.cloning import write_clone
-from lancewood.engine.place import Place
+from lancewood.engine.place.place import Place
+from lancewood.engine.write.cloning import write_clone
 from lancewood.store.locate import open_store
 
 lance: Any = pylance

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import lancewood as lw
 import lancewood.engine.config  # what is loaded before a fork is loaded once
+
+import lancewood as lw
 import lancewood.table.door
 from lancewood.external.protocol import Root
 

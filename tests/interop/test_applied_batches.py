@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.landed import find_landed
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.commit.aftermath import find_landed
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append

@@ -24,7 +24,7 @@ import pyarrow.dataset
 import pytest
 
 import lancewood as lw
-from lancewood.engine import fanout
+from lancewood.engine.base import fanout
 
 ROWS = pa.table(
     {

@@ -22,9 +22,9 @@ import pytest
 from tests.conftest import SERVER
 
 import lancewood as lw
-from lancewood.engine.base_paths import base_options
-from lancewood.engine.cloning import write_clone
-from lancewood.engine.place import Place
+from lancewood.engine.place.base_paths import base_options
+from lancewood.engine.place.place import Place
+from lancewood.engine.write.cloning import write_clone
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 from lancewood.testing.wire import FaultyWire

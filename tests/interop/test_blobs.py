@@ -20,7 +20,7 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 lance: Any = pylance
 

@@ -16,15 +16,14 @@ from tests.interop.git_judge import check, git
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
+from lancewood.catalog.marks import member_tag, protect, protection_tag, unprotect
 from lancewood.catalog.membership import join, repositories_of
 from lancewood.catalog.opening import open_pin
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.protection import protect, unprotect
 from lancewood.catalog.reachable import pinned
 from lancewood.catalog.tables import TableTree
-from lancewood.catalog.tag_names import member_tag, protection_tag
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.git.hashes import Hash
 from lancewood.store.disk import DiskStore
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.pins import PINS_CONFIG
+from lancewood.engine.upkeep.pins import PINS_CONFIG
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import (
+from lancewood.testing.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,

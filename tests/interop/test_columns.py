@@ -13,7 +13,7 @@ import lancewood as lw
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import (
+from lancewood.testing.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.counts import CompactionCounts
+from lancewood.jobs.job import CompactionCounts
 
 lance: Any = pylance
 

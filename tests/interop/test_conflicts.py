@@ -18,8 +18,7 @@ from tests.interop.matrix.tables import BASE
 from tests.interop.matrix.world import World
 
 import lancewood as lw
-from lancewood.engine.column_file import write_column_file
-from lancewood.engine.deletions import mark_deleted
+from lancewood.engine.write.column_file import mark_deleted, write_column_file
 from lancewood.format.schema import decode_schema
 from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile
@@ -38,7 +37,7 @@ from lancewood.model.operations import (
     Update,
 )
 from lancewood.rules.inserted_keys import make_key_filter
-from lancewood.testing.surgery import newest_manifest
+from lancewood.testing.manifests import newest_manifest
 
 ROWS = pa.table({"k": range(10), "c": range(100, 110)})
 

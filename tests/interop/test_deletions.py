@@ -13,12 +13,12 @@ import pytest
 from pyroaring import BitMap
 
 import lancewood as lw
-from lancewood.engine.vectors import deletion_key
+from lancewood.engine.place.vectors import deletion_key
 from lancewood.format.deletion import ARROW_ARRAY, BITMAP
 from lancewood.model.fragment import DeletionFile
 from lancewood.model.ids import FragmentId
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 lance: Any = pylance
 

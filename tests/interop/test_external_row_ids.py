@@ -17,7 +17,7 @@ import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.model.operations import Delete
 from lancewood.proto import schema_pb2, table_pb2
-from lancewood.testing.surgery import (
+from lancewood.testing.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,

@@ -12,7 +12,7 @@ import pytest
 import lancewood as lw
 from lancewood.errors import IncompatibleConflictError, InvalidInputError
 from lancewood.model.operations import MapUpdate, UpdateConfig
-from lancewood.testing.surgery import newest_manifest
+from lancewood.testing.manifests import newest_manifest
 
 lance: Any = pylance
 

@@ -12,7 +12,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.proto import table_pb2, transaction_pb2
-from lancewood.testing.surgery import add_version, edit_manifest, newest_manifest
+from lancewood.testing.manifests import add_version, edit_manifest, newest_manifest
 
 ROWS = pa.table({"a": [1, 2, 3], "s": ["x", "y", "z"]})
 

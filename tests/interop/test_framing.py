@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.place import Place
-from lancewood.engine.publish import Detached
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.commit.commit import CommitPolicy
+from lancewood.engine.commit.publish import Detached
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.ids import DETACHED_BIT, Version
 from lancewood.model.operations import Append
 from lancewood.testing.faults import FaultyStore, Killed, WatchedStore
-from lancewood.testing.surgery import edit_manifest, manifest_path
+from lancewood.testing.manifests import edit_manifest, manifest_path
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", "y", "z"]})
 MORE = pa.table({"a": pa.array([4], pa.int64()), "s": ["w"]})

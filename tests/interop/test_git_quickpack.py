@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import LancewoodError
-from lancewood.git import quickpack
+from lancewood.git import packs as quickpack
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Objects
-from lancewood.git.quickpack import QuickPacks
+from lancewood.git.packs import QuickPacks
 
 
 def git(path: Path, *words: str, given: bytes | None = None) -> str:

@@ -16,7 +16,7 @@ import pytest
 import lancewood as lw
 from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = pa.table({"a": range(6), "s": ["x"] * 6})
 CHANGES: dict[str, Callable[[lw.Table], object]] = {

@@ -24,9 +24,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.external.base import Entry, ManifestStore
-from lancewood.external.choice import open_manifest_store
-from lancewood.external.names import base_by_uri, final_name
+from lancewood.external.base import Entry, ManifestStore, base_by_uri, final_name
+from lancewood.external.opening import open_manifest_store
 from lancewood.model.ids import Version
 from lancewood.testing.wire import Fault, FaultyWire, Request
 

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancewood as lw
-from lancewood.engine.transactions import load_transaction
-from lancewood.jobs.counts import RowCounts
+from lancewood.engine.versions.history import load_transaction
+from lancewood.jobs.job import RowCounts
 from lancewood.model.operations import Update
 from lancewood.proto.transaction_pb2 import KeyExistenceFilter
-from lancewood.testing.surgery import newest_manifest
+from lancewood.testing.manifests import newest_manifest
 
 EXAMPLES = int(os.environ.get("LANCEWOOD_LAW_EXAMPLES", "30"))
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]

@@ -21,7 +21,7 @@ from lance.file import LanceFileWriter
 from lance.fragment import DataFile
 
 import lancewood as lw
-from lancewood.jobs.counts import MoveCounts
+from lancewood.jobs.job import MoveCounts
 from lancewood.jobs.runner import LocalRunner
 
 ROWS, PER_FILE = 40, 10

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.moved import moved_bases
+from lancewood.engine.place.base_paths import moved_bases
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.store.locate import open_store
-from lancewood.testing.surgery import edit_manifest, newest_manifest
+from lancewood.testing.manifests import edit_manifest, newest_manifest
 
 NAMES = ("one", "one/two", "three")
 """Each branch is made from the one before it, the first from main."""
@@ -426,7 +426,7 @@ def test_tasks_need_not_look_for_the_files_again(
 ) -> None:
     moved = move(template, tmp_path)
     bare = ours(moved.uri, "three")._snapshot.bare()
-    monkeypatch.setattr("lancewood.engine.base_homes.Trace.is_below", None)
+    monkeypatch.setattr("lancewood.engine.place.base_homes.Trace.is_below", None)
     there = pickle.loads(pickle.dumps(bare))
     whole = ours(moved.uri, "three")._snapshot.manifest
     for fragment in whole.fragments:

@@ -11,7 +11,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import (
+from lancewood.testing.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,

@@ -12,7 +12,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.data import small_fragments
-from lancewood.engine import fragment_group
+from lancewood.engine.rows import group_scan as fragment_group
 
 lance: Any = pylance
 

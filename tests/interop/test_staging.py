@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancewood as lw
-from lancewood.engine.create import NewTable
-from lancewood.engine.landing import find_landing, land
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staging import Stage
-from lancewood.engine.versions import list_versions, load_manifest
+from lancewood.engine.base.limits import FileLimits
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging.landing import find_landing, land
+from lancewood.engine.staging.staging import Stage
+from lancewood.engine.versions.finding import list_versions, load_manifest
+from lancewood.engine.write.write import NewTable
 from lancewood.errors import NotFoundError
 from lancewood.format.manifest_digest import content_digest, manifest_digest
 from lancewood.jobs.runner import LocalRunner

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.testing.surgery import newest_manifest
+from lancewood.testing.manifests import newest_manifest
 
 THEIRS = """
 import sys, time, lance, pyarrow as pa

@@ -23,7 +23,7 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.proto import table_pb2, transaction_pb2
-from lancewood.testing.surgery import add_version, newest_manifest
+from lancewood.testing.manifests import add_version, newest_manifest
 
 ROWS = pa.table({"a": [1, 2, 3]})
 MORE = pa.table({"a": [4]})

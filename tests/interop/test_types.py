@@ -20,7 +20,7 @@ from lance.arrow import bfloat16_array
 
 import lancewood as lw
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
-from lancewood.testing.surgery import edit_manifest
+from lancewood.testing.manifests import edit_manifest
 
 lance: Any = pylance
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import lancewood as lw
 from lancewood.errors import UnsupportedError
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import (
+from lancewood.testing.manifests import (
     decode_fragments,
     edit_manifest,
     newest_manifest,

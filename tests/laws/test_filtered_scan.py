@@ -22,9 +22,11 @@ from hypothesis import strategies as st
 
 import lancewood as lw
 from lancewood.data import reader, small_fragments, streams
-from lancewood.engine import fanout, fragment_group, fragment_scan
-from lancewood.engine.row_shape import Fetching
-from lancewood.engine.scan import ScanPlan, plan_scan
+from lancewood.engine.base import fanout
+from lancewood.engine.rows import fragment_scan
+from lancewood.engine.rows import group_scan as fragment_group
+from lancewood.engine.rows.row_shape import Fetching
+from lancewood.engine.rows.scan import ScanPlan, plan_scan
 from lancewood.model.schema import SYSTEM_COLUMNS
 
 ROWS = 260

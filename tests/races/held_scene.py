@@ -11,9 +11,9 @@ import lance
 import pyarrow as pa
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.versions import list_versions
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.versions.finding import list_versions
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
@@ -22,7 +22,7 @@ from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.testing.faults import HeldStore
-from lancewood.testing.manifest_watch import WatchedManifests
+from lancewood.testing.manifests import WatchedManifests
 
 MOST_CALLS = 120
 ROWS = pa.table({"a": range(6), "s": ["x"] * 6})

@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 import pytest
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import load_snapshot
+from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.jobs.base_changes import add_base_path, set_base_path
-from lancewood.jobs.execute import Persistence, Terms
+from lancewood.jobs.job import Persistence, Terms
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, Version
 from lancewood.model.manifest import Manifest

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lancewood.catalog.marks import protect, protection_tag, unprotect
 from lancewood.catalog.membership import join, repositories_of
-from lancewood.catalog.protection import protect, unprotect
-from lancewood.catalog.tag_names import protection_tag
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.refs import load_tag
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions.refs import load_tag
 from lancewood.errors import NotFoundError, RetryableConflictError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest import empty_manifest

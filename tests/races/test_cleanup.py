@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.family import manifest_names
-from lancewood.engine.place import Place
-from lancewood.engine.publish import Detached
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.versions import load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.commit.publish import Detached
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.descent import manifest_names
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.versions.finding import load_version
 from lancewood.errors import CommitUnknownError, ConflictError, FormatError, NotFoundError
 from lancewood.format.layout import VERSIONS_DIR, NamingScheme, manifest_key
 from lancewood.format.manifest import empty_manifest

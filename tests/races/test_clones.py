@@ -10,16 +10,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.doomed import CLEANUPS_DIR
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.versions import load_version, newest_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.upkeep.pins import CLEANUPS_DIR
+from lancewood.engine.versions.finding import load_version, newest_version
 from lancewood.errors import CommitUnknownError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.refs import TAGS_DIR
-from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.jobs.cloning.clone import clone_shallow
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import clean_up
 from lancewood.jobs.upkeep.reachable import names_in

@@ -26,11 +26,10 @@ from tests.races.held_scene import (
 )
 
 import lancewood as lw
-from lancewood.engine.create import NewTable, create_table
-from lancewood.engine.place import Place
+from lancewood.engine.place.place import Place
+from lancewood.engine.write.write import NewTable, create_table
 from lancewood.format.refs import branch_key
-from lancewood.jobs.cloning.deep import clone_deep
-from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.jobs.cloning.clone import clone_deep, clone_shallow
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.refs import BranchName
 from lancewood.store.locate import open_store

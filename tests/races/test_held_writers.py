@@ -42,10 +42,10 @@ from tests.races.held_scene import (
 )
 
 import lancewood as lw
-from lancewood.engine import aftermath
-from lancewood.engine.commit import commit
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.commit import aftermath
+from lancewood.engine.commit.commit import commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention

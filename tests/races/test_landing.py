@@ -26,12 +26,12 @@ from tests.races.test_two_and_three_writers import (
     writer,
 )
 
-from lancewood.engine.landing import Landed, find_landing, land
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staging import Stage
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging.landing import Landed, find_landing, land
+from lancewood.engine.staging.staging import Stage
+from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.history import load_transaction_of
 from lancewood.errors import ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest

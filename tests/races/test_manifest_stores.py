@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.versions import list_versions, load_manifest, load_version
-from lancewood.external.names import final_name
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
+from lancewood.external.base import final_name
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
@@ -24,10 +24,8 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.careless import CarelessStore
-from lancewood.testing.faults import WatchedStore
-from lancewood.testing.manifest_memory import MemoryManifests
-from lancewood.testing.manifest_watch import WatchedManifests
+from lancewood.testing.faults import CarelessStore, WatchedStore
+from lancewood.testing.manifests import MemoryManifests, WatchedManifests
 from lancewood.testing.schedule import explore
 
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)

@@ -12,10 +12,10 @@ import pytest
 from pyroaring import BitMap
 from tests.breadth import EVERY_CASE
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.vectors import load_deletions, write_deletions
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.place.vectors import load_deletions, write_deletions
+from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import RetryableConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest

@@ -12,19 +12,19 @@ from typing import TypeAlias
 import pytest
 from pyroaring import BitMap
 
-from lancewood.engine.cloning import write_clone
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.revisions import branch_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.vectors import load_deletions, write_deletions
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.place.vectors import load_deletions, write_deletions
+from lancewood.engine.snapshot.revisions import branch_place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.history import load_transaction_of
+from lancewood.engine.write.cloning import write_clone
 from lancewood.errors import ConflictError, IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.refs import branch_key, encode_branch
-from lancewood.jobs.execute import Change, Persistence, Terms, execute
+from lancewood.jobs.job import Change, Persistence, Terms, execute
 from lancewood.jobs.publishing.publish import BRANCH_PROPERTY, publish
 from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import LocalRunner

@@ -11,13 +11,13 @@ from datetime import timedelta
 
 import pytest
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.doomed import CLEANUPS_DIR
-from lancewood.engine.family import manifest_names
-from lancewood.engine.place import Place
-from lancewood.engine.refs import load_refs
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.descent import manifest_names
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.upkeep.pins import CLEANUPS_DIR
+from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.refs import load_refs
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -31,7 +31,7 @@ from lancewood.format.manifest import empty_manifest
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.intent import INTENT_KEY
+from lancewood.jobs.naming.records import INTENT_KEY
 from lancewood.jobs.naming.renaming import rename_branch
 from lancewood.jobs.naming.tags import create_tag, update_tag
 from lancewood.jobs.runner import LocalRunner

@@ -14,15 +14,15 @@ import pytest
 from pyroaring import BitMap
 from tests.breadth import EVERY_CASE
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.vectors import load_deletions, write_deletions
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.place.vectors import load_deletions, write_deletions
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError, RetryableConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.jobs.execute import Change, Persistence, Terms, execute
+from lancewood.jobs.job import Change, Persistence, Terms, execute
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.manifest import Manifest

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.breadth import EVERY_CASE
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
-from lancewood.engine.versions import list_versions, load_manifest, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.place.place import Place
+from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, TypeVar
 import pytest
 from tests.breadth import EVERY_CASE
 
-from lancewood.git.homes import Home
+from lancewood.git.names import Home
 from lancewood.store.base import is_in_the_making
 from lancewood.store.locate import open_store
 

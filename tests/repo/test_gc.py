@@ -30,8 +30,8 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.jobs.naming import deletion
-from lancewood.jobs.naming.intent import Intent, declare
-from lancewood.repo.gc.report import Spot
+from lancewood.jobs.naming.records import Intent, declare
+from lancewood.repo.gc.needed import Spot
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 from lancewood.store import lockfile
@@ -162,7 +162,7 @@ def test_a_table_that_diverged_is_told_and_stops_nothing(
 def cut_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is committed meanwhile does not land."""
     with monkeypatch.context() as patch, warnings.catch_warnings():
-        patch.setattr("lancewood.repo.committing.pending.land", _fail)
+        patch.setattr("lancewood.repo.committing.transaction.land", _fail)
         warnings.simplefilter("ignore", NotLandedWarning)
         yield
 

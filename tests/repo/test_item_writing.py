@@ -13,17 +13,13 @@ from tests.interop.git_judge import check, git
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, StorageError
-from lancewood.git import birth
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
-from lancewood.repo.items import writing
-from lancewood.repo.items.file_rows import FileRow, item_files
-from lancewood.repo.items.finding import find_items, first_folders
-from lancewood.repo.items.names import checked_item
-from lancewood.repo.items.outcome import Done, Outcome, Tally
-from lancewood.repo.items.runs import checked_run, run_of, with_run
-from lancewood.repo.items.writing import ItemWriter, Snapshots
+from lancewood.items import birth, writing
+from lancewood.items.outcome import Done, Outcome, Tally, checked_run, run_of, with_run
+from lancewood.items.places import checked_item, find_items, first_folders
+from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
 
 ADA = Signature("Ada", "ada@example.org", 1_800_000_000, 0)
 
@@ -194,8 +190,8 @@ def test_a_death_before_the_name_leaves_nothing_that_is_found(
         raise Death
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.git.birth.os.rename", die)
-        patch.setattr("lancewood.git.birth.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("lancewood.items.birth.os.rename", die)
+        patch.setattr("lancewood.items.birth.shutil.rmtree", lambda *_, **__: None)
         with pytest.raises(Death):
             writing.ItemWriter(str(tmp_path), Snapshots("r1", ADA)).write(
                 item_files("a", [FileRow("x", b"1")], "replace", "edit")

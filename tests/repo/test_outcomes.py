@@ -11,7 +11,7 @@ import pytest
 from tests.repo.places import Where, every_day, everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
-from lancewood.engine import landing
+from lancewood.engine.staging import landing
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -75,7 +75,7 @@ def without_landing(scene: Scene, patch: Patch, *names: str, act: Callable[[], o
         return real(place, *what, **known)
 
     with patch.context() as inner:
-        inner.setattr("lancewood.repo.committing.pending.land", land)
+        inner.setattr("lancewood.repo.committing.transaction.land", land)
         with pytest.warns(NotLandedWarning, match="the next writer does it"):
             act()
 

@@ -22,8 +22,8 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.git.repository import GitRepository
-from lancewood.repo.plain import importing
-from lancewood.repo.plain.importing import import_plain
+from lancewood.items.plain import importing
+from lancewood.items.plain.importing import import_plain
 
 ADA = "Ada <ada@example.org>"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.spark.environment import QUICK_START, of_a_shell
 
-from lancewood.spark.trial import Trial, run_trial
+from lancewood.spark.doctor import Trial, run_trial
 from lancewood.version import RELEASE
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

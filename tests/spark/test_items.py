@@ -13,6 +13,7 @@ import pytest
 from tests.breadth import EVERY_CASE
 from tests.interop.git_judge import check, git
 
+from lancewood import items
 from lancewood.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -20,8 +21,7 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.repo.items.finding import find_items
-from lancewood.spark import items
+from lancewood.items.places import find_items
 
 pytestmark = pytest.mark.spark
 ITEMS = 10_000 if EVERY_CASE else 200

@@ -10,7 +10,7 @@ from tests.interop.git_judge import check, git
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
-from lancewood.spark import items
+from lancewood import items
 
 pytestmark = [
     pytest.mark.spark,

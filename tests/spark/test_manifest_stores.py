@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import lancewood as lw
-from lancewood.external.base import Entry
-from lancewood.external.choice import open_manifest_store
-from lancewood.external.names import base_by_uri
+from lancewood.external.base import Entry, base_by_uri
+from lancewood.external.opening import open_manifest_store
 from lancewood.spark import add_columns, count, read, runner, write
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

@@ -16,7 +16,8 @@ from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.spark import count, read
-from lancewood.spark.reading import cutting, plan
+from lancewood.spark.reading import plan
+from lancewood.spark.reading import plan as cutting
 
 pytestmark = [
     pytest.mark.spark,

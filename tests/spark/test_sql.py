@@ -21,7 +21,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from lancewood.query.functions import LOWER_APART, UPPER_APART
 from lancewood.spark import explain_sql, sql
-from lancewood.spark.quiet import quiet
+from lancewood.spark.running.failures import quiet
 
 pytestmark = [
     pytest.mark.spark,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lancewood.format.type_text import parse_type
 from lancewood.spark.types import Reading, Writing
 from lancewood.testing.arrow_rows import LEAVES, bare_values, batches, schemas
-from lancewood.testing.page_tables import page_tables
+from lancewood.testing.manifests import page_tables
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

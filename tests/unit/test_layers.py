@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,75 @@ MAY_IMPORT = {
     "spark": (
         "proto model format rules store data expr engine git catalog jobs table repo query external"
     ),
+    "items": "model store engine git catalog repo spark",
+    "files": "",
     "pipeline": "model format store expr engine git catalog jobs table repo spark",
-    "cli": "model store format engine git catalog jobs table repo query spark pipeline external",
+    "cli": (
+        "model store format engine git catalog jobs table repo query spark items files pipeline "
+        "external"
+    ),
     "testing": "proto model format store engine git catalog jobs table repo external",
 }
+INNER_ROOMS = {
+    "engine": {
+        "base": "",
+        "place": "base",
+        "versions": "base",
+        "commit": "place versions",
+        "snapshot": "base place versions commit",
+        "schema": "base snapshot",
+        "rows": "base place snapshot schema",
+        "changes": "base snapshot schema rows",
+        "write": "base place versions commit snapshot",
+        "staging": "place versions commit snapshot write",
+        "upkeep": "place versions commit snapshot",
+    },
+    "git": {"bucket": ""},
+    "jobs": {
+        "cloning": "",
+        "rows": "",
+        "compaction": "rows",
+        "merging": "rows",
+        "columns": "rows merging",
+        "naming": "",
+        "publishing": "merging naming",
+        "upkeep": "cloning",
+    },
+    "repo": {
+        "writing": "",
+        "looking": "writing",
+        "committing": "looking writing",
+        "bringing": "committing looking writing",
+        "gc": "writing",
+        "naming": "gc writing",
+    },
+    "spark": {
+        "types": "",
+        "running": "",
+        "reading": "types",
+        "writing": "running types",
+        "columns": "reading running types writing",
+        "merging": "reading running types writing",
+        "streaming": "reading types",
+        "source": "reading streaming types writing",
+    },
+    "items": {"plain": "", "spark": "plain"},
+    "pipeline": {
+        "definition": "",
+        "report": "",
+        "frames": "definition report",
+        "loading": "definition frames report",
+        "checks": "definition frames loading report",
+        "running": "definition frames loading checks report",
+        "streaming": "definition frames loading report running",
+    },
+    "cli": {"commands": "repository", "repository": "", "pipeline": "repository"},
+}
+"""Rooms inside of a room, and which of the others each may import; the modules beside them may be
+imported by all."""
+WITH_FACES = {"engine"}
+"""Everybody imports what the faces of their inner rooms have, the names in ``__init__``, and none
+of their modules."""
 EVERYONE = {"errors", "lazy_names", "version"}
 CODEC_ROOM = "data"
 NEVER_AT_TOP = {
@@ -68,8 +134,9 @@ def _for_types_only(tree: ast.Module) -> Iterator[ast.stmt]:
             yield from node.body
 
 
-def faults(room: str, source: str) -> list[str]:
-    """What the source of a file in ``room`` imports although it may not."""
+def faults(room: str, source: str, inner: str = "") -> list[str]:
+    """What the source of a file in ``room``, and there in the room ``inner``, imports although it
+    may not."""
     allowed = {room, *MAY_IMPORT[room].split(), *EVERYONE}
     found = []
     for name, at_top in imports(source):
@@ -79,6 +146,7 @@ def faults(room: str, source: str) -> list[str]:
                 found.append(f"{room} imports {name}")
             if not at_top:
                 found.append(f"{room} hides the import of {name}")
+            found += _inner_faults(room, inner, parts[1:])
         if parts[0] == "lance" and room != CODEC_ROOM:
             found.append(f"{room} imports the codec: {name}")
         if parts[0] in ONLY_IN_THE_CLI and room != "cli":
@@ -86,6 +154,18 @@ def faults(room: str, source: str) -> list[str]:
         if parts[0] in NEVER_AT_TOP and at_top:
             found.append(f"{room} loads {name} when it is imported")
     return found
+
+
+def _inner_faults(room: str, inner: str, imported: list[str]) -> list[str]:
+    known = INNER_ROOMS.get(imported[0] if imported else "", {})
+    if len(imported) < 2 or imported[1] not in known or imported[:2] == [room, inner]:
+        return []
+    name = ".".join(imported)
+    if len(imported) > 2 and imported[0] in WITH_FACES:
+        return [f"{room}/{inner} imports {name}, and not from the face of {imported[1]}"]
+    if room == imported[0] and inner in known and imported[1] not in known[inner].split():
+        return [f"{room}/{inner} imports {name}"]
+    return []
 
 
 def rooms() -> list[str]:
@@ -101,7 +181,18 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
     files = [each for each in (SRC / room).rglob("*.py") if not each.name.endswith("_pb2.py")]
     assert files
     for file in files:
-        assert faults(room, file.read_text()) == [], file
+        inner = file.relative_to(SRC / room).parts[0]
+        assert faults(room, file.read_text(), inner) == [], file
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_every_inner_room_is_in_the_table(room: str) -> None:
+    inner = {each.parent.name: each for each in (SRC / room).glob("*/__init__.py")}
+    assert inner.keys() == INNER_ROOMS.get(room, {}).keys()
+    if room in WITH_FACES:
+        assert {each.name for each in (SRC / room).glob("*.py")} == {"__init__.py"}
+        for name, face in inner.items():
+            assert "__all__" in face.read_text(), name
 
 
 @pytest.mark.parametrize(
@@ -113,7 +204,7 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
         ("engine", "def f():\n    import lance"),
         ("data", "import lance.file"),
         ("table", "from pyspark.sql import SparkSession"),
-        ("engine", "def f():\n    from lancewood.engine.scan import ScanPlan"),
+        ("engine", "def f():\n    from lancewood.engine.rows.scan import ScanPlan"),
         ("table", "def f():\n    import rich.table"),
         ("cli", "from lancewood.data.reader import FragmentReader"),
     ],
@@ -122,15 +213,22 @@ def test_a_planted_import_is_found(room: str, planted: str) -> None:
     assert faults(room, planted)
 
 
-def test_the_directions_have_no_circle() -> None:
-    seen: set[str] = set()
+@pytest.mark.parametrize(
+    ("room", "inner", "planted"),
+    [
+        ("engine", "versions", "from lancewood.engine.commit import commit"),
+        ("engine", "rows", "from lancewood.engine.snapshot.snapshot import Snapshot"),
+        ("spark", "writing", "from lancewood.spark.merging.merge import merge"),
+        ("pipeline", "running", "import lancewood.pipeline.streaming.stream"),
+        ("jobs", "rows", "from lancewood.engine.rows.scan import ScanPlan"),
+        ("table", "table.py", "import lancewood.engine.commit.drafting"),
+    ],
+)
+def test_a_planted_import_past_a_face_is_found(room: str, inner: str, planted: str) -> None:
+    assert faults(room, planted, inner)
 
-    def visit(room: str, path: tuple[str, ...]) -> None:
-        assert room not in path, f"circle: {' → '.join((*path, room))}"
-        if room not in seen:
-            for each in MAY_IMPORT[room].split():
-                visit(each, (*path, room))
-            seen.add(room)
 
-    for room in MAY_IMPORT:
-        visit(room, ())
+@pytest.mark.parametrize("table", [MAY_IMPORT, *INNER_ROOMS.values()])
+def test_the_directions_have_no_circle(table: dict[str, str]) -> None:
+    before = {room: each.split() for room, each in table.items()}
+    assert list(TopologicalSorter(before).static_order())

@@ -1,28 +1,88 @@
-"""Tags that a repository sets at its tables: made, moved and removed, over and over if need be.
+"""The tags that a repository leaves at its tables, by their names.
+
+Pure. ``lw.repo.<id>`` says that the table belongs to a repository elsewhere, ``lw.<digest>`` keeps
+a version that a tag of the repository pins: tags are what every cleanup honours, pylance's too.
+
+Tags that a repository sets at its tables: made, moved and removed, over and over if need be.
 
 A tag of that name that somebody else made is never touched. A tag is set before the version that
 it names is looked at for the last time, as for any tag: a cleanup sees the tag, or is seen.
+
+Keeping versions that a ref of the repository pins from every cleanup: tags in the tables.
+
+The tag ``lw.<12 digits>`` is named for the ref, and is on an ordinary version: a tag keeps no
+detached one, for pylance's cleanup takes the files that only those name. Whoever protects a state
+of a transaction gives the version that it landed as.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from lancewood.catalog.tag_names import REPOSITORY_ID
-from lancewood.engine.doomed import check_not_doomed
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.refs import load_tag
+from lancewood.engine.commit import PutIfAbsent
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.upkeep import check_not_doomed, new_tag
+from lancewood.engine.versions import load_tag
 from lancewood.errors import (
     AlreadyExistsError,
+    InvalidInputError,
     NotFoundError,
     RetryableConflictError,
 )
+from lancewood.format.layout import manifest_key
 from lancewood.format.refs import decode_tag, encode_tag, tag_key
-from lancewood.model.refs import Tag, TagName
+from lancewood.model.ids import is_detached
+from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
+
+MEMBER_TAG = "lw.repo."
+"""A tag whose name begins so says that commits of a repository elsewhere pin this table."""
+REPOSITORY_ID = "lancewood.repository"
+"""The key in the metadata of a tag, or of a branch, under which the identity of the repository
+stands that made it."""
+REPOSITORY_PATH = "lancewood.repository.path"
+"""Where the repository was when the tag was written."""
+TABLE_NAMES = "lancewood.repository.tables"
+"""The names that the repository has for the table, with spaces between."""
+PROTECTED_REF = "lancewood.repository.ref"
+"""The full name of the ref whose commit a tag protects."""
+
+_DIGITS = 12
+_is_repository_tag = re.compile(rf"lw\.(?:repo\.)?[0-9a-f]{{{_DIGITS}}}").fullmatch
+
+
+def member_tag(repository_id: str) -> TagName:
+    """The tag of a repository; raises InvalidInputError for an identity that is none."""
+    digits = repository_id.replace("-", "").lower()[:_DIGITS]
+    if not re.fullmatch(rf"[0-9a-f]{{{_DIGITS}}}", digits):
+        raise InvalidInputError(
+            f"the identity of a repository is a uuid, got {repository_id!r}; lancewood.id in its "
+            "config says it"
+        )
+    return TagName(MEMBER_TAG + digits)
+
+
+def copy_tag(repository_id: str, path: str) -> TagName:
+    """The tag of a copy of a repository: it has the identity of the first, and another place."""
+    told = f"{repository_id}\n{path}".encode(errors="surrogateescape")
+    return TagName(MEMBER_TAG + hashlib.sha256(told).hexdigest()[:_DIGITS])
+
+
+def protection_tag(ref: str) -> TagName:
+    """The tag that protects what a ref pins; ``ref`` is its full name, as refs/tags/v1."""
+    return TagName(f"lw.{hashlib.sha256(ref.encode()).hexdigest()[:_DIGITS]}")
+
+
+def is_repository_tag(tag: str) -> bool:
+    """Whether a name is one that only repositories give."""
+    return _is_repository_tag(tag) is not None
+
 
 _ATTEMPTS = 10
 
@@ -137,3 +197,35 @@ def _take_back(main: Store, key: str, data: bytes, before: tuple[bytes, str] | N
             main.delete([key])
         else:
             main.replace(key, before[0], etag)
+
+
+def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
+    """Keep a version for a ref, by its full name; whether anything had to be done.
+
+    A version that was kept for the same ref before is no longer. Raises AlreadyExistsError if the
+    tag is another repository's or somebody else's, NotFoundError if the version is gone,
+    RetryableConflictError if a cleanup is removing it.
+    """
+    head = snapshot.manifest
+    if is_detached(head.version):
+        raise InvalidInputError(
+            f"version {head.version} of {snapshot.place.uri} is detached, and a tag would not keep "
+            "its files; protect the version that it landed as"
+        )
+    mark = new_tag(
+        protection_tag(ref),
+        None if head.branch is None else BranchName.found(head.branch),
+        head.version,
+        head.size,
+        {REPOSITORY_ID: repository_id, PROTECTED_REF: ref},
+    )
+    manifest = snapshot.place.store, manifest_key(head.version, snapshot.scheme)
+    return set_mark(main_place(snapshot).store, mark.name, repository_id, lambda _: mark, manifest)
+
+
+def unprotect(main: Place, ref: str, repository_id: str) -> bool:
+    """Whether a version was kept for the ref until now; ``main`` is the table's main root.
+
+    A tag that is not this repository's stays.
+    """
+    return remove_mark(main.store, protection_tag(ref), repository_id)

@@ -13,24 +13,24 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lancewood.catalog.marks import remove_mark, set_mark
-from lancewood.catalog.names import TABLES_DIR, checked_table, table_at_home
-from lancewood.catalog.tag_names import (
+from lancewood.catalog.marks import (
     MEMBER_TAG,
     REPOSITORY_ID,
     REPOSITORY_PATH,
     TABLE_NAMES,
     copy_tag,
     member_tag,
+    remove_mark,
+    set_mark,
 )
-from lancewood.engine.pins import new_tag
-from lancewood.engine.refs import load_tag
-from lancewood.engine.revisions import main_place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.catalog.names import TABLES_DIR, checked_table, table_at_home
+from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.upkeep import new_tag
+from lancewood.engine.versions import load_tag
 from lancewood.errors import FormatError, NotFoundError, StorageError
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, ref_name, tag_key
-from lancewood.git.homes import Home, home_at, is_uri, real_home
+from lancewood.git.names import Home, home_at, is_uri, real_home
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import Store, is_there
 from lancewood.store.locate import open_store

@@ -1,4 +1,10 @@
-"""From a version to its pin, and from a pin back to exactly the version that was pinned.
+"""Schemas as a person reads them in a pin: one text for each column.
+
+Pure. The texts follow from what the manifest says alone, never from which Arrow extensions a
+process has loaded: the same version gives the same pin everywhere. They are for people; a reader
+takes the schema from the manifest.
+
+From a version to its pin, and from a pin back to exactly the version that was pinned.
 
 What is found at the place of a pin is checked against it. Reads tables, and changes nothing.
 """
@@ -9,21 +15,47 @@ from collections.abc import Mapping
 
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.places import main_place_of, place_of
-from lancewood.catalog.schema_text import column_types
-from lancewood.engine.doomed import check_not_doomed
-from lancewood.engine.landing import find_landing
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.staging import find_landing
+from lancewood.engine.upkeep import check_not_doomed
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import IntegrityError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_digest import content_digest, manifest_digest
-from lancewood.git.homes import Home
+from lancewood.git.names import Home
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
+from lancewood.model.schema import Field, Schema
 from lancewood.store.base import Store
+
+_EXTENSION = "ARROW:extension:name"
+
+
+def column_types(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Each column and its type, as in ``("id", "int64 not null")``."""
+    return tuple((each.name, _type_of(each)) for each in schema.fields)
+
+
+def _type_of(field: Field) -> str:
+    text = _storage(field)
+    extension = field.metadata.get(_EXTENSION)
+    if extension:
+        text = f"{extension.decode(errors='replace')}<{text}>"
+    return text if field.nullable else f"{text} not null"
+
+
+def _storage(field: Field) -> str:
+    if not field.children:
+        return field.logical_type
+    if field.logical_type == "struct":
+        inner = ", ".join(f"{each.name}: {_type_of(each)}" for each in field.children)
+    else:
+        inner = ", ".join(_type_of(each) for each in field.children)
+    return f"{field.logical_type.removesuffix('.struct')}<{inner}>"
+
 
 __all__ = ["check_kept", "content_of", "open_pin", "pin_of", "place_of"]
 

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
-from lancewood.catalog.pin import Pin
-from lancewood.catalog.pin_rules import check_uri
+from lancewood.catalog.pin import Pin, check_uri
 from lancewood.engine.place import Place
-from lancewood.engine.revisions import branch_place
+from lancewood.engine.snapshot import branch_place
 from lancewood.errors import InvalidInputError
-from lancewood.git.homes import Home, below
+from lancewood.git.names import Home, below
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 

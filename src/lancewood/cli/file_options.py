@@ -12,9 +12,9 @@ import pyarrow as pa
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.csv_source import CsvOptions
-from lancewood.cli.file_formats import FileFormat
-from lancewood.cli.sources import Sources, Wish
+from lancewood.files.csv_source import CsvOptions
+from lancewood.files.formats import FileFormat
+from lancewood.files.sources import Sources, Wish
 from lancewood.format.type_text import parse_column
 
 Files: TypeAlias = Annotated[
@@ -84,3 +84,10 @@ def _delimiter(text: str | None) -> str | None:
     if len(found) != 1 or not found.isascii() or found in '"\r\n\0':
         raise typer.BadParameter(f"--delimiter is one character between values, not {text!r}")
     return found
+
+
+def check_safe(safe: bool, format: FileFormat | None) -> None:
+    """Raise BadParameter for ``--safe`` where no CSV is written."""
+    if safe and format is not FileFormat.CSV:
+        found = "what is printed here" if format is None else format.value
+        raise typer.BadParameter(f"--safe is for CSV, and {found} has no formulas")

@@ -15,20 +15,21 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from lancewood.cli.manifest_store import with_manifest_store
+from lancewood.cli.options import with_manifest_store
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Entry(NamedTuple):
-    """Where a command lives, and the one line that lists show of it."""
+    """Which function a command is, and the one line that lists show of it."""
 
-    module: str
+    function: str
+    """Its module below ``lancewood.cli``, a colon, and its name; or a Typer group there."""
     summary: str
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are modules: each has a function ``command`` or a Typer ``group``."""
+    """A group whose commands are imported when they are used."""
 
     entries: ClassVar[dict[str, Entry]] = {}
     known_as: ClassVar[dict[str, str]] = {}
@@ -50,7 +51,7 @@ class LazyGroup(TyperGroup):
         """The command itself; while names are listed, a stand-in with its summary."""
         if self._only_names or cmd_name not in self.entries:
             return self.commands.get(cmd_name)
-        return load_command(cmd_name, self.entries[cmd_name].module)
+        return load_command(cmd_name, self.entries[cmd_name].function)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0] if args else ""
@@ -80,15 +81,15 @@ class LazyGroup(TyperGroup):
             self._only_names = False
 
 
-def load_command(name: str, module: str) -> Any:
+def load_command(name: str, function: str) -> Any:
     """Import the module of a command and make the command."""
-    found = import_module(module)
-    if hasattr(found, "group"):
-        made = typer.main.get_command(found.group)
-    else:
+    module, _, attribute = function.partition(":")
+    found = getattr(import_module(f"lancewood.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
         app = new_app(add_completion=False)
-        app.command(name, context_settings=CONTEXT)(with_manifest_store(found.command, module))
-        made = typer.main.get_command(app)
+        app.command(name, context_settings=CONTEXT)(with_manifest_store(found))
+        found = app
+    made = typer.main.get_command(found)
     made.name = name
     return made
 

@@ -17,17 +17,21 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from lancewood.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from lancewood.cli.failing import (
+    MEANINGS,
+    ExitCode,
+    as_typed,
+    exit_code_of,
+    hide_secrets,
+    near_table,
+    without_extra_arguments,
+)
 from lancewood.cli.git_words import instead_of_option, instead_of_verb
+from lancewood.cli.groups import KNOWN_AS, STARTED_AT, VERBS, TableGroup
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
-from lancewood.cli.near_tables import near_table
 from lancewood.cli.output import json_line, shown_safely
-from lancewood.cli.repo import KNOWN_AS, STARTED_AT, VERBS
-from lancewood.cli.secrets import hide_secrets, without_extra_arguments
-from lancewood.cli.table import TableGroup
-from lancewood.cli.wording import as_typed
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
-from lancewood.git.homes import is_uri
+from lancewood.git.names import is_uri
 from lancewood.version import RELEASE
 
 DEBUG = "LANCEWOOD_DEBUG"
@@ -44,16 +48,16 @@ class RootGroup(LazyGroup):
 
     entries: ClassVar[dict[str, Entry]] = {
         **VERBS,
-        "run": Entry("lancewood.cli.pipeline.run", "Run a pipeline: load, check, publish."),
-        "runs": Entry("lancewood.cli.pipeline.runs", "Look after the runs of pipelines."),
-        "sql": Entry("lancewood.cli.commands.sql", "Ask tables with SQL, at any revision."),
-        "table": Entry("lancewood.cli.table", "Make, fill, read and look after a table."),
+        "run": Entry("pipeline.run:run_command", "Run a pipeline: load, check, publish."),
+        "runs": Entry("groups:runs_group", "Look after the runs of pipelines."),
+        "sql": Entry("commands.sql:sql_command", "Ask tables with SQL, at any revision."),
+        "table": Entry("groups:table_group", "Make, fill, read and look after a table."),
         "items": Entry(
-            "lancewood.cli.items.group", "Look at, and tag, all small repositories below a folder."
+            "groups:items_group", "Look at, and tag, all small repositories below a folder."
         ),
-        "repo": Entry("lancewood.cli.items.repo_group", "Make a repository of something else."),
-        "spark": Entry("lancewood.cli.spark", "Look after what Spark needs."),
-        "doctor": Entry("lancewood.cli.commands.doctor", "Check a place and the table in it."),
+        "repo": Entry("groups:repo_group", "Make a repository of something else."),
+        "spark": Entry("groups:spark_group", "Look after what Spark needs."),
+        "doctor": Entry("commands.doctor:doctor_command", "Check a place and the table in it."),
     }
     known_as: ClassVar[dict[str, str]] = {
         **{name: f"table {name}" for name in TableGroup.entries},

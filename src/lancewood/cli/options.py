@@ -1,17 +1,35 @@
 """The arguments and options that commands share, and how their texts are read.
 
 One name and one meaning each, everywhere. Does not open anything.
+
+What the commands for branches and tags share: their options, and which of them go together.
+
+One verb at a time: a flag says which, and without one a NAME makes something and no NAME lists.
+
+The option ``--manifest-store``, which every command on one table has, and what was said.
+
+One place instead of forty: the option is put beside ``--storage-option``, and whoever opens a table
+asks here. Does not open anything. The environment may say it too, for a uri may hold a password.
+
+Asking before something is gone for good, or for a while.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
-from datetime import timedelta
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from fnmatch import fnmatchcase
+from functools import wraps
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
+
+from lancewood.cli.output import note
 
 Uri: TypeAlias = Annotated[
     str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
@@ -175,3 +193,127 @@ def span(text: str | None, option: str) -> timedelta | None:
         return sum(parts, timedelta())
     except (OverflowError, ValueError):  # also more digits than int() reads
         raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
+
+
+T = TypeVar("T")
+
+LIST = "listing without a NAME"
+NEW = "a new NAME"
+
+Pattern: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--list", "-l", metavar="PATTERN", help="Only names that are like '2026-*'."),
+]
+Metadata: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", metavar="KEY=VALUE", help="A fact to keep with a new NAME. May be repeated."
+    ),
+]
+
+
+def chosen_verb(flags: Mapping[str, bool], names: Sequence[str]) -> str:
+    """What is to be done; raises BadParameter for two things at once, or a flag without a NAME."""
+    given = [flag for flag, is_given in flags.items() if is_given]
+    if len(given) > 1:
+        raise typer.BadParameter(f"{' and '.join(given)} do not go together")
+    if given and not names:
+        raise typer.BadParameter(f"{given[0]} needs a NAME")
+    if given:
+        return given[0]
+    return NEW if names else LIST
+
+
+def check_fits(verb: str, given: Mapping[str, tuple[bool, Sequence[str]]]) -> None:
+    """Raise BadParameter for an option that is given, and is for other verbs than this one."""
+    for option, (is_given, verbs) in given.items():
+        if is_given and verb not in verbs:
+            raise typer.BadParameter(f"{option} is for {' or '.join(verbs)}")
+
+
+def one(names: Sequence[str], verb: str) -> str:
+    """The only name; raises BadParameter."""
+    if len(names) != 1:
+        raise typer.BadParameter(f"{verb} is for one name at a time, not {len(names)}")
+    return names[0]
+
+
+def two(names: Sequence[str], verb: str) -> tuple[str, str]:
+    """The old and the new name; raises BadParameter."""
+    if len(names) != 2:
+        raise typer.BadParameter(f"{verb} takes two names, old and new, not {len(names)}")
+    return names[0], names[1]
+
+
+def matching(found: Mapping[str, T], pattern: str | None) -> Iterator[T]:
+    """Those whose names are like the pattern; all of them without one."""
+    for name, each in found.items():
+        if pattern is None or fnmatchcase(name, pattern):
+            yield each
+
+
+def iso(when: datetime | None) -> str | None:
+    """A moment for programs."""
+    return None if when is None else when.isoformat()
+
+
+def told_facts(facts: Mapping[str, str]) -> str:
+    """Metadata for people."""
+    return ", ".join(f"{key}={value}" for key, value in facts.items())
+
+
+VARIABLE = "LANCEWOOD_MANIFEST_STORE"
+Command: TypeAlias = Callable[..., None]
+_HOME = "lancewood.cli.commands."
+_NAME = "manifest_store"
+_Option: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--manifest-store",
+        metavar="URI",
+        envvar=VARIABLE,
+        help="Where versions are committed, if not in the object store itself: sqlite:///FILE, "
+        "postgresql://…, dynamodb://TABLE.",
+    ),
+]
+_said: ContextVar[str | None] = ContextVar(_NAME, default=None)
+
+
+def manifest_store() -> str | None:
+    """The manifest store that this command was given; None where there is none."""
+    return _said.get()
+
+
+def with_manifest_store(command: Command) -> Command:
+    """The command with the option, if it is about a table; else as it is."""
+    signature = inspect.signature(command, eval_str=True)
+    given = signature.parameters
+    if not command.__module__.startswith(_HOME) or not {"uri", "storage_option"} <= given.keys():
+        return command
+    kind = given["storage_option"].kind
+    option = inspect.Parameter(_NAME, kind, default=None, annotation=_Option)
+    parameters = []
+    for each in given.values():
+        parameters += [each, option] if each.name == "storage_option" else [each]
+
+    @wraps(command)
+    def told(**values: Any) -> None:
+        _said.set(values.pop(_NAME))
+        command(**values)
+
+    told.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    told.__annotations__ = {each.name: each.annotation for each in parameters}
+    return told
+
+
+def confirm(question: str, about: str, *, yes: bool, json: bool) -> None:
+    """Go on if the user agrees; ``about`` tells what is at stake. ``yes`` does not ask.
+
+    Raises BadParameter where nobody can be asked, and Abort if the answer is no.
+    """
+    if yes:
+        return
+    if json or sys.stdin is None or not sys.stdin.isatty():
+        raise typer.BadParameter(f"{about} Nobody can be asked here: say --yes to go on")
+    note(about)
+    typer.confirm(question, abort=True, err=True)

@@ -22,6 +22,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, TextIO, cast
 
+from lancewood.files.json_text import json_text
+
 NULL = "null"
 UNCHANGED = "nothing was changed"
 """How a dry run ends."""
@@ -145,14 +147,6 @@ def moment(when: datetime | None) -> str | None:
     return None if when is None else when.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def json_text(document: object) -> str:
-    """One line of strict JSON: bytes are base64, what is not a finite number is null."""
-    try:
-        return _encode(document)
-    except ValueError:
-        return _encode(_finite(document))
-
-
 def json_line(document: object, stream: TextIO) -> str:
     """The same for a stream: what it cannot encode is escaped as JSON does it."""
     text = json_text(document)
@@ -164,27 +158,6 @@ def json_line(document: object, stream: TextIO) -> str:
 
 
 _beyond_ascii = re.compile("[^\x00-\x7f]")
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return value
 
 
 def cell(value: Any, *, short: bool) -> str:

@@ -12,11 +12,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lancewood.data.assembly import assembled
 from lancewood.data.open_files import OPEN_FILES, OpenFiles, find_file, is_on_disk
 from lancewood.data.plan import ColumnPlan, FileProjection
 from lancewood.data.reader import FragmentReader, Locate
-from lancewood.data.wanted import Layout, WantedColumns, has_dictionary, layout_of
+from lancewood.data.wanted import Layout, WantedColumns, assembled, has_dictionary, layout_of
 from lancewood.errors import LancewoodError
 from lancewood.model.fragment import DataFile, Fragment
 

@@ -2,16 +2,22 @@
 
 Fragments of one table mostly have the same layout, so a plan made for one serves the next. Knows
 layouts and the schemas that files carry; opens nothing, and keeps no path and no handle.
+
+The columns of a fragment from what its files gave: several batches of the same rows become one.
+
+Knows which field is called what in which file. Opens nothing, and moves no values where the only
+file holds them just as they are wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
 import pyarrow as pa
 
+from lancewood.data.arrays import Part, assemble
 from lancewood.data.codec import FileFacts
 from lancewood.data.plan import (
     ColumnPlan,
@@ -150,3 +156,30 @@ def has_dictionary(kind: pa.DataType) -> bool:
         return has_dictionary(kind.storage_type)
     children = (kind.field(index).type for index in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(has_dictionary, children))
+
+
+def assembled(
+    wanted: WantedColumns, sources: Sequence[tuple[pa.RecordBatch, FileProjection]], rows: int
+) -> pa.RecordBatch:
+    """The wanted columns, from batches of the same rows that several files gave."""
+    schema = wanted.arrow
+    if len(sources) == 1 and not sources[0][1].renamed:
+        batch = sources[0][0]
+        if batch.schema.equals(schema):
+            return batch
+    columns = []
+    arrays = [
+        (dict(zip(batch.schema.names, batch.columns, strict=True)), projection)
+        for batch, projection in sources
+    ]
+    for field, target in zip(wanted.schema.fields, schema, strict=True):
+        parts = []
+        for held, projection in arrays:
+            array = held.get(projection.names.get(field.id, ""))
+            if array is not None and field.id in projection.names:
+                is_renamed = field.id in projection.renamed
+                parts.append(Part(array, projection.names, is_renamed))
+        columns.append(assemble(field, target.type, parts, rows))
+    if not columns:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -22,8 +22,7 @@ from lancewood.data.codec import (
     open_writer,
 )
 from lancewood.data.encodings import check_encodings
-from lancewood.data.home import DataHome
-from lancewood.data.names import new_data_file_name
+from lancewood.data.home import DataHome, new_data_file_name
 from lancewood.data.plan import listed_columns
 from lancewood.data.values import ValueCheck
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError

@@ -1,4 +1,9 @@
-"""Committing under a lock of the user's: for a store that has nothing else.
+"""A store around another: every verb is passed on as it is. Those that differ say so themselves.
+
+What is around a store brings manifests another way, so the store inside may be one that has no
+conditional puts at all. The few other objects that want them, branches and tags, do without there.
+
+Committing under a lock of the user's: for a store that has nothing else.
 
 The lock is called with the version and gives a context manager, as pylance's ``commit_lock``: who
 is inside is the only one to commit that version. Knows nothing of how it locks.
@@ -7,9 +12,9 @@ is inside is the only one to commit that version. Knows nothing of how it locks.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from lancewood.errors import (
     CommitUnknownError,
@@ -17,10 +22,134 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.external.around import StoreAround
-from lancewood.external.names import manifest_key_parts
+from lancewood.external.base import manifest_key_parts
 from lancewood.model.ids import Version
-from lancewood.store.base import PutOutcome, Store
+from lancewood.store.base import (
+    ObjectInfo,
+    PutOutcome,
+    ReplaceOutcome,
+    Stamp,
+    Store,
+    bare,
+    check_directory,
+)
+
+
+class StoreAround:
+    """``inner``, as it is."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    @property
+    def lists_in_order(self) -> bool:
+        return self.inner.lists_in_order
+
+    @property
+    def is_far(self) -> bool:
+        return self.inner.is_far
+
+    @property
+    def probed_as(self) -> str | None:
+        return self.inner.probed_as
+
+    def get(self, key: str) -> bytes:
+        return self.inner.get(key)
+
+    def get_range(self, key: str, start: int, length: int) -> bytes:
+        return self.inner.get_range(key, start, length)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.inner.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self.inner.list(prefix)
+
+    def names(self, directory: str) -> Iterator[str]:
+        return self.inner.names(directory)
+
+    def directories(self, directory: str) -> Iterator[str]:
+        return self.inner.directories(directory)
+
+    def stamp(self, directory: str) -> Stamp | None:
+        return self.inner.stamp(directory)
+
+    def put(self, key: str, data: bytes) -> None:
+        self.inner.put(key, data)
+
+    def put_together(self, objects: Mapping[str, bytes]) -> None:
+        self.inner.put_together(objects)
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        """Where the store has no such request: a look, and a put. Of two who do that at the same
+        moment both are told that they created it."""
+        try:
+            return self.inner.put_new(key, data)
+        except UnsupportedError:
+            if self._etag(key) is not None:
+                return PutOutcome.EXISTS
+        self.inner.put(key, data)
+        return PutOutcome.CREATED
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        """The same as for ``put_new``."""
+        try:
+            return self.inner.replace(key, data, expected_etag)
+        except UnsupportedError:
+            if self._etag(key) != expected_etag:
+                return ReplaceOutcome.CHANGED
+        self.inner.put(key, data)
+        return ReplaceOutcome.REPLACED
+
+    def put_parts(self, key: str, parts: Iterable[bytes]) -> None:
+        self.inner.put_parts(key, parts)
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(source, target)
+
+    def copy_from(
+        self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
+    ) -> bool:
+        return self.inner.copy_from(bare(source), found, target, may_link=may_link)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self.inner.delete(keys)
+
+    def prune(self, directory: str) -> None:
+        self.inner.prune(directory)
+
+    def sync(self, keys: Sequence[str]) -> None:
+        self.inner.sync(keys)
+
+    def turn(self, directory: str) -> AbstractContextManager[None]:
+        return self.inner.turn(directory)
+
+    def at(self, prefix: str) -> Self:
+        return self.around(self.inner.at(check_directory(prefix)), check_directory(prefix))
+
+    def around(self, inner: Store, prefix: str) -> Self:
+        """The same around another root, which is so much deeper."""
+        deeper = type(self).__new__(type(self))
+        deeper.__dict__.update(self.__dict__)
+        deeper.inner = inner
+        return deeper
+
+    def location(self, key: str) -> str | None:
+        return self.inner.location(key)
+
+    def _etag(self, key: str) -> str | None:
+        try:
+            return self.inner.head(key).etag
+        except NotFoundError:
+            return None
+
 
 CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
 

@@ -21,8 +21,15 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.external.base import Entry, Forgetting, ManifestStore
-from lancewood.external.names import Place, path_of, place_of, staged_name
+from lancewood.external.base import (
+    Entry,
+    Forgetting,
+    ManifestStore,
+    Place,
+    path_of,
+    place_of,
+    staged_name,
+)
 from lancewood.format.layout import VERSIONS_DIR
 from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome, Store, is_there

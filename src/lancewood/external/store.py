@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
 from lancewood.errors import NotFoundError, UnsupportedError
-from lancewood.external.around import StoreAround
-from lancewood.external.base import Entry, Forgetting, ManifestStore
-from lancewood.external.names import (
+from lancewood.external.base import (
+    Entry,
+    Forgetting,
     ManifestKey,
+    ManifestStore,
     final_name,
     manifest_key_parts,
     path_of,
     place_of,
     versions_root,
 )
+from lancewood.external.lock import StoreAround
 from lancewood.external.protocol import Root
 from lancewood.format.layout import (
     VERSIONS_DIR,

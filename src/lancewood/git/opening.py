@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 
 from lancewood.git.bucket.repository import BucketRepository
-from lancewood.git.homes import is_uri
+from lancewood.git.names import is_uri
 from lancewood.git.repository import GitRepository
 from lancewood.store.locate import open_store
 

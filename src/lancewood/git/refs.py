@@ -24,12 +24,10 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git.hashes import ZERO, Hash, checked_hash
-from lancewood.git.locks import LEFT_BEHIND, PATIENCE, lock, locked, unlock
 from lancewood.git.names import HEAD, HEADS, checked_branch, checked_ref
-from lancewood.git.packed import PackedRefs
 from lancewood.git.parts import Head
-from lancewood.git.places import Places
-from lancewood.git.reading import SYMBOLIC, RefReader
+from lancewood.git.places import LEFT_BEHIND, PATIENCE, Places, lock, locked, unlock
+from lancewood.git.reading import SYMBOLIC, PackedRefs, RefReader
 from lancewood.git.reflog import Appended, LogEntry, append, encode_entry, read_newest_first
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import Unsettled, sync_paths

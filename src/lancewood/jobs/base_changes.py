@@ -12,21 +12,22 @@ import os
 from collections.abc import Iterator
 from functools import partial
 
-from lancewood.engine.base_paths import (
+from lancewood.engine.base import WORKERS, in_order
+from lancewood.engine.place import (
+    Base,
     NewBase,
     check_place,
     checked_bases,
+    find_base_path,
     is_table_root,
     normal_path,
     uri_of_base,
 )
-from lancewood.engine.chosen_homes import Base, find_base_path
-from lancewood.engine.fanout import WORKERS, in_order
-from lancewood.engine.pins import PINS_CONFIG, read_record
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.upkeep import PINS_CONFIG, read_record
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import DATA_DIR, check_file_name, key_in_base
-from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.jobs.job import Change, Terms, execute
 from lancewood.model.operations import Restore, UpdateBases
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from lancewood.engine.fanout import WORKERS
-from lancewood.engine.limits import check_number
+from lancewood.engine.base import WORKERS, check_number
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -9,16 +9,16 @@ from lancewood.lazy_names import lazy_names
 if TYPE_CHECKING:
     from lancewood.pipeline.definition.load import load
     from lancewood.pipeline.report.facts import Ending, RunFacts
-    from lancewood.pipeline.running.leftovers import clean
-    from lancewood.pipeline.running.run import run
+    from lancewood.pipeline.running.resume import clean
+    from lancewood.pipeline.start import run
 
 __all__ = ["Ending", "RunFacts", "clean", "load", "run"]
 
 _HOMES = {
     "Ending": "lancewood.pipeline.report.facts",
     "RunFacts": "lancewood.pipeline.report.facts",
-    "clean": "lancewood.pipeline.running.leftovers",
+    "clean": "lancewood.pipeline.running.resume",
     "load": "lancewood.pipeline.definition.load",
-    "run": "lancewood.pipeline.running.run",
+    "run": "lancewood.pipeline.start",
 }
 __getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.engine.scan import ScanPlan, plan_scan
+from lancewood.engine.rows import ScanPlan, plan_scan
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.query.kinds import NULL, seen_column
 from lancewood.query.names import Occurrence

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.query import aggregates, functions, moments, operators
+from lancewood.query import aggregates, functions
+from lancewood.query import functions as operators
+from lancewood.query import literals as moments
 from lancewood.query.clauses import called, check_grouping, is_only_asked
 from lancewood.query.kinds import (
     BIGINT,

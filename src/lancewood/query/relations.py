@@ -29,10 +29,10 @@ from lancewood.query.expressions import (
     direction_words,
     key_of,
 )
+from lancewood.query.functions import compared
 from lancewood.query.joins import Kind, kind_of_join
 from lancewood.query.kinds import common, is_comparable, is_floating, said
 from lancewood.query.names import defined_by_with
-from lancewood.query.operators import compared
 from lancewood.query.scopes import Aliases, Column, Scope, Source
 from lancewood.query.settings import Settings
 from lancewood.query.typed import Typed, apart, fitted, together

@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from lancewood.engine.revisions import TAG, resolve
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import TAG, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.revision import ByName, OnBranch, parse_revision
 from lancewood.query.settings import Settings

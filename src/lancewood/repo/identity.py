@@ -2,6 +2,8 @@
 
 As git finds them: what the caller says, the environment, the repository's own configuration, the
 user's ``~/.gitconfig``; and where nobody says anything the name of the account and of the machine.
+
+What a commit says: its message, checked, and the one line of it that is shown.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import socket
 from dulwich.config import StackedConfig
 
 from lancewood.errors import InvalidInputError
-from lancewood.git.objects import Signature
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import Commit, Signature
 from lancewood.git.repository import GitRepository
 
 _is_author = re.compile(r"\s*([^<>\n\0]*?)\s*<([^<>\s\0]*)>\s*").fullmatch
@@ -86,3 +89,30 @@ def _plain(text: str) -> str:
     """Without what would end the field in a commit, or be taken out of it."""
     text = text.encode("utf-8", "replace").decode()
     return re.sub(r"[<>\x00-\x1f\x7f]", "", text).strip() or "unknown"
+
+
+_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{64})\.$", re.MULTILINE)
+
+
+def checked_message(message: object) -> str:
+    """A commit message; raises InvalidInputError for what is none."""
+    if not isinstance(message, str) or not message.strip():
+        raise InvalidInputError(f"a commit needs a message, got {message!r}")
+    if "\0" in message:
+        raise InvalidInputError("a commit message cannot hold a NUL")
+    return message
+
+
+def first_line(message: str) -> str:
+    """What one line shows of a message."""
+    return message.strip().partition("\n")[0]
+
+
+def revert_message(commit: Commit) -> str:
+    """What a commit says that takes another one back: the words of git."""
+    return f'Revert "{first_line(commit.message)}"\n\nThis reverts commit {commit.hash}.'
+
+
+def reverted_in(message: str) -> list[Hash]:
+    """The commits that a commit with such a message takes back."""
+    return [Hash(each) for each in _REVERTS.findall(message)]

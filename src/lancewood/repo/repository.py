@@ -20,27 +20,22 @@ import pyarrow as pa
 from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import TABLES_DIR
 from lancewood.errors import AlreadyExistsError, NotFoundError
-from lancewood.git.homes import Home, is_uri
+from lancewood.git.names import Home, is_uri
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
-from lancewood.repo.bringing_verbs import BringingVerbs
 from lancewood.repo.committing.adding import add_table, remove_table
 from lancewood.repo.committing.cut import Cut
-from lancewood.repo.committing.files_beside import FilesBeside
 from lancewood.repo.committing.items import FileSet
-from lancewood.repo.committing.messages import checked_message
 from lancewood.repo.committing.preparing_work import prepare_new, prepare_work
-from lancewood.repo.committing.swapping import swap
+from lancewood.repo.committing.swapping import FilesBeside, swap
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, Grounds
-from lancewood.repo.identity import author_of
-from lancewood.repo.keeping_verbs import KeepingVerbs
-from lancewood.repo.looking_verbs import LookingVerbs
-from lancewood.repo.moving.switching import detach, switch
+from lancewood.repo.identity import author_of, checked_message
+from lancewood.repo.moving import detach, switch
 from lancewood.repo.naming.branches import Branches
-from lancewood.repo.naming.marks import Marks
-from lancewood.repo.naming.tags import Tags
+from lancewood.repo.naming.tags import Marks, Tags
 from lancewood.repo.outcome import Committed
+from lancewood.repo.verbs import BringingVerbs, KeepingVerbs, LookingVerbs
 from lancewood.repo.writing.preparing import prepare
 from lancewood.table.table import Table
 

@@ -11,20 +11,18 @@ from lancewood.spark.runner import runner
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
-    from lancewood.spark import items
     from lancewood.spark.columns.add import add_columns
-    from lancewood.spark.querying.query import explain_sql, sql
+    from lancewood.spark.querying import explain_sql, sql
     from lancewood.spark.reading.read import count, read
     from lancewood.spark.source.metadata import metadata
-    from lancewood.spark.writing.write import write
-    from lancewood.spark.writing.written import Written
+    from lancewood.spark.verbs import write
+    from lancewood.spark.writing.work import Written
 
 __all__ = [
     "Written",
     "add_columns",
     "count",
     "explain_sql",
-    "items",
     "metadata",
     "read",
     "runner",
@@ -36,11 +34,11 @@ __all__ = [
 _HOMES = {
     "add_columns": "lancewood.spark.columns.add",
     "count": "lancewood.spark.reading.read",
-    "explain_sql": "lancewood.spark.querying.query",
+    "explain_sql": "lancewood.spark.querying",
     "read": "lancewood.spark.reading.read",
     "metadata": "lancewood.spark.source.metadata",
-    "sql": "lancewood.spark.querying.query",
-    "write": "lancewood.spark.writing.write",
-    "Written": "lancewood.spark.writing.written",
+    "sql": "lancewood.spark.querying",
+    "write": "lancewood.spark.verbs",
+    "Written": "lancewood.spark.writing.work",
 }
-__getattr__, __dir__ = lazy_names(globals(), _HOMES, rooms=("items",))
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

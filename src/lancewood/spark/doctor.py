@@ -1,4 +1,13 @@
-"""What Spark needs on this machine: what is found, what is missing, and the way out.
+"""Which packages this Python has, in which versions. Imports none of them.
+
+Asking another process to try a session: what its workers run, and one table that they write
+and read.
+
+The process is one of its own (``trial_run``), so that neither a session of this one nor its
+environment is touched. It is asked and answers in JSON. Knows nothing of what is good or bad:
+``doctor`` says that.
+
+What Spark needs on this machine: what is found, what is missing, and the way out.
 
 Looks at the packages of this Python, at Javas and at variables. Starts nothing but
 ``java -version``, and writes nothing but the home of a packaged Java into the cache. Given a
@@ -8,19 +17,124 @@ variables but those it is given, and changes none.
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from lancewood.errors import LancewoodError
+from lancewood.errors import LancewoodError, UnsupportedError
 from lancewood.spark.java import OLDEST_JAVA, WAY_OUT, look_for_java
-from lancewood.spark.packages import installed, installed_pyspark, is_connect_only
-from lancewood.spark.session import is_connect_address
-from lancewood.spark.trial import Trial, run_trial
+from lancewood.spark.session import is_connect_address, without_token
 from lancewood.store.checkup import Check, Status
 from lancewood.version import RELEASE, how_to_install
+
+
+def installed(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def installed_pyspark() -> str | None:
+    """The version of pyspark, whole or as the client of Spark Connect alone."""
+    return installed("pyspark") or installed("pyspark-client")
+
+
+def is_connect_only() -> bool:
+    """Whether there is nothing of Spark but the client of Spark Connect, which needs no Java."""
+    return installed("pyspark") is None and installed("pyspark-client") is not None
+
+
+_PATIENCE = 300
+_LAST_WORDS = 600
+_LEAST_SECRET = 4
+"""Shorter texts are in many words, and are no tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What to try: a master, its settings, and a place for a table that is removed again.
+
+    Without a place, a local session uses a temporary directory and a cluster writes nothing.
+    """
+
+    master: str = "local[2]"
+    place: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_trial(trial: Trial, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What the session said: versions of driver and workers, and what became of the table.
+
+    Raises UnsupportedError with the reason if it did not get there, or took five minutes.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lancewood.spark.trial_run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(environ),
+        start_new_session=True,
+    )
+    try:
+        answer, words = process.communicate(json.dumps(asdict(trial)), timeout=_PATIENCE)
+    except subprocess.TimeoutExpired as late:
+        raise UnsupportedError(
+            f"the session on {without_token(trial.master)} did not answer within {_PATIENCE} s: "
+            "are there free executors, and can they reach this machine?"
+        ) from late
+    finally:
+        _end(process)
+    lines = answer.strip().splitlines()
+    report = _report_in(lines[-1]) if process.returncode == 0 and lines else None
+    if report is None:
+        report = {"error": words or answer}
+    if "error" in report:
+        why = _last(_without_secret(report["error"], trial.master))
+        raise UnsupportedError(f"trial on {without_token(trial.master)}: {why}")
+    return report
+
+
+def _report_in(line: str) -> dict[str, Any] | None:
+    """The report that a line is; None if it is something else that was printed."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _without_secret(words: str, master: str) -> str:
+    """The words without what stands after the host of a master, whoever repeats it."""
+    secret = master.removeprefix(without_token(master)).strip("/;")
+    for each in (secret, *(part.partition("=")[2] for part in secret.split(";"))):
+        if len(each) >= _LEAST_SECRET:
+            words = words.replace(each, "…")
+    return words
+
+
+def _last(words: str) -> str:
+    text = words.strip()
+    return text if len(text) <= _LAST_WORDS else f"… {text[-_LAST_WORDS:]}"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End the process and the Java that it started, if they are still there."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
 
 SUPPORTED = "4.3"
 """The oldest pyspark that will do; the next major release has not been tried."""

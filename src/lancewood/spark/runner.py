@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.runner import Progress
 from lancewood.spark.running.answers import MOST_BYTES, Shared, answer_tasks, dumps
-from lancewood.spark.running.arriving import Answering, Arriving
-from lancewood.spark.running.collecting import in_order
+from lancewood.spark.running.arriving import Answering, Arriving, in_order
 from lancewood.spark.tasks import check_running, is_connect, slots, spread
 
 if TYPE_CHECKING:

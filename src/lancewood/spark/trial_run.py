@@ -19,12 +19,11 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lancewood.errors import UnsupportedError
-from lancewood.spark.packages import installed, installed_pyspark
+from lancewood.spark.doctor import Trial, installed, installed_pyspark
 from lancewood.spark.reading.read import read
 from lancewood.spark.session import session
 from lancewood.spark.tasks import slots, spread
-from lancewood.spark.trial import Trial
-from lancewood.spark.writing.write import write
+from lancewood.spark.verbs import write
 from lancewood.table.door import drop, exists
 
 ROWS = 1000

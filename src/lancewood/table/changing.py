@@ -7,13 +7,18 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lancewood.engine.change_rows import ChosenRows, project_changes, rows_since, rows_until
-from lancewood.engine.changes import RowChanges, find_changes
-from lancewood.engine.descent import Descent, is_there
-from lancewood.engine.limits import check_number
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.base import check_number
+from lancewood.engine.changes import (
+    ChosenRows,
+    RowChanges,
+    find_changes,
+    project_changes,
+    rows_since,
+    rows_until,
+)
+from lancewood.engine.snapshot import Descent, Snapshot, is_there
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.model.ids import is_detached
 from lancewood.model.refs import called
 from lancewood.table.handle import Handle

@@ -11,7 +11,7 @@ from lancewood.jobs.columns.add import NewValues, add_columns
 from lancewood.jobs.columns.cast import CastColumn
 from lancewood.jobs.columns.drop import DropColumns, RenameColumn
 from lancewood.jobs.columns.replace import ReplaceColumns
-from lancewood.jobs.execute import execute
+from lancewood.jobs.job import execute
 from lancewood.jobs.runner import Runner
 from lancewood.table.handle import Handle, runner_or_threads, terms
 

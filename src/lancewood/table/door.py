@@ -16,24 +16,28 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lancewood.engine.base_paths import NewBase, base_options
-from lancewood.engine.chosen_homes import Bases
-from lancewood.engine.create import NewTable, create_table
-from lancewood.engine.drop import drop_table
-from lancewood.engine.limits import FileLimits, as_list
-from lancewood.engine.migrate import MigratedNames
-from lancewood.engine.migrate import migrate_names as migrate_table_names
-from lancewood.engine.place import Place
-from lancewood.engine.revisions import At, check_contradictions, has_revision, open_revision
-from lancewood.engine.uris import check_whole, find_address, is_table
+from lancewood.engine.base import FileLimits, as_list
+from lancewood.engine.place import Bases, NewBase, Place, base_options
+from lancewood.engine.snapshot import (
+    At,
+    check_contradictions,
+    check_whole,
+    find_address,
+    has_revision,
+    is_table,
+    open_revision,
+)
+from lancewood.engine.upkeep import MigratedNames, drop_table
+from lancewood.engine.upkeep import migrate_names as migrate_table_names
+from lancewood.engine.write import NewTable, create_table
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.external.opening import open_table_store
-from lancewood.jobs.relocation.relocate import RelocationReport
-from lancewood.jobs.relocation.relocate import relocate as relocate_table
+from lancewood.jobs.relocate import RelocationReport
+from lancewood.jobs.relocate import relocate as relocate_table
 from lancewood.jobs.runner import LocalRunner, Runner
-from lancewood.jobs.upkeep.proposals import RepairReport
+from lancewood.jobs.upkeep.problems import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.file_version import DEFAULT_FILE_VERSION

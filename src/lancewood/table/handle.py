@@ -1,17 +1,33 @@
-"""What every group of verbs on a table shares: the version it speaks of, and how a write ends."""
+"""What every group of verbs on a table shares: the version it speaks of, and how a write ends.
+
+The verbs that lead from one version of a table to another, on its branch or on others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Self
 
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import (
+    At,
+    Snapshot,
+    check_contradictions,
+    load_snapshot,
+    main_place,
+    open_revision,
+    resolve,
+    same_branch,
+)
+from lancewood.engine.versions import VersionInfo, iterate_versions
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.execute import Terms
+from lancewood.jobs.job import Terms
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.model.applied import AppliedBatch
-from lancewood.model.transaction import commit_properties
+from lancewood.model.operations import Restore
+from lancewood.model.refs import called
+from lancewood.model.transaction import Transaction, commit_properties
 
 
 class Handle:
@@ -60,3 +76,92 @@ def runner_or_threads(runner: Runner | None) -> Runner:
             f"runner takes what runs tasks, such as LocalRunner(workers=4), got {runner!r}"
         )
     return runner
+
+
+class TravelVerbs(Handle):
+    """Checkout, latest, versions, restore."""
+
+    def checkout(
+        self,
+        *,
+        branch: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        as_of: datetime | str | None = None,
+        at: At = None,
+    ) -> Self:
+        """The table at another version, said as for ``lancewood.open``.
+
+        A version and a moment (the highest version not later than it) are those of this handle's
+        branch, unless ``branch`` is given; a branch alone is its newest version.
+        """
+        check_contradictions(branch, version, tag, as_of, at)
+        found = self._found(branch, version, tag, as_of, at)
+        return self._after(self._snapshot.together(found))
+
+    def _found(
+        self,
+        branch: str | None,
+        version: int | None,
+        tag: str | None,
+        as_of: datetime | str | None,
+        at: At,
+    ) -> Snapshot:
+        if at is not None:
+            return resolve(self._snapshot, at)
+        if branch is None and tag is None:
+            if version is not None:
+                return same_branch(self._snapshot, version)
+            if as_of is None:
+                raise InvalidInputError(
+                    "checkout needs branch=, version=, tag=, as_of= or at=; latest() is the newest"
+                )
+            return load_snapshot(self._snapshot.place, as_of=as_of)
+        place = main_place(self._snapshot)
+        return open_revision(place, branch=branch, version=version, tag=tag, as_of=as_of)
+
+    def latest(self) -> Self:
+        """The newest version of this handle's branch."""
+        return self._after(self._snapshot.newest())
+
+    def versions(self, limit: int | None = None) -> Iterator[VersionInfo]:
+        """The versions of this handle's branch, newest first, those after this one included.
+
+        Each is opened only when the iterator reaches it.
+        """
+        return iterate_versions(self._snapshot.place.store, limit)
+
+    def restore(
+        self,
+        version: int | None = None,
+        *,
+        tag: str | None = None,
+        at: At = None,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        serializable: bool = False,
+    ) -> Self:
+        """Make an older version of the branch (by default this one) the newest again, as a new
+        version.
+
+        It is said as for ``checkout``; a tag or a text that leads to another branch is refused.
+        """
+        target = self._snapshot
+        if version is not None or tag is not None or at is not None:
+            check_contradictions(None, version, tag, None, at)
+            target = self._found(None, version, tag, None, at)
+        here, there = self._snapshot.manifest.branch, target.manifest.branch
+        if there != here:
+            raise InvalidInputError(
+                f"version {target.manifest.version} of {called(there)} is none of {called(here)}, "
+                f"which is to be restored; do it on {called(there)}, or make a branch there"
+            )
+        newest = self._snapshot.newest()
+        transaction = Transaction.new(
+            newest.manifest.version,
+            Restore(target.manifest.version),
+            message=message,
+            properties=properties,
+        )
+        policy = CommitPolicy(serializable=serializable)
+        return self._after(self._snapshot.commit(transaction, policy))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.engine.scan import ScanPlan
+from lancewood.engine.rows import ScanPlan
 from lancewood.errors import InvalidInputError, UnsupportedError
 
 

@@ -16,38 +16,34 @@ import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
 from lancewood.data.lance_dataset import open_with_pylance
-from lancewood.engine.blobs import take_blobs
-from lancewood.engine.chosen_homes import Bases
+from lancewood.engine.base import FileLimits
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.config import config_update, field_metadata_update, text_update
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.moved import check_not_moved
-from lancewood.engine.projection import Columns, Parameters
-from lancewood.engine.scan import plan_scan
-from lancewood.engine.stats import TableStats, table_stats
-from lancewood.engine.take import Numbers, take_positions, take_row_ids
+from lancewood.engine.place import Bases, check_not_moved
+from lancewood.engine.rows import Numbers, plan_scan, take_blobs, take_positions, take_row_ids
+from lancewood.engine.schema import (
+    Columns,
+    Parameters,
+    config_update,
+    field_metadata_update,
+    text_update,
+)
+from lancewood.engine.snapshot import TableStats, table_stats
 from lancewood.engine.write import commit_written, write_append, write_overwrite
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.execute import Terms
+from lancewood.jobs.job import Terms
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.index import Index
 from lancewood.model.operations import Operation, UpdateConfig
 from lancewood.model.transaction import Transaction
-from lancewood.table.bases import BaseVerbs
 from lancewood.table.changing import ChangeVerbs
-from lancewood.table.cloning import CloneVerbs
 from lancewood.table.columns import ColumnVerbs
-from lancewood.table.compacting import CompactVerbs
-from lancewood.table.handle import terms
-from lancewood.table.merging import MergeVerbs
-from lancewood.table.moving import MoveVerbs
+from lancewood.table.files import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
+from lancewood.table.handle import TravelVerbs, terms
 from lancewood.table.naming import NamingVerbs
-from lancewood.table.rows import RowVerbs
+from lancewood.table.rows import MergeVerbs, RowVerbs
 from lancewood.table.scan import Scan
-from lancewood.table.travel import TravelVerbs
-from lancewood.table.upkeep import UpkeepVerbs
 
 
 class Table(

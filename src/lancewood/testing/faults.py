@@ -2,6 +2,10 @@
 
 Knows the verbs of a store and nothing of what is written. Does not retry, sleep or choose: the
 test says where it hurts.
+
+A store that ignores the condition of a conditional put, as some that speak S3 do.
+
+Knows nothing of what is written. Answers every verb with confidence: that is the trouble with it.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, Self, TypeVar
+from uuid import uuid4
 
 from lancewood.errors import StorageError
 from lancewood.store.base import (
@@ -259,3 +264,23 @@ class HeldStore(WatchedStore):
     def turn(self, directory: str) -> AbstractContextManager[None]:
         check_directory(directory)
         return nullcontext()
+
+
+class CarelessStore(WatchedStore):
+    """``inner``, where ``put_new`` and ``replace`` always write and always say that they did."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._name = f"careless {uuid4()}"
+
+    @property
+    def probed_as(self) -> str | None:
+        return self._name
+
+    def put_new(self, key: str, data: bytes) -> PutOutcome:
+        self.put(key, data)
+        return PutOutcome.CREATED
+
+    def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
+        self.put(key, data)
+        return ReplaceOutcome.REPLACED

@@ -14,10 +14,9 @@ from pyroaring import BitMap
 from tests.interop.matrix.tables import RESERVED, RESTORABLE, full_rows, late_index, rows
 
 import lancewood as lw
-from lancewood.engine.column_file import write_column_file
-from lancewood.engine.deletions import mark_deleted
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.write import write_overwrite
+from lancewood.engine.base.limits import FileLimits
+from lancewood.engine.write.column_file import mark_deleted, write_column_file
+from lancewood.engine.write.write import write_overwrite
 from lancewood.format.schema import decode_schema
 from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.model.fragment import DataFile, Fragment

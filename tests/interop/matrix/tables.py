@@ -23,7 +23,7 @@ import pyarrow as pa
 import lancewood as lw
 from lancewood.model.index import Index
 from lancewood.model.operations import ReserveFragments
-from lancewood.testing.surgery import newest_manifest
+from lancewood.testing.manifests import newest_manifest
 
 RESTORABLE = 3
 """A version with all rows, before there was an index."""

@@ -13,11 +13,11 @@ from lance.optimize import Compaction
 from tests.interop.matrix.tables import RESTORABLE, full_rows, rows
 
 import lancewood as lw
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.write import write_overwrite
+from lancewood.engine.base.limits import FileLimits
+from lancewood.engine.write.write import write_overwrite
 from lancewood.model.operations import Overwrite, ReserveFragments
 from lancewood.proto import table_pb2, transaction_pb2
-from lancewood.testing.surgery import add_version
+from lancewood.testing.manifests import add_version
 
 _Pb = transaction_pb2.Transaction
 

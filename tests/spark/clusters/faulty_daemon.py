@@ -24,9 +24,9 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 def _look_for_faults() -> None:
     from lancewood.data.codec import FileWriter
-    from lancewood.repo.items import writing
-    from lancewood.repo.items.file_rows import ItemFiles
-    from lancewood.repo.items.outcome import Outcome
+    from lancewood.items import writing
+    from lancewood.items.outcome import Outcome
+    from lancewood.items.writing import ItemFiles
 
     own_write, own_close = FileWriter.write, FileWriter.close
 

@@ -11,8 +11,8 @@ from tests.interop.git_judge import check, git
 from tests.spark.clusters.conftest import Faulty
 from tests.spark.clusters.faults import Fault
 
-from lancewood.repo.items.finding import find_items
-from lancewood.spark import items
+from lancewood import items
+from lancewood.items.places import find_items
 
 ITEMS = 40
 

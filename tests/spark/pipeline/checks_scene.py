@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancewood as lw
-from lancewood.pipeline.checks.planning import plan_checks
-from lancewood.pipeline.checks.running import run_checks
+from lancewood.pipeline.checks.running import plan_checks, run_checks
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts

@@ -19,7 +19,7 @@ import lance
 
 import lancewood as lw
 from lancewood.pipeline import RunFacts, run
-from lancewood.pipeline.report.events import Silence
+from lancewood.pipeline.report.facts import Silence
 
 FILE = """
 [pipeline]

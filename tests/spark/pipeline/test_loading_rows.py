@@ -11,9 +11,8 @@ import pytest
 from tests.spark.pipeline.loading_scene import FakeFrames, new_ground, rows_of, target
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.loading.duplicates import without_duplicates
 from lancewood.pipeline.loading.load import load_target
-from lancewood.pipeline.loading.planning import plan_target
+from lancewood.pipeline.loading.planning import plan_target, without_duplicates
 
 pytestmark = pytest.mark.spark
 

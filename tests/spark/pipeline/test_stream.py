@@ -19,7 +19,7 @@ from tests.unit.pipeline.run_scene import Died, Points
 import lancewood as lw
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.pipeline import Ending, RunFacts, run
-from lancewood.pipeline.report.events import Silence
+from lancewood.pipeline.report.facts import Silence
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from lancewood.catalog import files
-from lancewood.catalog.file_names import checked_path, checked_paths
 from lancewood.catalog.files import (
     checked_files,
     file_blobs,
@@ -16,6 +15,7 @@ from lancewood.catalog.files import (
     put_files,
     read_file,
 )
+from lancewood.catalog.names import checked_path, checked_paths
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.hashes import Hash

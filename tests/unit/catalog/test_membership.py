@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.catalog.marks import REPOSITORY_ID, REPOSITORY_PATH, TABLE_NAMES, member_tag
 from lancewood.catalog.membership import (
     Membership,
     is_repository,
@@ -16,10 +17,9 @@ from lancewood.catalog.membership import (
     leave,
     repositories_of,
 )
-from lancewood.catalog.tag_names import REPOSITORY_ID, REPOSITORY_PATH, TABLE_NAMES, member_tag
-from lancewood.engine.place import Place
-from lancewood.engine.revisions import open_revision
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.revisions import open_revision
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import AlreadyExistsError, FormatError, InvalidInputError
 from lancewood.format.refs import tag_key
 from lancewood.store.disk import DiskStore

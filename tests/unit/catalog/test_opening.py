@@ -14,9 +14,9 @@ import lancewood as lw
 from lancewood.catalog.opening import check_kept, open_pin, pin_of
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
 from lancewood.catalog.places import pinned_uri
-from lancewood.engine.doomed import announced
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import load_snapshot
+from lancewood.engine.upkeep.pins import announced
 from lancewood.errors import (
     FormatError,
     IntegrityError,
@@ -28,7 +28,7 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.proto import table_pb2
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
-from lancewood.testing.surgery import edit_manifest, manifest_path
+from lancewood.testing.manifests import edit_manifest, manifest_path
 
 
 @pytest.fixture

@@ -10,14 +10,19 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.catalog.protection import protect, unprotect
-from lancewood.catalog.tag_names import is_repository_tag, member_tag, protection_tag
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.doomed import announced
-from lancewood.engine.place import Place
-from lancewood.engine.publish import Detached
-from lancewood.engine.revisions import open_revision
-from lancewood.engine.snapshot import Snapshot
+from lancewood.catalog.marks import (
+    is_repository_tag,
+    member_tag,
+    protect,
+    protection_tag,
+    unprotect,
+)
+from lancewood.engine.commit.commit import CommitPolicy
+from lancewood.engine.commit.publish import Detached
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.revisions import open_revision
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.upkeep.pins import announced
 from lancewood.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -29,7 +34,7 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import MapUpdate, UpdateConfig
 from lancewood.model.transaction import Transaction
 from lancewood.store.disk import DiskStore
-from lancewood.testing.surgery import manifest_path
+from lancewood.testing.manifests import manifest_path
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 import lancewood as lw
-from lancewood.catalog.schema_text import column_types
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.catalog.opening import column_types
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.store.locate import open_store
 
 

@@ -10,7 +10,7 @@ from tests.unit.catalog.world import ROWS, World, append
 
 import lancewood as lw
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.unlanded import unlanded, waiting
+from lancewood.catalog.reachable import unlanded, waiting
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.repository import GitRepository

@@ -13,11 +13,11 @@ from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.places import place_of
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.landing import Landed, land
-from lancewood.engine.place import Place
-from lancewood.engine.revisions import branch_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staging import Stage
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.revisions import branch_place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging.landing import Landed, land
+from lancewood.engine.staging.staging import Stage
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.repository import GitRepository

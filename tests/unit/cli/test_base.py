@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3, 4]})

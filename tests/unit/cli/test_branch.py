@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.model.ids import Version
 from lancewood.model.refs import Branch, BranchName

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.exit_codes import ExitCode
-from lancewood.engine.pins import Unpinned
-from lancewood.jobs.cloning.shallow import ShallowClone
+from lancewood.cli.failing import ExitCode
+from lancewood.engine.upkeep.pins import Unpinned
+from lancewood.jobs.cloning.clone import ShallowClone
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3, 4]})
@@ -102,7 +102,7 @@ def test_a_source_that_cannot_be_pinned_is_told(
 ) -> None:
     left = ShallowClone((), (Unpinned(uri, "it is read only"),))
     monkeypatch.setattr(
-        "lancewood.table.cloning.clone_shallow", lambda source, *args, **more: (source, left)
+        "lancewood.table.files.clone_shallow", lambda source, *args, **more: (source, left)
     )
     ran = lw_ok("table", "clone", uri, target)
     assert f"{uri} cannot know of the clone" in ran.err

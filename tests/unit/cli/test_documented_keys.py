@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.cli.groups import TableGroup
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
-from lancewood.cli.table import TableGroup
 
 Lw = Callable[..., Any]
 ARGUMENTS = {
@@ -61,7 +61,7 @@ def test_help_tells_the_keys_of_the_json(
         lance.dataset("t.lance").create_scalar_index("id", "BTREE")
     Path("rows.csv").write_text("a\n1\n")
     Path("ids.csv").write_text("id\n1\n")
-    words = " ".join(load_command(name, ENTRIES[name].module).help.split())
+    words = " ".join(load_command(name, ENTRIES[name].function).help.split())
     promise = PROMISE.search(words)
     assert promise is not None, words
     command = ["table", name] if name in TableGroup.entries else [name]

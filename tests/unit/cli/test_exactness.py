@@ -56,7 +56,7 @@ def imported(lw_run: Lw, tmp_path: Path) -> Lw:
 def test_a_quote_inside_of_a_field_cuts_no_record_of_a_pipe(
     imported: Lw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.cli.csv_source.BLOCK_BYTES", 500)
+    monkeypatch.setattr("lancewood.files.csv_source.BLOCK_BYTES", 500)
     data = b't\n5" pipe\n' + b"".join(b'"a%d\nb"\n' % number for number in range(500))
     rows = imported("csv", data)
     assert [each["t"] for each in rows] == ['5" pipe', *(f"a{number}\nb" for number in range(500))]
@@ -187,9 +187,9 @@ def test_moments_with_and_without_a_zone_are_not_mixed(
     told = imported("jsonl", mixed[1], "--cast", "a:timestamp[us, tz=Europe/Berlin]")
     assert "expected a zone offset" in told
     assert "expected no zone offset" in imported("jsonl", mixed[0], "--cast", "a:timestamp[us]")
-    monkeypatch.setattr("lancewood.cli.json_source.BLOCK_BYTES", 10)
+    monkeypatch.setattr("lancewood.files.json_source.BLOCK_BYTES", 10)
     assert "--cast" in imported("jsonl", b"".join(mixed))
-    monkeypatch.setattr("lancewood.cli.json_source.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("lancewood.files.json_source.BLOCK_BYTES", 1000)
     assert imported("jsonl", b"".join(mixed)) == [json.loads(each) for each in mixed]
 
 

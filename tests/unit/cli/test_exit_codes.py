@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lancewood import errors
-from lancewood.cli.exit_codes import MEANINGS, OF_ERRORS, ExitCode, exit_code_of
+from lancewood.cli.failing import MEANINGS, OF_ERRORS, ExitCode, exit_code_of
 
 KINDS = [
     each

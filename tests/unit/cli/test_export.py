@@ -227,7 +227,7 @@ def test_a_full_disk_is_a_storage_error(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lancewood.cli.sinks.os.fsync", full)
+    monkeypatch.setattr("lancewood.files.sinks.os.fsync", full)
     ran = lw_run("table", "export", uri, tmp_path / "x.jsonl")
     assert ran.code == 11
     assert "No space left" in ran.err

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lancewood.cli.git_words import OPTIONS, VERBS
+from lancewood.cli.groups import KNOWN_AS
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
-from lancewood.cli.repo import KNOWN_AS
 
 Lw = Callable[..., Any]
 
@@ -45,7 +45,7 @@ def test_no_verb_is_said_to_be_missing_that_is_there() -> None:
 
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_no_option_is_said_to_be_missing_that_is_there(verb: str) -> None:
-    command = load_command(verb, RootGroup.entries[verb].module)
+    command = load_command(verb, RootGroup.entries[verb].function)
     there = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
     assert "--json" in there
     assert not set(OPTIONS[verb]) & there

@@ -18,8 +18,8 @@ import pytest
 from tests.interop.git_judge import git
 
 import lancewood as lw
-from lancewood.cli.commands import count
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.commands import rows as count
+from lancewood.cli.failing import ExitCode
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
 from lancewood.cli.output import Output, shown_safely, visible
@@ -36,7 +36,7 @@ NEEDS_SPARK = {("sql",), ("run",), ("spark", "doctor")}
 def commands(group: Any = RootGroup, path: tuple[str, ...] = ()) -> Iterator[Any]:
     """Every command that does something, with its path."""
     for name, entry in group.entries.items():
-        found = load_command(name, entry.module)
+        found = load_command(name, entry.function)
         if hasattr(found, "entries"):
             yield from commands(found, (*path, name))
         else:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lancewood as lw
-from lancewood.cli.csv_source import CsvOptions, CsvSource
+from lancewood.files.csv_source import CsvOptions, CsvSource
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "ü, x"], "score": [0.5, 1.5, None]})
@@ -201,7 +201,7 @@ def test_a_reader_of_stdin_that_is_still_busy_does_not_move_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = b"a,b\n" + b"1,2\n" * 5000
-    monkeypatch.setattr("lancewood.cli.csv_source.stdin_bytes", lambda: io.BytesIO(data))
+    monkeypatch.setattr("lancewood.files.csv_source.stdin_bytes", lambda: io.BytesIO(data))
     source = CsvSource("-", "stdin", CsvOptions())
     with source._bytes() as busy, source._bytes() as other:
         parts = [(busy.read(1000), other.read(7)) for _ in range(5)]
@@ -354,7 +354,7 @@ def test_a_file_that_breaks_half_way_leaves_neither_version_nor_data(
 
 
 def test_a_file_is_read_block_by_block(lw_ok: Lw, tmp_path: Path) -> None:
-    from lancewood.cli.sources import Sources, Wish
+    from lancewood.files.sources import Sources, Wish
 
     path = tmp_path / "x.jsonl"
     path.write_text("".join(f'{{"id": {n}, "t": "{"x" * 100}"}}\n' for n in range(200_000)))

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lancewood.git.signature import Signature
-from lancewood.repo.items.file_rows import FileRow, item_files
-from lancewood.repo.items.writing import ItemWriter, Snapshots
+from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
 
 Lw = Callable[..., Any]
 ADA = Signature("Ada", "ada@example.org", 1_800_000_000, 0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancewood.cli.json_blocks import json_blocks
 from lancewood.errors import InvalidInputError
+from lancewood.files.json_source import json_blocks
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -74,7 +74,7 @@ def test_a_mark_at_the_start_is_passed_over() -> None:
 
 
 def test_a_line_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.cli.json_blocks._LARGEST", 1000)
+    monkeypatch.setattr("lancewood.files.json_source._LARGEST", 1000)
     with pytest.raises(InvalidInputError, match="more than 1000 bytes"):
         rows(b"x" * 5000, 100)
     with pytest.raises(InvalidInputError, match="more than 1000 bytes"):

@@ -13,12 +13,10 @@ import pytest
 import typer
 
 import lancewood as lw
-from lancewood.cli.exit_codes import MEANINGS, ExitCode
+from lancewood.cli.failing import MEANINGS, ExitCode, hide_secrets
+from lancewood.cli.groups import KNOWN_AS, VERBS, TableGroup
 from lancewood.cli.lazy import Entry, load_command
 from lancewood.cli.main import RootGroup
-from lancewood.cli.repo import KNOWN_AS, VERBS
-from lancewood.cli.secrets import hide_secrets
-from lancewood.cli.table import TableGroup
 
 Lw = Callable[..., Any]
 COMMANDS = [*TableGroup.entries.items(), *RootGroup.entries.items()]
@@ -41,7 +39,7 @@ UNSAFE = [*COMMITTING, "migrate-names", "repair", "branch", "tag"]
 
 @pytest.mark.parametrize(("name", "entry"), COMMANDS, ids=lambda each: str(each)[:40])
 def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str, entry: Entry) -> None:
-    command = load_command(name, entry.module)
+    command = load_command(name, entry.function)
     assert command.help.partition("\n")[0] == entry.summary
 
 
@@ -171,7 +169,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("lancewood.cli.commands.count.table_to_read", fail)
+    monkeypatch.setattr("lancewood.cli.commands.rows.table_to_read", fail)
 
 
 @pytest.mark.parametrize(

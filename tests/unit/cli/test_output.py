@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from lancewood.cli.output import Output, cell, count, human_size, json_text, size
+from lancewood.cli.output import Output, cell, count, human_size, size
+from lancewood.files.json_text import json_text
 
 
 class Terminal(io.StringIO):

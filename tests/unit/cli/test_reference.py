@@ -3,7 +3,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from lancewood.cli.repo import VERBS
+from lancewood.cli.groups import VERBS
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "cli_reference.py"
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 from lancewood.errors import StorageError
 from lancewood.repo.outcome import NotLandedWarning
 
@@ -131,7 +131,7 @@ def test_cleanup_tells_what_landed_first(
 
     for kind in ("text", "json"):
         with monkeypatch.context() as patch:
-            patch.setattr("lancewood.repo.committing.pending.land", fail)
+            patch.setattr("lancewood.repo.committing.transaction.land", fail)
             changes = repo.transaction("main", kind)
             changes.table("photos").append(ROWS)
             with pytest.warns(NotLandedWarning):

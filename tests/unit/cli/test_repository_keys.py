@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.cli.groups import VERBS
 from lancewood.cli.lazy import load_command
-from lancewood.cli.repo import VERBS
 
 Lw = Callable[..., Any]
 ROWS = pa.table({"id": [1, 2, 3]})
@@ -57,7 +57,7 @@ def test_help_tells_the_keys_of_the_json(
         lance.write_dataset(ROWS, "tables/labels.lance")
     if name == "commit":
         lance.write_dataset(ROWS, "tables/photos.lance", mode="append")
-    words = " ".join(load_command(name, VERBS[name].module).help.split())
+    words = " ".join(load_command(name, VERBS[name].function).help.split())
     promise = PROMISE.search(words)
     assert promise is not None, words
     out = lw_ok(name, *ARGUMENTS.get(name, []), "--json").out

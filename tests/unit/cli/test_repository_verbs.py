@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 from lancewood.repo.outcome import NotLandedWarning
 
 Lw = Callable[..., Any]
@@ -238,7 +238,7 @@ def test_a_table_that_diverged_is_told_by_every_verb_until_somebody_decides(
         raise OSError("the disk is full")
 
     with monkeypatch.context() as failing:
-        failing.setattr("lancewood.repo.committing.pending.land", full)
+        failing.setattr("lancewood.repo.committing.transaction.land", full)
         with pytest.warns(NotLandedWarning, match="disk is full"):
             write(repo, "main", "not landed", "photos")
     assert "unlanded:   photos: the next writer lands it" in lw_ok("status").out

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 
 Lw = Callable[..., Any]
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 from lancewood.cli.lazy import load_command
 from lancewood.cli.main import RootGroup
-from lancewood.cli.pipeline.interruption import interruption_told
+from lancewood.cli.pipeline.run import interruption_told
 from lancewood.errors import InvalidInputError, RunFailedError
-from lancewood.pipeline.report.events import Listener
-from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts
+from lancewood.pipeline.report.facts import CheckFacts, Ending, Listener, RunFacts
 
 Lw = Callable[..., Any]
 FILE = """
@@ -117,7 +116,7 @@ def test_programs_get_one_document_whatever_a_function_prints(lw_ok: Lw, runs: R
 
 
 def test_help_tells_the_keys_of_the_json(lw_ok: Lw, runs: Runs) -> None:
-    words = " ".join(load_command("run", RootGroup.entries["run"].module).help.split())
+    words = " ".join(load_command("run", RootGroup.entries["run"].function).help.split())
     promise = re.search(r"JSON keys: ([a-z_, ]+)\.", words)
     assert promise is not None
     document = lw_ok("run", "labels.toml", "--json").document

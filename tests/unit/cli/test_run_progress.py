@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from lancewood.cli.pipeline.progress import run_progress
-from lancewood.pipeline.report.events import Listener, Silence
-from lancewood.pipeline.report.facts import RunFacts
+from lancewood.cli.pipeline.run import run_progress
+from lancewood.pipeline.report.facts import Listener, RunFacts, Silence
 
 
 class Terminal(io.StringIO):

@@ -14,10 +14,9 @@ import pytest
 
 import lancewood as lw
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.pipeline.running.claim import claimed
-from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.folder import RunFolder, claimed
 from lancewood.pipeline.running.known_runs import known_runs
-from lancewood.pipeline.running.leftovers import clean
+from lancewood.pipeline.running.resume import clean
 
 Lw = Callable[..., Any]
 KEYS = ["run", "pipeline", "state", "time", "branch", "commit", "report"]

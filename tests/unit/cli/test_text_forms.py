@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pytest
 
-from lancewood.cli.output import json_text
-from lancewood.cli.text_forms import (
+from lancewood.errors import InvalidInputError
+from lancewood.files.json_text import json_text
+from lancewood.files.text_forms import (
     csv_batch,
     csv_read_type,
     from_read,
     json_read_type,
     plain_batch,
 )
-from lancewood.errors import InvalidInputError
 
 MOMENT = dt.datetime(2026, 5, 1, 12, 30, 0, 250000)
 CASES: list[tuple[pa.DataType, Any]] = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancewood.data.jsonb import decode_jsonb, jsonb_to_text
+from lancewood.data.arrays import decode_jsonb, jsonb_to_text
 from lancewood.errors import FormatError
 
 SAMPLES = {

@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lancewood.data.home import DataHome
+from lancewood.data.home import DataHome, new_data_file_name
 from lancewood.data.local_copy import readable_location
-from lancewood.data.names import new_data_file_name
 from lancewood.data.reader import FragmentReader
 from lancewood.data.writer import write_fragments
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError

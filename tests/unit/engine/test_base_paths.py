@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.base_paths import base_options, checked_bases, new_base_paths
-from lancewood.engine.place import Place
+from lancewood.engine.place.base_paths import base_options, checked_bases, new_base_paths
+from lancewood.engine.place.place import Place
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.base_paths import NewBase
-from lancewood.engine.chosen_homes import Base, find_home, homes_to_write, ids_to_read
-from lancewood.engine.place import Place
+from lancewood.engine.place.base_paths import NewBase
+from lancewood.engine.place.homes import Base, find_home, homes_to_write, ids_to_read
+from lancewood.engine.place.place import Place
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId
 from lancewood.model.index import Index
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2
 from lancewood.store.disk import DiskStore
-from lancewood.testing.surgery import edit_manifest
+from lancewood.testing.manifests import edit_manifest
 
 ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": ["x"] * 40})
 
@@ -235,7 +235,7 @@ def test_a_wrong_home_is_told_before_a_file_is_written(tmp_path: Path, verb: str
 def test_a_creator_who_lost_takes_its_files_out_of_every_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.engine.create.newest_version", lambda store: None)
+    monkeypatch.setattr("lancewood.engine.write.write.newest_version", lambda store: None)
     lw.create(tmp_path / "t", ROWS)
     with pytest.raises(lw.AlreadyExistsError):
         lw.create(tmp_path / "t", ROWS, bases=[tmp_path / "cold"], into="all", max_rows_per_file=9)

@@ -14,13 +14,13 @@ import pytest
 import lancewood as lw
 from lancewood.data import open_files
 from lancewood.data.codec import FileReader, open_reader
-from lancewood.engine.live_rows import LiveRows, Stretches, cut_at
+from lancewood.engine.rows.live_rows import LiveRows, Stretches, cut_at
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.model.operations import Append
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import edit_manifest
+from lancewood.testing.manifests import edit_manifest
 
 lance: Any = pylance
 FRAGMENTS, ROWS = 5, 20

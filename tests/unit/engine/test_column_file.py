@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.column_file import ColumnFileWriter
+from lancewood.engine.write.column_file import ColumnFileWriter
 from lancewood.errors import InvalidInputError
 from lancewood.model.schema import Schema
 from lancewood.store.disk import DiskStore

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.composer import Composition
-from lancewood.engine.place import Place
-from lancewood.engine.transactions import load_transaction
-from lancewood.engine.versions import list_versions, load_version
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.commit.composer import Composition
+from lancewood.engine.place.place import Place
+from lancewood.engine.versions.finding import list_versions, load_version
+from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest

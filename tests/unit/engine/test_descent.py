@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine import descent
-from lancewood.engine.descent import Descent
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot import descent
+from lancewood.engine.snapshot.descent import Descent
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import branch_key
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append, Clone, Delete, MissingTransaction, Overwrite
 from lancewood.model.refs import BranchName

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.doctor import examine
+from lancewood.engine.upkeep.doctor import examine
 from lancewood.store.base import ObjectInfo, PutOutcome, ReplaceOutcome, Store
 from lancewood.store.checkup import Check, Status
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode, WatchedStore
-from lancewood.testing.surgery import edit_manifest
+from lancewood.testing.manifests import edit_manifest
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

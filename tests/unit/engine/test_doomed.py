@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lancewood.engine.doomed import CLEANUPS_DIR, announced, check_not_doomed
+from lancewood.engine.upkeep.pins import CLEANUPS_DIR, announced, check_not_doomed
 from lancewood.errors import FormatError, RetryableConflictError
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore

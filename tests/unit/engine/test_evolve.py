@@ -5,15 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lancewood.engine.anchors import Drop
-from lancewood.engine.evolve import (
+from lancewood.engine.schema.evolve import (
     cast_column,
     drop_columns,
     find_column,
     next_field_id,
     rename_column,
 )
-from lancewood.engine.new_columns import plan_new_columns
+from lancewood.engine.schema.new_columns import Drop, plan_new_columns
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
 from lancewood.model.fragment import DataFile, Fragment

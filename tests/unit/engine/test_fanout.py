@@ -13,8 +13,8 @@ from functools import partial
 
 import pytest
 
-from lancewood.engine import fanout
-from lancewood.engine.fanout import Task, in_order
+from lancewood.engine.base import fanout
+from lancewood.engine.base.fanout import Task, in_order
 
 
 @pytest.fixture(params=["here", "threads"])

@@ -11,10 +11,9 @@ import pytest
 import lancewood as lw
 from lancewood.data import small_fragments as limits
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine import fragment_group
-from lancewood.engine.fragment_group import FragmentGroup, grouped
-from lancewood.engine.fragments import small_fragments
-from lancewood.engine.rows import RowFacts
+from lancewood.engine.rows import group_scan as fragment_group
+from lancewood.engine.rows.facts import RowFacts, small_fragments
+from lancewood.engine.rows.group_scan import FragmentGroup, grouped
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID
 
 

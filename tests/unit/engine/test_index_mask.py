@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.fragment import Fragment
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 lance: Any = pylance
 ROWS = pa.table({"k": pa.array(range(40), pa.int64()), "s": [str(each % 3) for each in range(40)]})

@@ -22,14 +22,14 @@ from tests.unit.engine.test_staging import (
 )
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.landing import Landed, LandingState, find_landing, land
-from lancewood.engine.place import Place
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staging import Stage
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.versions import list_versions, load_manifest
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.commit.publish import PutIfAbsent
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging.landing import Landed, LandingState, find_landing, land
+from lancewood.engine.staging.staging import Stage
+from lancewood.engine.versions.finding import list_versions, load_manifest
+from lancewood.engine.versions.history import load_transaction_of
 from lancewood.errors import (
     BatchAppliedError,
     IncompatibleConflictError,
@@ -133,7 +133,7 @@ def test_the_writer_need_not_read_what_it_staged() -> None:
 def test_a_long_directory_is_not_listed_by_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.engine.versions.WORTH_IT", 1)
+    monkeypatch.setattr("lancewood.engine.versions.finding.WORTH_IT", 1)
     uri = tmp_path / "p.lance"
     lw.create(uri, ROWS, fsync=False)
     for outsider in (False, True):

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.migrate import migrate_names
-from lancewood.engine.versions import newest_version
+from lancewood.engine.upkeep.migrate import migrate_names
+from lancewood.engine.versions.finding import newest_version
 from lancewood.format.layout import NamingScheme, manifest_name, parse_manifest_name
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore

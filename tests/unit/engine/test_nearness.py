@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.base_paths import NewBase
-from lancewood.engine.nearness import Homes, Nearness
+from lancewood.engine.place.base_paths import NewBase
+from lancewood.engine.rows.scan import Homes, Nearness
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId
 from lancewood.model.schema import Field, Schema

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lancewood.engine import physical_rows
-from lancewood.engine.physical_rows import Portions, spread
-from lancewood.engine.rows import RowFacts
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.rows import physical_rows
+from lancewood.engine.rows.facts import RowFacts
+from lancewood.engine.rows.physical_rows import Portions, spread
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.model.fragment import Fragment

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lancewood.engine import base_homes
-from lancewood.engine.base_homes import Trace, find_trace, present_roots
-from lancewood.engine.moved import check_not_moved, moved_bases
-from lancewood.engine.place import Place
+from lancewood.engine.place import base_homes
+from lancewood.engine.place.base_homes import Trace, find_trace, present_roots
+from lancewood.engine.place.base_paths import check_not_moved, moved_bases
+from lancewood.engine.place.place import Place
 from lancewood.errors import StorageError, UnsupportedError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId

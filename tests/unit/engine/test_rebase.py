@@ -17,9 +17,9 @@ from tests.unit.rules.manifests import (
     with_indices,
 )
 
-from lancewood.engine.place import Place
-from lancewood.engine.rebase import rebase_index, rebase_rows
-from lancewood.engine.vectors import load_deletions, write_deletions
+from lancewood.engine.commit.rebase import rebase_index, rebase_rows
+from lancewood.engine.place.place import Place
+from lancewood.engine.place.vectors import load_deletions, write_deletions
 from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId

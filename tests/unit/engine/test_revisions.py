@@ -13,10 +13,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.cloning import write_clone
-from lancewood.engine.revisions import branch_place, main_place, open_revision, resolve
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.uris import Uri, find_address
+from lancewood.engine.snapshot.revisions import (
+    Uri,
+    branch_place,
+    find_address,
+    main_place,
+    open_revision,
+    resolve,
+)
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.write.cloning import write_clone
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.format.layout import TREE_DIR
 from lancewood.format.refs import branch_key, encode_branch, encode_tag, tag_key

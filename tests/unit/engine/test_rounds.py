@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import WatchedStore

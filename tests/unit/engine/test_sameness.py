@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.sameness import same_content
+from lancewood.engine.snapshot.sameness import same_content
 
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 

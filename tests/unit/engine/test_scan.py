@@ -17,10 +17,10 @@ import pytest
 import lancewood as lw
 from lancewood.data import open_files, small_fragments
 from lancewood.data.codec import FileReader, open_reader
-from lancewood.engine import fragment_scan
-from lancewood.engine.masks import places_in
-from lancewood.engine.row_shape import Fetching
-from lancewood.engine.scan import ScanPlan, ScanRequest, plan_scan
+from lancewood.engine.rows import fragment_scan
+from lancewood.engine.rows.fragment_scan import places_in
+from lancewood.engine.rows.row_shape import Fetching
+from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
 
 ROWS = 100
 FRAGMENTS = 4

@@ -10,20 +10,20 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine import sighting
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.versions import finding as sighting
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import FaultyStore
-from lancewood.testing.surgery import manifest_path
+from lancewood.testing.manifests import manifest_path
 
 ROWS = pa.table({"a": [1]})
 
 
 @pytest.fixture(autouse=True)
 def _every_directory_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lancewood.engine.judging.WORTH_IT", 1)
-    monkeypatch.setattr("lancewood.engine.versions.WORTH_IT", 1)
+    monkeypatch.setattr("lancewood.engine.commit.judging.WORTH_IT", 1)
+    monkeypatch.setattr("lancewood.engine.versions.finding.WORTH_IT", 1)
 
 
 @pytest.fixture

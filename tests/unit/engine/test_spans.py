@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine import fanout
-from lancewood.engine.row_shape import Fetching
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.base import fanout
+from lancewood.engine.rows.row_shape import Fetching
+from lancewood.engine.rows.scan import ScanPlan, ScanRequest
 
 CUTS = (0, 1, 250, 700, 1000)
 

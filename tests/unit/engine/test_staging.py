@@ -11,17 +11,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.composer import Composition
-from lancewood.engine.create import NewTable
-from lancewood.engine.landing import land
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.staging import Stage, StagedSnapshot
-from lancewood.engine.transactions import load_transaction
-from lancewood.engine.versions import list_versions, load_manifest
-from lancewood.engine.write import write_append
+from lancewood.engine.base.limits import FileLimits
+from lancewood.engine.commit.commit import CommitPolicy, commit
+from lancewood.engine.commit.composer import Composition
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.staging.landing import land
+from lancewood.engine.staging.staging import Stage, StagedSnapshot
+from lancewood.engine.versions.finding import list_versions, load_manifest
+from lancewood.engine.versions.history import load_transaction
+from lancewood.engine.write.write import NewTable, write_append
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,

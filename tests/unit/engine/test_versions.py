@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancewood.engine.versions import list_versions, newest_version
+from lancewood.engine.versions.finding import list_versions, newest_version
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.model.ids import Version
 from lancewood.store.memory import MemoryStore

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.watching import Watch
+from lancewood.engine.versions.watching import Watch
 from lancewood.errors import NotFoundError
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore
-from lancewood.testing.surgery import manifest_path
+from lancewood.testing.manifests import manifest_path
 
 ROWS = pa.table({"a": [1]})
 SECOND = 1_000_000_000
@@ -128,7 +128,7 @@ def test_a_version_that_came_in_place_of_another_in_one_tick_is_noticed(table: l
 def test_a_long_directory_that_just_changed_is_looked_at_without_a_listing(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.engine.watching.WORTH_IT", 1)
+    monkeypatch.setattr("lancewood.engine.versions.watching.WORTH_IT", 1)
     changed = NOW - 1
     set_stamp(table, changed)
     watch, asked = watched(table.uri, lambda: NOW)

@@ -10,13 +10,12 @@ import pytest
 from tests.commit_locks import free
 
 import lancewood as lw
-from lancewood.external.choice import open_manifest_store
 from lancewood.external.dynamodb import DynamoDBManifests
-from lancewood.external.opening import open_table_store
+from lancewood.external.opening import open_manifest_store, open_table_store
 from lancewood.external.postgresql import PostgreSQLManifests
 from lancewood.external.sqlite import SQLiteManifests
 from lancewood.external.store import ExternalStore
-from lancewood.testing.manifest_memory import MemoryManifests
+from lancewood.testing.manifests import MemoryManifests
 
 
 def test_a_text_names_a_kind_of_store() -> None:

@@ -16,13 +16,12 @@ from tests.commit_locks import free
 
 import lancewood as lw
 from lancewood.external.lock import LockedStore
-from lancewood.external.opening import open_table_store, through
-from lancewood.external.rename import RenamingStore
+from lancewood.external.opening import RenamingStore, open_table_store, through
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.probe import check_put_if_absent
-from lancewood.testing.careless import CarelessStore
-from lancewood.testing.manifest_memory import MemoryManifests
+from lancewood.testing.faults import CarelessStore
+from lancewood.testing.manifests import MemoryManifests
 
 ROWS = pa.table({"a": [1]})
 KEY = "_versions/7.manifest"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.external.base import Entry
-from lancewood.external.names import (
+from lancewood.external.base import (
+    Entry,
     Place,
     base_by_uri,
     base_in_bucket,

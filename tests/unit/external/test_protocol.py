@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lancewood.errors import CommitUnknownError, IntegrityError, StorageError
-from lancewood.external.base import Entry
-from lancewood.external.names import path_of, staged_name
+from lancewood.external.base import Entry, path_of, staged_name
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.model.ids import Version
 from lancewood.store.base import PutOutcome
 from lancewood.store.memory import MemoryStore
 from lancewood.store.readback import put_new_settled
-from lancewood.testing.manifest_memory import MemoryManifests
+from lancewood.testing.manifests import MemoryManifests
 
 KEY = manifest_key(Version(7), NamingScheme.V2)
 NAME = manifest_name(Version(7), NamingScheme.V2)

@@ -16,14 +16,13 @@ import pytest
 from tests.commit_locks import free
 
 import lancewood as lw
-from lancewood.external.base import Entry
-from lancewood.external.choice import open_manifest_store
-from lancewood.external.names import base_by_uri, path_of, staged_name
+from lancewood.external.base import Entry, base_by_uri, path_of, staged_name
+from lancewood.external.opening import open_manifest_store
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme, manifest_name
 from lancewood.model.ids import Version
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
-from lancewood.testing.manifest_memory import MemoryManifests
+from lancewood.testing.manifests import MemoryManifests
 
 ROWS = pa.table({"a": [1]})
 

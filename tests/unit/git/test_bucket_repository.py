@@ -18,20 +18,18 @@ from lancewood.errors import (
 )
 from lancewood.git import pack
 from lancewood.git.bucket import repository as making
-from lancewood.git.bucket.config import BucketConfig
 from lancewood.git.bucket.refs import BucketRefs
-from lancewood.git.bucket.repository import BucketRepository
+from lancewood.git.bucket.repository import BucketConfig, BucketRepository
 from lancewood.git.hashes import Hash
-from lancewood.git.homes import below, home_at, is_uri, real_home
-from lancewood.git.newpack import PackedObjects, write_pack
+from lancewood.git.names import below, home_at, is_uri, real_home
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
+from lancewood.items.birth import PackedObjects, write_pack
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.careless import CarelessStore
-from lancewood.testing.faults import FaultyStore
+from lancewood.testing.faults import CarelessStore, FaultyStore
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 A = Hash("a" * 64)
@@ -144,7 +142,7 @@ def test_a_setting_that_another_wrote_meanwhile_is_not_lost(uri: str) -> None:
 def test_a_setting_whose_answer_is_lost_is_settled_by_reading(
     uri: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.git.bucket.config.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("lancewood.git.bucket.repository.time.sleep", lambda seconds: None)
     init_git(uri)
     store = open_store(uri)
     calls = FaultyStore(store)

@@ -7,9 +7,9 @@ from textwrap import dedent
 
 import pytest
 
-from lancewood.git.graph import lines
 from lancewood.git.history import walk
 from lancewood.git.objects import Commit
+from lancewood.git.revisions import lines
 from lancewood.testing.commits import MemoryCommits, random_parents
 
 

@@ -14,12 +14,12 @@ import pytest
 from tests.bounded import bounded
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
-from lancewood.git import newpack
 from lancewood.git.hashes import Hash
 from lancewood.git.names import checked_branch
 from lancewood.git.objects import FILE, Entry, Signature
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import decode_commit
+from lancewood.items import birth as newpack
 
 MAIN = "refs/heads/main"
 BY = Signature("Ada", "ada@example.org", 1_700_000_000, 0)

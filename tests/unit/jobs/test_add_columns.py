@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.transactions import load_transaction
+from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import InvalidInputError, RetryableConflictError, UnsupportedError
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import Merge, Project

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.transactions import load_transaction
+from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import (
     InvalidInputError,
     NotFoundError,
     RetryableConflictError,
     UnsupportedError,
 )
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import DataReplacement, Merge, Project
 

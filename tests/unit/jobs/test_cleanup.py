@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.family import manifest_names
-from lancewood.engine.place import Place
-from lancewood.engine.publish import Detached
-from lancewood.engine.refs import Refs
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.commit.commit import CommitPolicy
+from lancewood.engine.commit.publish import Detached
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.descent import manifest_names
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.versions.refs import Refs
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, encode_branch, encode_tag
@@ -35,7 +35,12 @@ from lancewood.model.transaction import Transaction
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore
-from lancewood.testing.surgery import decode_fragments, edit_manifest, manifest_path, put_fragments
+from lancewood.testing.manifests import (
+    decode_fragments,
+    edit_manifest,
+    manifest_path,
+    put_fragments,
+)
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

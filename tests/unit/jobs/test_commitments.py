@@ -15,15 +15,14 @@ import pytest
 from tests.unit.catalog.world import ID, ROWS, World, append
 
 import lancewood as lw
+from lancewood.catalog.marks import member_tag
 from lancewood.catalog.membership import join
 from lancewood.catalog.opening import open_pin, pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.reachable import PinWalk, pinned
-from lancewood.catalog.tag_names import member_tag
-from lancewood.catalog.unlanded import unlanded
-from lancewood.engine.landing import find_landing
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.catalog.reachable import PinWalk, pinned, unlanded
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import load_snapshot
+from lancewood.engine.staging.landing import find_landing
 from lancewood.errors import FormatError, NotFoundError
 from lancewood.git.repository import GitRepository
 from lancewood.jobs.runner import LocalRunner

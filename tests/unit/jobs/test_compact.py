@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 import lancewood as lw
 from lancewood.data import open_files
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import (
     IncompatibleConflictError,
     InvalidInputError,
@@ -25,14 +25,13 @@ from lancewood.errors import (
 from lancewood.format.deletion import deletion_file_name, encode_deletions
 from lancewood.jobs.compaction import compact as module
 from lancewood.jobs.compaction import plan as compact_plan
-from lancewood.jobs.compaction.bin import rewrite_bin
+from lancewood.jobs.compaction.compact import rewrite_bin
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, coverage_of, plan_bins
-from lancewood.jobs.counts import CompactionCounts
-from lancewood.jobs.execute import Persistence
+from lancewood.jobs.job import CompactionCounts, Persistence
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.ids import FragmentId, Version
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 lance: Any = pylance
 T = TypeVar("T")

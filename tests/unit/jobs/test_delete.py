@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.deletions import mark_deleted
+from lancewood.engine.write.column_file import mark_deleted
 from lancewood.errors import FormatError, InvalidInputError, StorageError
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import execute
+from lancewood.jobs.job import RowCounts, execute
 from lancewood.jobs.rows import delete as module
 from lancewood.jobs.rows.delete import DeletedRows, DeleteRows, delete_in
 from lancewood.jobs.rows.matching import Matching
@@ -23,7 +22,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Delete
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 T = TypeVar("T")
 R = TypeVar("R")

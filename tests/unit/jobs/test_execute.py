@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.homes import NewFile
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.commit.commit import CommitPolicy
+from lancewood.engine.place.homes import NewFile
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
     IncompatibleConflictError,
     RetryableConflictError,
     StorageError,
 )
-from lancewood.jobs.execute import Change, Persistence, Terms, execute
+from lancewood.jobs.job import Change, Persistence, Terms, execute
 from lancewood.model.operations import MapUpdate, UpdateConfig
 
 _names = iter(range(10**6))

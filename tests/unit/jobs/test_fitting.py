@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.rows.fitting import can_become, fitted, fitted_value, text_as_moment
+from lancewood.jobs.rows.assignments import can_become, fitted, fitted_value, text_as_moment
 
 BERLIN = pa.timestamp("us", "Europe/Berlin")
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine import deletions, scan
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.transactions import load_transaction
+from lancewood.engine.rows import scan
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.versions.history import load_transaction
+from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.jobs.merging import rows as merge_rows
 from lancewood.jobs.merging import search as merge_search
 from lancewood.jobs.runner import LocalRunner

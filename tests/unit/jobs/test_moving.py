@@ -13,19 +13,14 @@ from pyroaring import BitMap
 
 import lancewood as lw
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.fragments import open_fragment
-from lancewood.engine.homes import NewFile, new_data_files
-from lancewood.engine.limits import FileLimits
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.base.limits import FileLimits
+from lancewood.engine.place.homes import NewFile, new_data_files
+from lancewood.engine.rows.facts import open_fragment
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.rows import moving as module
+from lancewood.jobs.rows import matching as module
 from lancewood.jobs.rows.blob_values import with_blob_values
-from lancewood.jobs.rows.moving import (
-    MovingRows,
-    check_movable,
-    read_moving,
-    write_moved,
-)
+from lancewood.jobs.rows.matching import MovingRows, check_movable, read_moving, write_moved
 from lancewood.model.fragment import Fragment
 from lancewood.model.rowids import RowIdSequence
 
@@ -91,7 +86,7 @@ def test_no_offsets_are_no_rows(table: lw.Table) -> None:
 def test_narrow_and_wide_columns_are_read_each_in_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lancewood.engine.picking.CALL", 0.0)
+    monkeypatch.setattr("lancewood.engine.rows.picking.CALL", 0.0)
     table = lw.create(tmp_path / "t", rows(0, 5000), fsync=False)
     offsets = BitMap(range(0, 5000, 16))
     moved = list(read_moving(bare(table), table.fragments[0], offsets))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lancewood.jobs.packing import chunks, shares
+from lancewood.jobs.job import chunks, shares
 
 
 def test_chunks_hold_every_item_once_and_the_last_may_be_shorter() -> None:

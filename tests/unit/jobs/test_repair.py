@@ -16,11 +16,15 @@ import pytest
 
 import lancewood as lw
 from lancewood.format.layout import HINT_KEY
-from lancewood.jobs.upkeep.problems import Kind
-from lancewood.jobs.upkeep.proposals import RepairReport
+from lancewood.jobs.upkeep.problems import Kind, RepairReport
 from lancewood.proto import table_pb2
 from lancewood.table.door import repair
-from lancewood.testing.surgery import decode_fragments, edit_manifest, manifest_path, put_fragments
+from lancewood.testing.manifests import (
+    decode_fragments,
+    edit_manifest,
+    manifest_path,
+    put_fragments,
+)
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 

@@ -12,7 +12,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.packing import MOST_FRAGMENTS, TASKS_PER_SLOT, pack_fragments
+from lancewood.jobs.job import MOST_FRAGMENTS, TASKS_PER_SLOT, pack_fragments
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId

@@ -11,17 +11,13 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.deletions import mark_deleted
+from lancewood.engine.write.column_file import mark_deleted
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import execute
-from lancewood.jobs.rows import update_rows
+from lancewood.jobs.job import RowCounts, execute
+from lancewood.jobs.rows import update as update_rows
 from lancewood.jobs.rows.matching import Matching
-from lancewood.jobs.rows.update import UpdateRows
-from lancewood.jobs.rows.update_columns import rewrite_columns
-from lancewood.jobs.rows.update_cost import sample
-from lancewood.jobs.rows.update_rows import move_rows
-from lancewood.jobs.rows.updating import Portion, Updating
+from lancewood.jobs.rows.update import UpdateRows, move_rows, rewrite_columns
+from lancewood.jobs.rows.updating import Portion, Updating, sample
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Update

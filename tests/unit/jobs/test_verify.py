@@ -25,7 +25,12 @@ from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.surgery import decode_fragments, edit_manifest, manifest_path, put_fragments
+from lancewood.testing.manifests import (
+    decode_fragments,
+    edit_manifest,
+    manifest_path,
+    put_fragments,
+)
 
 ROWS = pa.table({"a": range(100), "s": [f"text {i}" for i in range(100)]})
 

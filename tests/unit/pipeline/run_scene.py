@@ -21,17 +21,18 @@ from lancewood.pipeline.definition.model import (
     Spot,
     Target,
 )
-from lancewood.pipeline.report.events import Listener, Silence
 from lancewood.pipeline.report.facts import (
     CheckFacts,
+    Listener,
     QuarantineFacts,
     RunFacts,
+    Silence,
     SourceFacts,
     TargetFacts,
 )
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.pipeline.running.parts import Parts
-from lancewood.pipeline.running.run import run_pipeline
+from lancewood.pipeline.start import run_pipeline
 
 SPOT = Spot("zoo.toml", "pipeline")
 SCHEMA = pa.schema({"id": pa.int64()})

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancewood as lw
-from lancewood.pipeline.checks import gathering
-from lancewood.pipeline.checks.cells import MOST_BYTES, cell_text, cut_cells
-from lancewood.pipeline.checks.keeping import Keeping
+from lancewood.pipeline.checks import kind as gathering
+from lancewood.pipeline.checks.columns import MOST_BYTES, cell_text, cut_cells
+from lancewood.pipeline.checks.running import Keeping
 
 pytest.importorskip("pyspark", reason="the partition is asked of pyspark")
 

@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancewood.pipeline.checks.kinds import tables_seen
-from lancewood.pipeline.checks.published_names import TableName, table_names, without_qualifiers
-from lancewood.pipeline.checks.query_columns import QueryColumns
-from lancewood.pipeline.checks.result_shape import allowed_names
+from lancewood.pipeline.checks.running import tables_seen
+from lancewood.pipeline.checks.sql import (
+    QueryColumns,
+    TableName,
+    allowed_names,
+    table_names,
+    without_qualifiers,
+)
 from lancewood.pipeline.definition.model import ReferenceCheck, Spot, SqlCheck
 from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancewood.errors import InvalidInputError
+from lancewood.pipeline.definition.load import frames_in
 from lancewood.pipeline.definition.names import RESERVED, checked_frame
 from lancewood.pipeline.definition.queries import (
     MOST_CHARACTERS,
@@ -13,7 +14,6 @@ from lancewood.pipeline.definition.queries import (
     qualified_name,
     tables_in,
 )
-from lancewood.pipeline.definition.wiring import frames_in
 
 
 def names(sql: str) -> list[str]:

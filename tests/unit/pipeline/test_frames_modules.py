@@ -11,9 +11,8 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Function, Pipeline, Spot, Step
-from lancewood.pipeline.frames.code_digest import code_digest
 from lancewood.pipeline.frames.functions import takes_arrow
-from lancewood.pipeline.frames.modules import Modules
+from lancewood.pipeline.frames.modules import Modules, code_digest
 
 SPOT = Spot("zoo.toml", "steps.s.python", 7)
 

@@ -12,12 +12,12 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline import run
+from lancewood.pipeline import start as run_module
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.new_files import _SCHEMA as SEEN
 from lancewood.pipeline.frames.new_rows import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news
 from lancewood.pipeline.report.facts import Ending
-from lancewood.pipeline.running import run as run_module
 from lancewood.pipeline.running import story
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_file

@@ -12,7 +12,7 @@ from tests.unit.pipeline.run_scene import Scene
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import Ending
-from lancewood.pipeline.running.full_refresh import refreshed
+from lancewood.pipeline.start import refreshed
 
 SOURCES = (
     '[sources.drops]\nformat = "csv"\npath = "in"\nincremental = true\n'

@@ -10,9 +10,22 @@ from hypothesis import strategies as st
 from tests.unit.pipeline.report_pages import Parsed
 
 from lancewood.pipeline.report.commit_graph import commit_graph
-from lancewood.pipeline.report.figures import UNKNOWN, count, day, duration, moment, size, total
-from lancewood.pipeline.report.markup import Html, element, joined, several_lines, shown, visible
-from lancewood.pipeline.report.plots import amount_bar, line_plot, parts_bar, span_bar
+from lancewood.pipeline.report.markup import (
+    UNKNOWN,
+    Html,
+    count,
+    day,
+    duration,
+    element,
+    joined,
+    moment,
+    several_lines,
+    shown,
+    size,
+    total,
+    visible,
+)
+from lancewood.pipeline.report.sections.layout import amount_bar, line_plot, parts_bar, span_bar
 
 numbers = st.integers(0, 10**12)
 

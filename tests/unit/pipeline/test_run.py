@@ -36,13 +36,12 @@ from lancewood.pipeline.definition.model import (
     UniqueCheck,
 )
 from lancewood.pipeline.report.facts import CheckFacts, Ending
-from lancewood.pipeline.running import own_session, story
-from lancewood.pipeline.running.claim import claimed
-from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running import parts as own_session
+from lancewood.pipeline.running import story
+from lancewood.pipeline.running.folder import RunFolder, claimed
 from lancewood.pipeline.running.ground import RunGround
-from lancewood.pipeline.running.own_session import start_session
-from lancewood.repo.naming.marks import Marks
-from lancewood.repo.naming.tags import Tags
+from lancewood.pipeline.running.parts import start_session
+from lancewood.repo.naming.tags import Marks, Tags
 
 UNIQUE = UniqueCheck("ids", SPOT, False, "photos", ("id",))
 

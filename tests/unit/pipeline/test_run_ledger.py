@@ -12,12 +12,10 @@ import pytest
 
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
-from lancewood.pipeline.running.claim import claimed
-from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, new_run_id
 from lancewood.pipeline.running.ledger import Entry, decode_entry, encode_entry
 from lancewood.pipeline.running.loads import joined
-from lancewood.pipeline.running.progress import Progress, decode_message, encode_message
-from lancewood.pipeline.running.run_ids import checked_run_id, new_run_id
+from lancewood.pipeline.running.resume import Progress, decode_message, encode_message
 
 ENTRY = Entry(
     pipeline="zoo",
@@ -130,7 +128,7 @@ def test_a_claim_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from lancewood.pipeline.running.claim import claimed\n"
+        "from lancewood.pipeline.running.folder import claimed\n"
         "with claimed(Path(sys.argv[1]), 'r1'):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

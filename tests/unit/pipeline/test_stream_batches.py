@@ -17,15 +17,13 @@ import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Stream, UniqueCheck
 from lancewood.pipeline.definition.names import checked_pipeline
-from lancewood.pipeline.report.events import Silence
-from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts
+from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, Silence
 from lancewood.pipeline.report.lines import lines
-from lancewood.pipeline.running.run import run_pipeline
-from lancewood.pipeline.running.run_ids import checked_run_id
+from lancewood.pipeline.running.folder import checked_run_id
+from lancewood.pipeline.start import run_pipeline
 from lancewood.pipeline.streaming import batches as batches_of
 from lancewood.pipeline.streaming.batches import Batches, StoppedError, batch_run_id
-from lancewood.pipeline.streaming.interrupting import asked_to_stop
-from lancewood.pipeline.streaming.stream import without_query
+from lancewood.pipeline.streaming.stream import asked_to_stop, without_query
 from lancewood.pipeline.streaming.summary import Summary
 
 STREAM = "576780cf-e444-4c45-b0c1-6a77346d3ccd"

@@ -16,7 +16,7 @@ from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.reads import Read
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Source, Sources
-from lancewood.spark.querying.refusals import reason
+from lancewood.spark.querying import reason
 
 ROWS = pa.table(
     {

@@ -17,8 +17,8 @@ from lancewood.errors import (
     NotFoundError,
 )
 from lancewood.git.refs import Refs
-from lancewood.repo.naming.protecting import protect
-from lancewood.repo.naming.protecting import unprotect as real_unprotect
+from lancewood.repo.naming.tags import protect
+from lancewood.repo.naming.tags import unprotect as real_unprotect
 
 ROWS = pa.table({"id": [1, 2, 3]})
 

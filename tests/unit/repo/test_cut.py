@@ -11,13 +11,13 @@ import pytest
 
 import lancewood as lw
 from lancewood.catalog.opening import pin_of
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError
 from lancewood.git.objects import LINK, TREE, Entry, Signature
 from lancewood.git.repository import GitRepository
 from lancewood.repo.committing import cut
-from lancewood.repo.writing import working
-from lancewood.testing.surgery import manifest_path
+from lancewood.repo.writing import writable as working
+from lancewood.testing.manifests import manifest_path
 
 ROWS = pa.table({"id": [1, 2, 3]})
 NAMES = ("a", "b", "c")

@@ -16,8 +16,8 @@ from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import NotFoundError, StorageError
 from lancewood.git.hashes import Hash
-from lancewood.repo.fsck.problems import FsckReport, Kind
-from lancewood.repo.gc.report import Spot
+from lancewood.repo.fsck import FsckReport, Kind
+from lancewood.repo.gc.needed import Spot
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 
@@ -172,7 +172,7 @@ def test_a_table_that_is_gone_is_told(scene: Scene) -> None:
 def without_landing(scene: Scene) -> None:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", NotLandedWarning)
-        patch.setattr("lancewood.repo.committing.pending.land", _fail)
+        patch.setattr("lancewood.repo.committing.transaction.land", _fail)
         with scene.repo.transaction("main", message="delete") as changes:
             changes.table(ONE).delete("id = 1")
 

@@ -528,7 +528,7 @@ def test_a_commit_in_between_that_has_not_landed_yet_is_built_upon(
         real(self, *given, **told)  # type: ignore[arg-type]
         if is_first.pop() if is_first else False:
             with monkeypatch.context() as patch:
-                patch.setattr("lancewood.repo.committing.pending.land", fail)
+                patch.setattr("lancewood.repo.committing.transaction.land", fail)
                 with pytest.warns(NotLandedWarning):
                     append(lw.Repository.open(repo.path), "main", 5)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancewood.errors import IncompatibleConflictError, NotFoundError, StorageError
-from lancewood.repo.refusals import Refusals
+from lancewood.repo.outcome import Refusals
 
 
 def test_all_that_refuse_are_named_in_order() -> None:

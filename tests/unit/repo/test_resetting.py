@@ -21,9 +21,9 @@ from lancewood.errors import (
     StorageError,
 )
 from lancewood.git.refs import Refs
-from lancewood.repo.landing import settling
+from lancewood.repo import landing as settling
+from lancewood.repo import notes as reset_notes
 from lancewood.repo.looking.status import State
-from lancewood.repo.notes import reset_notes
 from lancewood.repo.outcome import NotLandedWarning
 
 pytestmark = pytest.mark.usefixtures("unsynced")
@@ -204,7 +204,7 @@ def test_a_table_that_diverged_gets_back_what_is_committed(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.pending.land", fail)
+        patch.setattr("lancewood.repo.committing.transaction.land", fail)
         changes = repo.transaction("main", "delete")
         changes.table("photos").delete("id = 1")
         changes.table("labels").append(rows(4)).append(rows(5))
@@ -233,7 +233,7 @@ def test_a_commit_that_never_landed_does_not_land_after_a_reset(
         raise StorageError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.pending.land", fail)
+        patch.setattr("lancewood.repo.committing.transaction.land", fail)
         with pytest.warns(NotLandedWarning):
             both(repo, "main", 4)
     repo.branches.create("kept")
@@ -262,7 +262,7 @@ def cut_off(
         real(*given)
 
     with patch.context() as inner:
-        inner.setattr("lancewood.repo.moving.move.pay", pay)
+        inner.setattr("lancewood.repo.moving.pay", pay)
         with pytest.warns(NotLandedWarning, match="the next writer does it"):
             act()
 
@@ -378,7 +378,7 @@ def test_a_commit_between_the_look_and_the_move_is_not_lost_sight_of(
             both(lw.Repository.open(repo.path), "main", 4)
         return note
 
-    monkeypatch.setattr("lancewood.repo.moving.move.leave_note", leave)
+    monkeypatch.setattr("lancewood.repo.moving.leave_note", leave)
     target = repo.at("HEAD~1").hash
     repo.reset(target)
     assert seen(repo, "main") == standing(repo) == standing(repo, "labels") == [1, 2]

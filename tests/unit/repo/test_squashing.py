@@ -20,7 +20,8 @@ from lancewood.errors import (
 )
 from lancewood.jobs.naming import deletion
 from lancewood.repo.looking.view import View
-from lancewood.repo.naming import branch_tables, branches
+from lancewood.repo.naming import branches
+from lancewood.repo.naming import branches as branch_tables
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 

@@ -42,7 +42,7 @@ def unlanded(repo: lw.Repository, monkeypatch: pytest.MonkeyPatch, verb: str = "
     table = changes.table("photos")
     table.append(ROWS) if verb == "append" else table.delete("id = 1")
     with monkeypatch.context() as patch:
-        patch.setattr("lancewood.repo.committing.pending.land", fail)
+        patch.setattr("lancewood.repo.committing.transaction.land", fail)
         with pytest.warns(NotLandedWarning):
             changes.commit()
 

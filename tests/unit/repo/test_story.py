@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.repo.looking.story import held_commits
+from lancewood.repo.looking.view import held_commits
 from lancewood.testing.commits import MemoryCommits
 
 ROWS = pa.table({"id": [1, 2, 3]})

@@ -18,9 +18,9 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
-from lancewood.repo.committing.messages import first_line
 from lancewood.repo.committing.swapping import Patience, has_landed, swap
 from lancewood.repo.grounds import Grounds
+from lancewood.repo.identity import first_line
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.refs import load_branch
+from lancewood.engine.versions.refs import load_branch
 from lancewood.errors import IncompatibleConflictError
 from lancewood.git.hashes import Hash
 from lancewood.model.refs import BranchName
@@ -113,7 +113,7 @@ def test_what_only_others_wrote_since_it_was_made_goes_on(repo: lw.Repository) -
 def test_no_branch_is_made_from_a_state_that_no_version_has(
     repo: lw.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lancewood.engine import landing
+    from lancewood.engine.staging import landing
 
     real = landing.land
 
@@ -121,7 +121,7 @@ def test_no_branch_is_made_from_a_state_that_no_version_has(
         lance.write_dataset(ROWS, home(repo), mode="append")
         return real(*given, **known)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("lancewood.repo.committing.pending.land", late)
+    monkeypatch.setattr("lancewood.repo.committing.transaction.land", late)
     append(repo, "main")
     monkeypatch.undo()
     repo.branches.create("late")

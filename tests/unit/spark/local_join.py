@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lancewood.spark.batches import ADVISED_BYTES, BYTES, ROWS
-from lancewood.spark.merging.key_codes import code_names, coded_schema
 from lancewood.spark.merging.key_join import FoundIn, KeyJoin, Wanted
+from lancewood.spark.merging.keys import code_names, coded_schema
 from lancewood.spark.merging.planning import ChangeTasks
 from lancewood.spark.merging.task_rows import SOURCE, TARGET, TaskRows, read_rows
 from lancewood.spark.tasks import MESSAGE, TASK

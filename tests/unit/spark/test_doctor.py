@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 from lancewood.cli.main import app
 from lancewood.errors import UnsupportedError
+from lancewood.spark import doctor as packages
 from lancewood.spark import doctor as subject
-from lancewood.spark import java, packages
-from lancewood.spark.doctor import examine_spark
-from lancewood.spark.trial import Trial, _report_in, _without_secret, run_trial
+from lancewood.spark import java
+from lancewood.spark.doctor import Trial, _report_in, _without_secret, examine_spark, run_trial
 from lancewood.spark.trial_run import _versions
 from lancewood.store.checkup import Check, Status
 

@@ -12,14 +12,15 @@ import pytest
 
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.git.signature import Signature
-from lancewood.repo.items import looking
-from lancewood.repo.items.file_rows import FileRow, item_files
-from lancewood.repo.items.outcome import Done, Outcome, Tally
-from lancewood.repo.items.writing import ItemWriter, Snapshots
-from lancewood.spark.items import checking, finding, importing, reading, running, writing
-from lancewood.spark.items.folders import checked_folder
-from lancewood.spark.items.frame_rows import checked_frame, items_in
-from lancewood.spark.items.texts import as_text, text_of
+from lancewood.items import looking
+from lancewood.items.outcome import Done, Outcome, Tally
+from lancewood.items.spark import reading, running, writing
+from lancewood.items.spark import running as finding
+from lancewood.items.spark import tagging as importing
+from lancewood.items.spark import writing as checking
+from lancewood.items.spark.running import as_text, checked_folder, text_of
+from lancewood.items.spark.writing import checked_frame, items_in
+from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
 
 ADA = Signature("Ada", "ada@example.org", 1_800_000_000, 0)
 ONE = pa.record_batch({"task": [0]})
@@ -174,7 +175,9 @@ def test_an_import_makes_no_item_around_others_nor_beside_other_things(tmp_path:
     made(target, "around/b")
     (target / "beside").mkdir()
     (target / "beside/notes.txt").write_text("mine")
-    work = importing._Work(*(str(source), str(target), "x", ADA, True, False, "fail", None, False))
+    work = importing._Importing(
+        *(str(source), str(target), "x", ADA, True, False, "fail", None, False)
+    )
     for names_now in (["there"], names):
         rows = pa.record_batch({"item": names_now})
         done = {each.item: each for each in importing._import(work, [rows])}

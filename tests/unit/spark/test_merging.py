@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from tests.unit.spark.local_join import Frame, LocalJoin
 
 import lancewood as lw
-from lancewood.engine import deletions
-from lancewood.engine.transactions import load_transaction
+from lancewood.engine.versions.history import load_transaction
+from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import Terms, execute
+from lancewood.jobs.job import RowCounts, Terms, execute
 from lancewood.jobs.merging.source import Choices
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import Delete, Operation, Update

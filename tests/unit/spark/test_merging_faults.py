@@ -17,9 +17,9 @@ import pytest
 from tests.unit.spark.local_join import Frame, LocalJoin
 
 import lancewood as lw
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.execute import execute
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.jobs.job import execute
 from lancewood.jobs.merging.source import Choices
 from lancewood.spark.merging.merge import FrameMerge
 from lancewood.store.disk import DiskStore

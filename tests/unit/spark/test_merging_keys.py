@@ -15,10 +15,10 @@ import lancewood as lw
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.jobs.merging.keys import Key, KeyIndex, resolve_key
 from lancewood.spark.merging import planning
-from lancewood.spark.merging.key_codes import code_types, coded_ddl, coded_schema, encode_key
+from lancewood.spark.merging.keys import code_types, coded_ddl, coded_schema, encode_key
 from lancewood.spark.merging.planning import plan_changes, source_messages, table_messages
 from lancewood.spark.merging.staged_source import StagedFiles, StagedSource
-from lancewood.spark.reading.message import Portion
+from lancewood.spark.reading.task import Portion
 
 _names = count()
 

@@ -14,18 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lancewood as lw
-from lancewood.engine.scan import plan_scan
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.rows.scan import plan_scan
+from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.model.manifest import Manifest
 from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
-from lancewood.spark.reading import cutting, plan
-from lancewood.spark.reading.message import Portion
-from lancewood.spark.reading.plan import ReadPlan, plan_read
-from lancewood.spark.reading.row_width import RowWidth
-from lancewood.spark.reading.task import count_task, read_task
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.spark.reading import plan
+from lancewood.spark.reading import plan as cutting
+from lancewood.spark.reading.plan import ReadPlan, RowWidth, plan_read
+from lancewood.spark.reading.task import Portion, count_task, read_task
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

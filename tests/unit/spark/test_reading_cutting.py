@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancewood.spark.reading.batches import FEW_BYTES, FEW_ROWS, MOST_BYTES, sized
-from lancewood.spark.reading.cutting import (
+from lancewood.spark.reading.plan import (
     LEAST,
     MOST,
     MOST_MESSAGE,
@@ -21,7 +20,7 @@ from lancewood.spark.reading.cutting import (
     count_tasks,
     cut_fragments,
 )
-from lancewood.spark.reading.message import Portion
+from lancewood.spark.reading.task import FEW_BYTES, FEW_ROWS, MOST_BYTES, Portion, sized
 
 
 def cuts(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import InvalidInputError
-from lancewood.spark.columns.computing import ComputedRows
+from lancewood.spark.columns.add import ComputedRows
 from lancewood.spark.columns.expressions import HIDDEN, _check_row_by_row, _columns_in
 
 SCHEMA = pa.schema(

@@ -32,8 +32,7 @@ from pyspark.sql.types import (
 )
 
 from lancewood.spark.source import lance_source, reader, writer
-from lancewood.spark.source.shape import Shape, check_names, shape_of
-from lancewood.spark.source.spark_classes import spark_class
+from lancewood.spark.source.shape import Shape, check_names, shape_of, spark_class
 
 
 @pytest.fixture

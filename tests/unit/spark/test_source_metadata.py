@@ -14,7 +14,7 @@ from lancewood.errors import FormatError, InvalidInputError
 from lancewood.proto import table_pb2
 from lancewood.spark.source import metadata
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

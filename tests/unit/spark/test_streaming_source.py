@@ -26,8 +26,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lancewood.model.rowids import RowIdSequence
 from lancewood.proto import table_pb2
 from lancewood.spark.source.lance_source import LanceSource
-from lancewood.spark.streaming.between import find_between
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.spark.streaming.task import find_between
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 Rows = list[dict[str, Any]]
 
@@ -630,7 +630,7 @@ def test_a_batch_cut_into_tasks_has_the_same_rows(
         for tasks in (2, 3, 8, 1_000):
             with monkeypatch.context() as patch:
                 patch.setattr(
-                    "lancewood.spark.streaming.plan.count_tasks",
+                    "lancewood.spark.streaming.task.count_tasks",
                     lambda cost, slots, most, tasks=tasks: tasks,
                 )
                 parts = len(stream.reader.partitions(begin, end))

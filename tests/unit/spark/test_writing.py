@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.counts import RowCounts
-from lancewood.spark.writing.answers import decode_answers, encode_error
+from lancewood.jobs.job import RowCounts
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.plan import plan_write
+from lancewood.spark.writing.work import decode_answers, encode_error
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.versions import newest_version, versions_since
+from lancewood.engine.versions.finding import newest_version, versions_since
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.model.ids import Version

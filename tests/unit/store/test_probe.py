@@ -6,15 +6,14 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.create import NewTable, create_table
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.write.write import NewTable, create_table
 from lancewood.errors import StorageError, UnsupportedError
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.memory import MemoryStore
 from lancewood.store.probe import check_put_if_absent, probe_put_if_absent
-from lancewood.testing.careless import CarelessStore
-from lancewood.testing.faults import FaultyStore, Mode, WatchedStore
+from lancewood.testing.faults import CarelessStore, FaultyStore, Mode, WatchedStore
 
 ROWS = pa.table({"a": [1, 2]})
 MODES: list[Mode] = ["before", "after"]

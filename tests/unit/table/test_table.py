@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.model.ids import Version
 from lancewood.model.operations import Append, MapUpdate, Restore, UpdateConfig
 

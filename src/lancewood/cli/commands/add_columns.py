@@ -1,7 +1,16 @@
-"""``lw table add-columns``: columns from SQL, from a file, or of nulls."""
+"""What new columns would be, for dry runs: names and types, checked as the job itself does.
+
+Writes nothing. Rows of files are read to see that they fit.
+
+``lw table add-columns``: columns from SQL, from a file, or of nulls.
+
+``lw table replace-columns``: other values for whole columns of some fragments.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -9,16 +18,51 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import file_options, options
-from lancewood.cli.new_columns import check_rows, plan_nulls, plan_sql
-from lancewood.cli.output import UNCHANGED, Output
+from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.revision_options import Branch
-from lancewood.cli.snapshots import opened_to_write
+from lancewood.cli.tables import Branch, opened_to_write
+from lancewood.engine.schema import next_field_id, plan_new_columns
+from lancewood.engine.snapshot import Snapshot
 from lancewood.format.type_text import parse_column
+from lancewood.jobs.columns.replace import ReplaceColumns
+from lancewood.jobs.columns.sources import JoinedColumns, SqlColumns, StreamColumns, join_names
 from lancewood.jobs.runner import LocalRunner
 
 
-def command(
+def plan_sql(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schema:
+    """The columns that expressions make; raises InvalidInputError where they cannot be."""
+    return _planned(snapshot, SqlColumns(expressions).columns(snapshot))
+
+
+def plan_nulls(snapshot: Snapshot, columns: pa.Schema) -> pa.Schema:
+    """The columns of nulls that are asked for; raises InvalidInputError where they cannot be."""
+    return _planned(snapshot, columns, are_null=True)
+
+
+def check_rows(snapshot: Snapshot, rows: pa.RecordBatchReader, on: Sequence[str] | None) -> None:
+    """Raise InvalidInputError where rows of files do not fit the table."""
+    if on is not None:
+        joined = JoinedColumns(rows.read_all(), join_names(on))
+        _planned(snapshot, joined.columns(snapshot))
+        return
+    stream = StreamColumns(rows)
+    _planned(snapshot, stream.columns(snapshot))
+    for batches in stream.of(snapshot, snapshot.manifest.fragments):
+        deque(batches, maxlen=0)
+
+
+def _planned(snapshot: Snapshot, columns: pa.Schema, *, are_null: bool = False) -> pa.Schema:
+    plan_new_columns(
+        snapshot.schema,
+        columns,
+        first_id=next_field_id(snapshot.manifest),
+        file_version=snapshot.manifest.file_version,
+        are_null=are_null,
+    )
+    return columns
+
+
+def add_columns_command(
     uri: options.Uri,
     set: Annotated[
         list[str] | None,
@@ -109,4 +153,69 @@ def command(
     }
     Output(as_json=json).document(
         document, f"would add {told}; {UNCHANGED}" if dry_run else f"added {told}"
+    )
+
+
+def replace_columns_command(
+    uri: options.Uri,
+    files: file_options.Files,
+    fragment: Annotated[
+        list[int],
+        typer.Option(
+            "--fragment",
+            metavar="N",
+            min=0,
+            help="A fragment whose rows get the values, as files lists it. May be repeated.",
+        ),
+    ],
+    format: file_options.Format = None,
+    cast: file_options.Casts = None,
+    delimiter: file_options.Delimiter = None,
+    header: file_options.Header = True,
+    names: file_options.Names = None,
+    null_value: file_options.NullValues = None,
+    dry_run: options.DryRun = False,
+    message: options.Message = None,
+    properties: options.Properties = None,
+    branch: Branch = None,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Replace the values of columns in some fragments.
+
+    The columns of the files, which the table has too; their rows are those of the fragments, one by
+    one, without the deleted ones.
+
+    JSON keys: uri, version, dry_run, columns, fragments, rows.
+    """
+    facts = options.commit_facts(message, properties)
+    csv = file_options.csv_options(delimiter, header, names, null_value)
+    snapshot = opened_to_write(uri, storage_option, branch, unsafe=unsafe)
+    table = lw.Table(snapshot)
+    sources = file_options.sources(files, format, cast, table.schema, csv)
+    with task_bars(wanted=not json) as tell:
+        runner = LocalRunner(progress=tell)
+        reader = sources.reader(reading_rows(tell, sources.total_rows))
+        if dry_run:
+            rows = reader.read_all()
+            ReplaceColumns(snapshot, fragment, rows, runner)
+            replaced = rows.num_rows
+        else:
+            table = table.replace_columns(fragment, reader, runner=runner, **facts)
+            replaced = table.counts.updated
+    told = (
+        f"{', '.join(sources.schema.names)} of {counted(replaced, 'row')} in {table.uri}, version "
+        f"{table.version}"
+    )
+    document = {
+        "uri": table.uri,
+        "version": table.version,
+        "dry_run": dry_run,
+        "columns": sources.schema.names,
+        "fragments": fragment,
+        "rows": replaced,
+    }
+    Output(as_json=json).document(
+        document, f"would replace {told}; {UNCHANGED}" if dry_run else f"replaced {told}"
     )

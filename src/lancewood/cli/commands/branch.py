@@ -8,15 +8,13 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.cli import options, ref_options
+from lancewood.cli import options
+from lancewood.cli import options as ref_options
+from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, confirm, iso, one, two
 from lancewood.cli.output import Output, moment
 from lancewood.cli.progress import task_runner
-from lancewood.cli.questions import confirm
-from lancewood.cli.ref_options import LIST, NEW, check_fits, chosen_verb, iso, one, two
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision_to
-from lancewood.cli.snapshots import opened_snapshot
-from lancewood.engine.revisions import main_place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.cli.tables import NEWEST, Revision, opened_snapshot, with_revision_to
+from lancewood.engine.snapshot import Snapshot, main_place
 from lancewood.model.refs import MAIN, Branch
 
 _DELETE, _RENAME, _RESET = "--delete", "--rename", "--reset"
@@ -24,7 +22,7 @@ _KEYS = ("name", "parent", "parent_version", "created", "metadata")
 
 
 @with_revision_to("Begin at")
-def command(
+def branch_command(
     uri: options.Uri,
     names: Annotated[
         list[str] | None,

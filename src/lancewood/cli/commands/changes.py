@@ -9,16 +9,16 @@ import pyarrow as pa
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.file_formats import FileFormat
+from lancewood.cli.commands.rows import print_rows
+from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import Output, counted, note
-from lancewood.cli.revision_options import Branch
-from lancewood.cli.rows import print_rows
-from lancewood.cli.sinks import STDOUT, check_safe, writing
-from lancewood.cli.snapshots import compared_version, table_to_compare
+from lancewood.cli.tables import Branch, compared_version, table_to_compare
+from lancewood.files.formats import FileFormat
+from lancewood.files.sinks import STDOUT, writing
 from lancewood.table.changing import CHANGE, Changes
 
 
-def command(
+def changes_command(
     uri: options.UriOrName,
     since: Annotated[
         str,

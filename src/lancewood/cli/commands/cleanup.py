@@ -10,13 +10,12 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
-from lancewood.cli.revision_options import Branch, Revision
-from lancewood.cli.snapshots import opened_snapshot
+from lancewood.cli.tables import Branch, Revision, opened_snapshot
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 
 
-def command(
+def cleanup_command(
     uri: options.Uri,
     older_than: Annotated[
         str | None,

@@ -10,18 +10,17 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.revision_options import Branch
-from lancewood.cli.snapshots import opened_to_write
-from lancewood.engine.limits import FileLimits
+from lancewood.cli.tables import Branch, opened_to_write
+from lancewood.engine.base import FileLimits
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.compaction.compact import check_compactable
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
-from lancewood.jobs.counts import CompactionCounts
+from lancewood.jobs.job import CompactionCounts
 
 _LIMITS = FileLimits()
 
 
-def command(
+def compact_command(
     uri: options.Uri,
     target_rows: Annotated[
         int,

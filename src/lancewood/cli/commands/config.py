@@ -8,12 +8,11 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import table_to_read, table_to_write
+from lancewood.cli.tables import NEWEST, Revision, table_to_read, table_to_write, with_revision
 
 
 @with_revision
-def command(
+def config_command(
     uri: options.Uri,
     settings: Annotated[
         list[str] | None,

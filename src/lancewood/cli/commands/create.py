@@ -1,4 +1,7 @@
-"""``lw table create``: an empty table from columns on the command line, or like a file."""
+"""``lw table create``: an empty table from columns on the command line, or like a file.
+
+``lw table drop``: delete a table, after a question.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,17 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.manifest_store import manifest_store
+from lancewood.cli.options import confirm, manifest_store
 from lancewood.cli.output import Output
-from lancewood.cli.sources import Sources, Wish
+from lancewood.cli.tables import opened_store
+from lancewood.engine.versions import require_newest
+from lancewood.external.store import ExternalStore
+from lancewood.files.sources import Sources, Wish
 from lancewood.format.type_text import parse_column
+from lancewood.store.base import Store
 
 
-def command(
+def create_command(
     uri: options.Uri,
     column: Annotated[
         list[str] | None,
@@ -74,3 +81,41 @@ def _schema(
     if os.path.isdir(file) and lw.exists(file):
         return lw.open(file).schema
     return Sources([file], Wish()).schema
+
+
+def drop_command(
+    uri: options.Uri,
+    yes: options.Yes = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Even if branches, tags or clones rest on its versions."),
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Delete a table.
+
+    All versions go, for good. Only what the format owns is deleted; other files stay.
+
+    JSON keys: uri, dropped, version.
+    """
+    store = opened_store(uri, storage_option)
+    newest, about = _what_goes(store)
+    confirm("Drop it for good?", about, yes=yes, json=json)
+    lw.drop(
+        uri,
+        force=force,
+        storage_options=options.storage(storage_option),
+        manifest_store=manifest_store(),
+    )
+    document = {"uri": store.uri, "dropped": True, "version": newest}
+    Output(as_json=json).document(document, f"dropped {store.uri}")
+
+
+def _what_goes(store: Store) -> tuple[int, str]:
+    """The newest version, and what is said of it before it goes."""
+    lost = store.lost_version() if isinstance(store, ExternalStore) else None
+    if lost is not None:
+        return lost, f"The manifest store knows version {lost} of {store.uri}, which is gone."
+    newest = require_newest(store).version
+    return newest, f"{store.uri} has version {newest} and all before it."

@@ -8,18 +8,18 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.file_formats import FileFormat, require_format
+from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.sinks import STDOUT, check_safe, check_target, writing
-from lancewood.cli.snapshots import opened_to_read
+from lancewood.cli.tables import NEWEST, Revision, opened_to_read, with_revision
 from lancewood.errors import UnsupportedError
+from lancewood.files.formats import FileFormat, require_format
+from lancewood.files.sinks import STDOUT, check_target, writing
 from lancewood.model.schema import Schema
 
 
 @with_revision
-def command(
+def export_command(
     uri: options.UriOrName,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Where to write to, or - for stdout.")

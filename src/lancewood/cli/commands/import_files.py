@@ -9,11 +9,10 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import file_options, options
-from lancewood.cli.manifest_store import manifest_store
+from lancewood.cli.options import manifest_store
 from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import progress
-from lancewood.cli.revision_options import Branch
-from lancewood.cli.snapshots import table_to_write
+from lancewood.cli.tables import Branch, table_to_write
 from lancewood.errors import AlreadyExistsError
 
 
@@ -25,7 +24,7 @@ class Mode(StrEnum):
     OVERWRITE = "overwrite"
 
 
-def command(
+def import_files_command(
     uri: options.Uri,
     files: file_options.Files,
     mode: Annotated[

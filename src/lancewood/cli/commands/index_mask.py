@@ -8,12 +8,11 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, count
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import table_to_read
+from lancewood.cli.tables import NEWEST, Revision, table_to_read, with_revision
 
 
 @with_revision
-def command(
+def index_mask_command(
     uri: options.UriOrName,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The index, as info shows it.")],
     revision: Revision = NEWEST,

@@ -1,25 +1,52 @@
-"""``lw table info``: what a table is."""
+"""``lw table info``: what a table is.
+
+``lw table schema``: columns as the format keeps them.
+
+``lw table versions``: what happened, newest first.
+
+``lw table files``: fragments, and the files that they are made of.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from lancewood.cli import options
-from lancewood.cli.output import Output, count, moment, size
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import opened_to_read
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.stats import table_stats
-from lancewood.engine.versions import VersionList, list_versions, load_manifest
-from lancewood.errors import LancewoodError
+from lancewood.cli.output import Output, count, moment, note, size
+from lancewood.cli.tables import (
+    NEWEST,
+    Branch,
+    Revision,
+    opened_history,
+    opened_to_read,
+    with_revision,
+)
+from lancewood.engine.snapshot import Snapshot, table_stats
+from lancewood.engine.versions import (
+    VersionInfo,
+    VersionList,
+    iterate_versions,
+    list_versions,
+    load_manifest,
+    require_newest,
+)
+from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.format.deletion import deletion_file_name
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import Version
+from lancewood.model.manifest import decode_fragment
+from lancewood.model.schema import Field
 
 _FIRST = Version(1)
 
 
 @with_revision
-def command(
+def info_command(
     uri: options.UriOrName,
     revision: Revision = NEWEST,
     storage_option: options.StorageOptions = None,
@@ -33,11 +60,11 @@ def command(
     indices, config, metadata, base_paths.
     """
     snapshot = opened_to_read(uri, storage_option, revision)
-    document = _document(snapshot)
-    Output(as_json=json).facts(document, _facts(document, snapshot))
+    document = _table_document(snapshot)
+    Output(as_json=json).facts(document, _table_facts(document, snapshot))
 
 
-def _document(snapshot: Snapshot) -> dict[str, Any]:
+def _table_document(snapshot: Snapshot) -> dict[str, Any]:
     manifest, found = snapshot.manifest, list_versions(snapshot.place.store)
     stats = table_stats(snapshot)
     created = _created(snapshot, found)
@@ -94,7 +121,7 @@ def _created(snapshot: Snapshot, found: VersionList) -> datetime | None:
         return None
 
 
-def _facts(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, Any]]:
+def _table_facts(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, Any]]:
     known = dict(document)
     facts: list[tuple[str, Any]] = [
         ("uri", known["uri"]),
@@ -133,3 +160,176 @@ def _newer(known: dict[str, Any]) -> str:
 def _flags(word: int) -> str:
     bits = [1 << at for at in range(64) if word >> at & 1]
     return " + ".join(map(str, bits)) or "none"
+
+
+@with_revision
+def schema_command(
+    uri: options.UriOrName,
+    revision: Revision = NEWEST,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show columns with their ids, types and metadata.
+
+    JSON keys: uri, version, fields, metadata. A field has id, name, type, nullable, metadata and
+    children.
+    """
+    snapshot = opened_to_read(uri, storage_option, revision)
+    schema = snapshot.schema
+    output = Output(as_json=json)
+    if json:
+        document = {
+            "uri": snapshot.place.uri,
+            "version": snapshot.manifest.version,
+            "fields": [_schema_document(each) for each in schema.fields],
+            "metadata": _texts(schema.metadata),
+        }
+        output.document(document, "")
+        return
+    lines = [line for each in schema.fields for line in _lines(each, 0)]
+    output.rows(("id", "column", "type", "nullable", "metadata"), lines)
+    for key, value in _texts(schema.metadata).items():
+        note(f"schema metadata {key} = {value}")
+
+
+def _schema_document(field: Field) -> dict[str, Any]:
+    return {
+        "id": field.id,
+        "name": field.name,
+        "type": field.logical_type,
+        "nullable": field.nullable,
+        "metadata": _texts(field.metadata),
+        "children": [_schema_document(each) for each in field.children],
+    }
+
+
+def _lines(field: Field, depth: int) -> Iterator[tuple[Any, ...]]:
+    told = " ".join(f"{key}={value}" for key, value in _texts(field.metadata).items())
+    nullable = "yes" if field.nullable else "no"
+    yield field.id, "  " * depth + field.name, field.logical_type, nullable, told
+    for each in field.children:
+        yield from _lines(each, depth + 1)
+
+
+def _texts(metadata: Any) -> dict[str, str]:
+    return {key: value.decode(errors="replace") for key, value in sorted(metadata.items())}
+
+
+_VERSION_KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "damage")
+
+
+def versions_command(
+    uri: options.UriOrName,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N versions.")
+    ] = 20,
+    all_versions: Annotated[bool, typer.Option("--all", help="All versions.")] = False,
+    branch: Branch = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """List versions, newest first.
+
+    Each is opened when the list comes to it; a damaged one is listed with what is wrong.
+
+    JSON lines with keys: version, timestamp, operation, rows, message, properties, damage.
+    """
+    output = Output(as_json=json)
+    found = _versions(uri, storage_option, branch, None if all_versions else limit)
+    if json:
+        output.rows(_VERSION_KEYS, map(_version_facts, found))
+    else:
+        output.rows(("version", "time", "operation", "rows", "message"), map(_line, found))
+
+
+def _versions(
+    uri: str, storage_option: list[str] | None, branch: str | None, limit: int | None
+) -> Iterator[VersionInfo]:
+    store = opened_history(uri, storage_option, branch)
+    require_newest(store)
+    return iterate_versions(store, limit)
+
+
+def _version_facts(each: VersionInfo) -> tuple[Any, ...]:
+    return (
+        each.version,
+        None if each.timestamp is None else each.timestamp.isoformat(),
+        each.operation,
+        each.rows,
+        each.message,
+        dict(each.properties),
+        each.damage,
+    )
+
+
+def _line(each: VersionInfo) -> tuple[Any, ...]:
+    told = f"damaged: {each.damage}" if each.damage else each.message or ""
+    return each.version, moment(each.timestamp), each.operation, count(each.rows), told
+
+
+_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
+_FILE_KEYS = ("fragment", "kind", "rows", "bytes", "base", "path", "version", "fields")
+
+
+@with_revision
+def files_command(
+    uri: options.UriOrName,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="At most N fragments.")
+    ] = 20,
+    all_fragments: Annotated[bool, typer.Option("--all", help="All fragments.")] = False,
+    revision: Revision = NEWEST,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """List fragments with their files.
+
+    A data file's rows are those that it holds; a deletion file's are those that are deleted.
+
+    JSON lines with keys: fragment, kind, rows, bytes, base, path, version, fields.
+    """
+    snapshot = opened_to_read(uri, storage_option, revision)
+    shown = _files(snapshot, None if all_fragments else limit)
+    output = Output(as_json=json)
+    if json:
+        output.rows(_FILE_KEYS, shown)
+    else:
+        output.rows(_COLUMNS, (row[: len(_COLUMNS)] for row in shown))
+
+
+def _files(snapshot: Snapshot, limit: int | None) -> Iterator[tuple[Any, ...]]:
+    manifest = snapshot.manifest
+    # One by one, so that a short list of a long table stays quick.
+    for raw in manifest.message.fragments[:limit]:
+        fragment = Fragment(decode_fragment(raw, manifest.name))
+        for file in fragment.files:
+            yield _data_file(fragment, file)
+        if fragment.deletion_file is not None:
+            yield _deletion_file(snapshot, fragment)
+
+
+def _data_file(fragment: Fragment, file: DataFile) -> tuple[Any, ...]:
+    return (
+        fragment.id,
+        "data",
+        count(fragment.physical_rows or None),
+        size(file.size),
+        file.base_id,
+        file.path,
+        "{}.{}".format(*file.version),
+        list(file.fields),
+    )
+
+
+def _deletion_file(snapshot: Snapshot, fragment: Fragment) -> tuple[Any, ...]:
+    deletion = fragment.deletion_file
+    assert deletion is not None
+    name = deletion_file_name(fragment.id, deletion.read_version, deletion.id, deletion.is_bitmap)
+    found = snapshot.place.deletion_file(snapshot.manifest, fragment)
+    assert found is not None
+    home, key = found
+    length = None
+    with suppress(NotFoundError):
+        length = home.head(key).size
+    rows = count(deletion.num_deleted_rows or None)
+    return fragment.id, "deletion", rows, size(length), deletion.base_id, name, None, None

@@ -11,8 +11,7 @@ import lancewood as lw
 from lancewood.cli import file_options, options
 from lancewood.cli.output import UNCHANGED, Output
 from lancewood.cli.progress import reading_rows, task_bars
-from lancewood.cli.revision_options import Branch
-from lancewood.cli.snapshots import opened_to_write
+from lancewood.cli.tables import Branch, opened_to_write
 from lancewood.jobs.merging.merge import MergeRows
 from lancewood.jobs.merging.source import Choices
 from lancewood.jobs.runner import LocalRunner
@@ -40,7 +39,7 @@ class NotMatchedBySource(StrEnum):
     DELETE = "delete"
 
 
-def command(
+def merge_command(
     uri: options.Uri,
     files: file_options.Files,
     on: Annotated[

@@ -9,11 +9,11 @@ import typer
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output, note
 from lancewood.cli.progress import task_runner
-from lancewood.cli.snapshots import table_to_write
+from lancewood.cli.tables import table_to_write
 from lancewood.model.refs import MAIN
 
 
-def command(
+def publish_command(
     uri: options.Uri,
     name: Annotated[
         str | None,

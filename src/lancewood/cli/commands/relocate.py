@@ -1,4 +1,7 @@
-"""``lw table relocate``: the present place of a moved table, written into its manifests."""
+"""``lw table relocate``: the present place of a moved table, written into its manifests.
+
+``lw table migrate-names``: manifest names from scheme V1 to V2.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.manifest_store import manifest_store
+from lancewood.cli.options import manifest_store
 from lancewood.cli.output import Output, counted
-from lancewood.cli.progress import task_runner
-from lancewood.cli.snapshots import opened_store
+from lancewood.cli.progress import progress, task_runner
+from lancewood.cli.tables import opened_store
+from lancewood.engine.upkeep import migrate_names
 from lancewood.jobs.upkeep.retention import COMMITTING
 
 
-def command(
+def relocate_command(
     uri: options.Uri,
     in_flight: Annotated[
         str | None,
@@ -70,3 +74,26 @@ def _lines(uri: str, report: lw.RelocationReport) -> list[str]:
         told = f"{verb} {counted(report.manifests, 'manifest')} in {roots} of {uri}"
     lines = [told, *(f"{each.path} is {each.now} now" for each in report.bases)]
     return lines + [f"left {each.file}: {each.why}" for each in report.left]
+
+
+def migrate_names_command(
+    uri: options.Uri,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Rename manifests from scheme V1 to V2, or finish doing so.
+
+    Branches are included. Nobody may write meanwhile, and nobody can open the table until it is
+    done; if it is cut off, run it again.
+
+    JSON keys: uri, renamed, roots.
+    """
+    store = opened_store(uri, storage_option, unsafe=unsafe)
+    with progress("rename", total=None, wanted=not json, things="manifests") as advance:
+        done = migrate_names(store, lambda count: advance(count, 0))
+    document = {"uri": store.uri, "renamed": done.renamed, "roots": list(done.roots)}
+    told = f"renamed {done.renamed:,} manifests of {store.uri}"
+    if not done.renamed:
+        told = f"{store.uri} has V2 names already"
+    Output(as_json=json).document(document, told)

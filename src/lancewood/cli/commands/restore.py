@@ -9,11 +9,10 @@ import typer
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import Output
-from lancewood.cli.revision_options import Branch
-from lancewood.cli.snapshots import opened_maybe_past
+from lancewood.cli.tables import Branch, opened_maybe_past
 
 
-def command(
+def restore_command(
     uri: options.Uri,
     target: Annotated[
         str | None,

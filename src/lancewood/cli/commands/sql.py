@@ -20,25 +20,24 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.file_formats import FileFormat
+from lancewood.cli.commands.rows import print_rows
+from lancewood.cli.file_options import check_safe
 from lancewood.cli.output import Output, note
-from lancewood.cli.repository.finding import find_repository, warnings_told
-from lancewood.cli.rows import print_rows
-from lancewood.cli.sinks import STDOUT, check_safe, writing
+from lancewood.cli.repository.names import find_repository, warnings_told
 from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.files.formats import FileFormat
+from lancewood.files.sinks import STDOUT, writing
 from lancewood.query.answer import Answer, InProcess
 from lancewood.query.answer import answer as answer_here
 from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Sources
-from lancewood.spark.querying.query import OfSession, answer
-from lancewood.spark.querying.settings import session_settings
-from lancewood.spark.quiet import quiet
-from lancewood.spark.running.failures import told
+from lancewood.spark.querying import OfSession, answer, session_settings
+from lancewood.spark.running.failures import quiet, told
 from lancewood.spark.session import session
 
 
-def command(
+def sql_command(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help="The query, or - to read it from stdin.")
     ],

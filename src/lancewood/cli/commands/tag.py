@@ -8,13 +8,12 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.cli import options, ref_options
+from lancewood.cli import options
+from lancewood.cli import options as ref_options
+from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one
 from lancewood.cli.output import Output, moment
-from lancewood.cli.ref_options import LIST, NEW, check_fits, chosen_verb, iso, one
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision_to
-from lancewood.cli.snapshots import opened_snapshot
-from lancewood.engine.revisions import main_place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.cli.tables import NEWEST, Revision, opened_snapshot, with_revision_to
+from lancewood.engine.snapshot import Snapshot, main_place
 from lancewood.model.refs import MAIN, Tag
 
 _DELETE, _UPDATE = "--delete", "--update"
@@ -22,7 +21,7 @@ _KEYS = ("name", "branch", "version", "created", "updated", "metadata")
 
 
 @with_revision_to("Name")
-def command(
+def tag_command(
     uri: options.Uri,
     names: Annotated[
         list[str] | None,

@@ -1,4 +1,7 @@
-"""``lw table verify``: whether a version is whole."""
+"""``lw table verify``: whether a version is whole.
+
+``lw table repair``: what would make a damaged table whole, and doing it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.exit_codes import ExitCode
+from lancewood.cli.failing import ExitCode
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.revision_options import NEWEST, Revision, with_revision
-from lancewood.cli.snapshots import table_to_read
+from lancewood.cli.tables import NEWEST, Revision, opened_place, table_to_read, with_revision
 from lancewood.jobs.upkeep.problems import Problem
+from lancewood.jobs.upkeep.repair import repair
 from lancewood.jobs.upkeep.verify import VerifyReport
 
 
 @with_revision
-def command(
+def verify_command(
     uri: options.UriOrName,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also decode every value of every data file.")
@@ -86,3 +89,53 @@ def _told(uri: str, report: VerifyReport) -> str:
     state = "is whole" if report.ok else f"has {counted(len(report.problems), 'problem')}"
     how = ", every value decoded" if report.deep else ""
     return f"version {report.version} of {uri} {state}: {checked} checked{how}"
+
+
+def repair_command(
+    uri: options.Uri,
+    apply: Annotated[bool, typer.Option("--apply", help="Do what is proposed.")] = False,
+    storage_option: options.StorageOptions = None,
+    unsafe: options.Unsafe = False,
+    json: options.Json = False,
+) -> None:
+    """Propose how to mend a table, and do it if told so.
+
+    Without --apply nothing changes. What may still hold rows is set aside, never deleted. Works on
+    a table that does not open. Ends with an exit code of its own if something is wrong that none of
+    it mends.
+
+    JSON keys: uri, dry_run, proposals, remaining. A proposal has action, where, finding and effect,
+    what remains is told as by verify.
+    """
+    place = opened_place(uri, storage_option, unsafe=unsafe)
+    with task_runner(wanted=not json) as runner:
+        report = repair(place, runner, dry_run=not apply)
+    document = {
+        "uri": place.uri,
+        "dry_run": report.dry_run,
+        "proposals": [
+            {
+                "action": each.action,
+                "where": each.where,
+                "finding": each.finding,
+                "effect": each.effect,
+            }
+            for each in report.proposals
+        ],
+        "remaining": [problem_document(each) for each in report.remaining],
+    }
+    output = Output(as_json=json)
+    if not json and report.proposals:
+        lines = [(e.action, e.where, f"{e.finding}; {e.effect}") for e in report.proposals]
+        output.rows(("action", "where", "why, and what it does"), lines)
+    if not json and report.remaining:
+        output.rows(("not mended", "where", "found"), map(problem_line, report.remaining))
+    told = f"{place.uri} needs no repair"
+    if report.proposals:
+        steps = counted(len(report.proposals), "step")
+        told = f"did {steps} on {place.uri}" if apply else f"{steps} for {place.uri}: say --apply"
+    elif report.remaining:
+        told = f"nothing can be done for {place.uri}"
+    output.document(document, told)
+    if report.remaining:
+        raise typer.Exit(ExitCode.CHECK_FAILED)

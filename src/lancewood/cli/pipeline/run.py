@@ -1,39 +1,172 @@
-"""``lw run``: from a pipeline file to a published commit.
+"""What a person sees of a run while it works, on stderr: a bar for each stage on a terminal, a line
+for each stage elsewhere, nothing where the output is JSON.
+
+Does not tell how the run ended: that is the summary's, on stdout.
+
+Ctrl-C in the middle of a run: what is said then, and what is not.
+
+PySpark asks Spark to cancel its jobs; the connection to Java, which waits for an answer, breaks
+over that and logs it at length. Nobody needs to see it.
+
+``lw run``: from a pipeline file to a published commit.
 
 Knows the options, what is printed where, and the exit codes. What a run does is the pipeline's.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from shlex import join
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lancewood.cli import options
-from lancewood.cli.exit_codes import ExitCode
-from lancewood.cli.output import Output
-from lancewood.cli.pipeline.interruption import interruption_told
-from lancewood.cli.pipeline.progress import run_progress
-from lancewood.cli.repository.finding import warnings_told
+from lancewood.cli.failing import ExitCode
+from lancewood.cli.output import Output, for_drawing, padded
+from lancewood.cli.repository.names import warnings_told
 from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
-from lancewood.pipeline.report.facts import Ending, RunFacts
+from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.report.lines import lines
+from lancewood.pipeline.report.markup import counted, duration, shown, size
 from lancewood.pipeline.report.page import page
-from lancewood.pipeline.running.errors import FACTS
-from lancewood.pipeline.running.run import run
-from lancewood.pipeline.running.run_ids import checked_run_id, new_run_id
+from lancewood.pipeline.running.folder import checked_run_id, new_run_id
+from lancewood.pipeline.running.telling import FACTS
+from lancewood.pipeline.start import run
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+_MOST_NAME = 40
+
+
+@contextmanager
+def run_progress(*, wanted: bool) -> Iterator[Listener]:
+    """Who listens to a run while the block works."""
+    if not wanted:
+        yield Silence()
+        return
+    if not sys.stderr.isatty():
+        yield StageLines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[tasks]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bars:
+        yield StageBars(bars)
+
+
+class StageLines(Silence):
+    """A line for each stage that is done, for logs."""
+
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        self.told(f"{stage}: {_told(seconds, **amounts)}")
+
+    def told(self, text: str) -> None:
+        print(shown(text), file=sys.stderr, flush=True)
+
+
+class StageBars(Silence):
+    """A bar for the stage that works, and above it a line for each that is done."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._lock = Lock()
+
+    def begun(self, stage: str) -> None:
+        with self._lock:
+            self._end(stage)
+            name = padded(shown(stage, _MOST_NAME), _MOST_NAME)
+            self._tasks[stage] = self._bars.add_task(name, total=None, tasks="")
+
+    def moved(self, stage: str, done: int, total: int) -> None:
+        with self._lock:
+            task = self._tasks.get(stage)
+            if task is None:  # a word that came late, of a stage that is over
+                return
+            tasks = f"{done:,} of {counted(total, 'task')}" if total else counted(done, "task")
+            self._bars.update(task, completed=done, total=total or None, tasks=tasks)
+
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        with self._lock:
+            self._end(stage)
+        name = padded(shown(stage, _MOST_NAME), _MOST_NAME)
+        self.told(f"{name} {_told(seconds, **amounts)}")
+
+    def told(self, text: str) -> None:
+        from rich.text import Text
+
+        self._bars.console.print(Text(shown(text)), soft_wrap=True)
+
+    def over(self, facts: RunFacts) -> None:
+        with self._lock:
+            for stage in list(self._tasks):
+                self._end(stage)
+
+    def _end(self, stage: str) -> None:
+        task = self._tasks.pop(stage, None)
+        if task is not None:
+            self._bars.remove_task(task)
+
+
+def _told(
+    seconds: float,
+    *,
+    rows: int | None = None,
+    bytes: int | None = None,
+    files: int | None = None,
+) -> str:
+    told = [
+        *([] if rows is None else [counted(rows, "row")]),
+        *([] if bytes is None else [size(bytes)]),
+        *([] if files is None else [counted(files, "file")]),
+        duration(seconds),
+    ]
+    return ", ".join(told)
+
+
+_OF_PY4J = ("Exception while sending command", "KeyboardInterrupt while sending command")
+
+
+@contextmanager
+def interruption_told(branch: str, again: Sequence[str]) -> Iterator[None]:
+    """Add to a KeyboardInterrupt how the run goes on: by the words of ``again``."""
+    root = logging.getLogger()
+    root.addFilter(_is_told)
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        stopped.add_note(f"{branch} is as it was, or has the whole run; to go on: {join(again)}")
+        raise
+    finally:
+        root.removeFilter(_is_told)
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_OF_PY4J)
+
 
 _NOT_PUBLISHED = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS, Ending.REVERTED)
 
 
-def command(
+def run_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline, a TOML file.")],
     param: Annotated[
         list[str] | None,

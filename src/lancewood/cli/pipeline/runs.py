@@ -1,34 +1,183 @@
-"""The group ``lw runs``: which commands it has, and where each of them lives."""
+"""The options that the commands about runs share.
+
+``lw runs list``: the runs of a repository.
+
+``lw runs show``: one run, and what it loaded.
+
+``lw runs clean``: branches of runs that nobody finished go.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypeAlias
 
-from lancewood.cli.lazy import Entry, LazyGroup, new_app
+import typer
 
-_HOME = "lancewood.cli.pipeline"
-
-
-class RunsGroup(LazyGroup):
-    """The commands about runs of pipelines, in one repository."""
-
-    entries: ClassVar[dict[str, Entry]] = {
-        "list": Entry(f"{_HOME}.list_runs", "List the runs of a repository, and how each stands."),
-        "show": Entry(f"{_HOME}.show_run", "Show one run, and what it loaded."),
-        "clean": Entry(f"{_HOME}.clean_runs", "Remove the branches of runs that nobody finished."),
-    }
-    known_as: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(("ls", "log", "status"), "list"),
-        **dict.fromkeys(("info", "describe", "get"), "show"),
-        **dict.fromkeys(("cleanup", "prune", "gc", "rm", "remove", "delete"), "clean"),
-    }
-
-
-group = new_app(
-    RunsGroup, help="Look after the runs of pipelines.", no_args_is_help=True, add_completion=False
+from lancewood.cli import options
+from lancewood.cli.output import UNCHANGED, Output, counted, moment
+from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.telling import short
+from lancewood.pipeline.report.lines import check_lines, target_lines
+from lancewood.pipeline.report.markup import duration
+from lancewood.pipeline.report.verdict import failing
+from lancewood.pipeline.running.folder import RunFolder
+from lancewood.pipeline.running.known_runs import (
+    KnownRun,
+    PastReport,
+    known_run,
+    known_runs,
+    past_report,
 )
+from lancewood.pipeline.running.resume import clean
+
+OfPipeline: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--pipeline", metavar="NAME", help="Only runs of this pipeline."),
+]
 
 
-@group.callback()
-def runs() -> None:
-    """Look after the runs of pipelines."""
+_KEYS = ("run", "pipeline", "state", "time", "branch", "commit", "report")
+
+
+def list_runs_command(
+    pipeline: OfPipeline = None,
+    limit: Annotated[
+        int | None, typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N runs.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """List the runs of a repository, and how each stands.
+
+    First those that were not published, as long as they have a branch, then those that were; the
+    newest first. A run is at work, cut off (its process died; the same --run-id goes on), or it
+    ended: published, checks failed, too many bad rows, failed. Of a published one the history of
+    its branch tells whether it still is, or was reset away or reverted, and by which commit.
+
+    JSON lines with keys: run, pipeline, state, time, branch, commit, report.
+    """
+    with repository() as repo:
+        found = known_runs(repo, pipeline, limit)
+        if json:
+            Output(as_json=True).rows(_KEYS, _listed_facts(found))
+            return
+        columns = ("run", "pipeline", "state", "time", "at")
+        Output(as_json=False).rows(columns, map(_cells, found))
+
+
+def _listed_facts(runs: list[KnownRun]) -> Iterator[tuple[Any, ...]]:
+    for each in runs:
+        when = moment(each.when)
+        yield each.run, each.pipeline, each.state, when, each.branch, each.commit, each.report
+
+
+def _cells(each: KnownRun) -> tuple[Any, ...]:
+    at = each.branch if each.commit is None else short(each.commit)
+    return each.run, each.pipeline, each.state, moment(each.when), at
+
+
+_TARGET = (
+    *("table", "mode", "rows_before", "rows_after", "inserted", "updated", "deleted"),
+    *("replaced", "duplicates", "columns_added", "version"),
+)
+_CHECK = ("name", "kind", "table", "asked", "found", "failing_rows", "kept_at")
+
+
+def show_run_command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.")],
+    pipeline: OfPipeline = None,
+    json: options.Json = False,
+) -> None:
+    """Show one run: how it stands, when it ran and how long, what it loaded, which checks failed.
+
+    How it stands is what the repository says now, as in lw runs list; the figures are those of its
+    report, and empty for a run without one.
+
+    JSON keys: run, pipeline, state, time, started, seconds, branch, commit, error, targets,
+    checks_failed, report. A target has table, mode, rows_before, rows_after, inserted, updated,
+    deleted, replaced, duplicates, columns_added, version; a check has name, kind, table, asked,
+    found, failing_rows, kept_at.
+    """
+    with repository() as repo:
+        found = known_run(repo, run, pipeline)
+        report = PastReport()
+        if found.pipeline is not None:
+            report = past_report(RunFolder.of(repo.path, found.pipeline, found.run))
+    Output(as_json=json).facts(_document(found, report), _run_facts(found, report))
+
+
+def _document(found: KnownRun, report: PastReport) -> dict[str, Any]:
+    return {
+        "run": found.run,
+        "pipeline": found.pipeline,
+        "state": found.state,
+        "time": moment(found.when),
+        "started": report.started,
+        "seconds": report.seconds,
+        "branch": found.branch,
+        "commit": found.commit,
+        "error": report.error,
+        "targets": [_some(each, _TARGET) for each in report.targets],
+        "checks_failed": [_some(each, _CHECK) for each in failing([*report.checks])],
+        "report": found.report,
+    }
+
+
+def _some(facts: object, keys: Sequence[str]) -> dict[str, Any]:
+    return {key: getattr(facts, key) for key in keys}
+
+
+def _run_facts(found: KnownRun, report: PastReport) -> list[tuple[str, Any]]:
+    took = None if report.seconds is None else duration(report.seconds)
+    told: list[tuple[str, Any]] = [
+        ("run", found.run),
+        ("pipeline", found.pipeline),
+        ("state", found.state),
+        ("time", moment(found.when)),
+        ("started", report.started),
+        ("took", took),
+        ("branch", found.branch),
+        ("commit", found.commit),
+        ("error", report.error),
+        *_under("loaded", target_lines(report.targets)),
+        *_under("checks", check_lines(report.checks)),
+        ("report", found.report),
+    ]
+    return [each for each in told if each[1] is not None]
+
+
+def _under(name: str, lines: list[str]) -> list[tuple[str, str]]:
+    """Lines under each other, the first of them after a word that says what they are."""
+    return [(name if number == 0 else "", each) for number, each in enumerate(lines)]
+
+
+def clean_runs_command(
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than", metavar="SPAN", help="Only if nothing was written for so long: 7d, 0s."
+        ),
+    ] = "7d",
+    pipeline: OfPipeline = None,
+    dry_run: options.DryRun = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Remove the branches of runs that nobody finished.
+
+    In the repository and in its tables. A run that is at work is left alone, whatever its age; so
+    is the current branch. Reports, and rows that checks kept, stay where they are.
+
+    JSON keys: dry_run, runs.
+    """
+    age = options.span(older_than, "--older-than")
+    assert age is not None
+    with repository(storage_option) as repo:
+        gone = clean(repo, older_than=age, dry_run=dry_run, pipeline=pipeline)
+    told = "nothing to remove"
+    if gone:
+        names = ", ".join(gone)
+        what = counted(len(gone), "run")
+        removed = f"the branches of {what}: {names}"
+        told = f"would remove {removed}; {UNCHANGED}" if dry_run else f"removed {removed}"
+    Output(as_json=json).document({"dry_run": dry_run, "runs": list(gone)}, told)

@@ -1,23 +1,93 @@
-"""``lw tables``: what a commit pins."""
+"""``lw add``: a table that is there becomes part of the repository.
+
+``lw remove``: a table is no longer part of the repository.
+
+``lw tables``: what a commit pins.
+
+``lw prepare``: tables are made ready to be written on a branch.
+
+``lw exclusive``: whether anybody but transactions of the repository may write to its tables.
+
+``lw protect``: the versions of a commit are kept from every cleanup.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
 
 import lancewood as lw
+from lancewood.catalog.names import checked_table, home_uri, table_at_home
 from lancewood.catalog.pin import Pin
 from lancewood.cli import options
-from lancewood.cli.output import Output, count
-from lancewood.cli.repository import words
-from lancewood.cli.repository.finding import place_of, repository
+from lancewood.cli.output import Output, count, counted
+from lancewood.cli.repository import telling as words
+from lancewood.cli.repository.names import place_of, repository
+from lancewood.cli.repository.telling import committed_facts, committed_text, short
+from lancewood.git.names import below
 from lancewood.model.refs import MAIN
 from lancewood.repo.looking.view import View
 
-_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
+
+def add_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What commits call the table.")],
+    uri: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[URI]",
+            help="Where the table is; tables/NAME.lance of the repository if left out.",
+        ),
+    ] = None,
+    message: words.Messages = None,
+    author: words.Author = None,
+    branch: words.OnBranch = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Take a table into the repository, as a commit.
+
+    The table stays where it is, and is pinned as it stands. There is no index as in git: it is
+    committed at once.
+
+    JSON keys: branch, hash, new, tables, diverged, taken_in.
+    """
+    meant = table_at_home(name.rstrip("/"))
+    if meant is not None:
+        raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
+    with repository(storage_option) as repo:
+        place = below(repo.home, home_uri(checked_table(name))) if uri is None else uri
+        text = words.paragraphs(message)
+        done = repo.add(name, place, branch=branch, message=text, author=author)
+        Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
 
 
-def command(
+def remove_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
+    message: words.Messages = None,
+    author: words.Author = None,
+    branch: words.OnBranch = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Take a table out of the repository, as a commit.
+
+    The table itself stays, and so do commits that pin it: lw table drop is what deletes a table.
+
+    JSON keys: branch, hash, new, tables, diverged, taken_in.
+    """
+    with repository(storage_option) as repo:
+        text = words.paragraphs(message)
+        done = repo.remove(name, branch=branch, message=text, author=author)
+        Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
+
+
+_TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
+
+
+def tables_command(
     revision: words.Revision = "HEAD",
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
@@ -34,7 +104,7 @@ def command(
         view = None if is_unborn else repo.at(revision)
         found = iter(()) if view is None else _rows(view, repo)
         if json:
-            Output(as_json=True).rows(_KEYS, found)
+            Output(as_json=True).rows(_TABLE_KEYS, found)
         else:
             shown = ((row[0], count(row[1]), count(row[2]), row[5]) for row in found)
             Output(as_json=False).rows(("table", "rows", "fragments", "uri"), shown)
@@ -44,9 +114,110 @@ def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
     for name in view.tables:
         pin = view.pin(name)
         branch = str(pin.branch or MAIN)
-        yield name, pin.rows, pin.fragments, branch, int(pin.version), _uri(pin, repo)
+        yield name, pin.rows, pin.fragments, branch, int(pin.version), _uri_to_read(pin, repo)
 
 
-def _uri(pin: Pin, repo: lw.Repository) -> str:
+def _uri_to_read(pin: Pin, repo: lw.Repository) -> str:
     """What ``lw table`` takes, seen from the current directory."""
     return f"{place_of(repo, pin)}@{pin.branch or ''}:{pin.version}"
+
+
+_PREPARED_KEYS = ("table", "branch", "version", "uri")
+
+
+def prepare_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Tables; all of them if left out."),
+    ] = None,
+    branch: words.OnBranch = None,
+    adopt: words.Adopt = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Make tables ready to be written on the current branch, and say where.
+
+    For lw table, pylance and Spark: what they write there is recorded by lw commit. A branch of
+    the table is made from what is committed, if it has none of that name yet; what was written
+    since stays.
+
+    JSON lines with keys: table, branch, version, uri.
+    """
+    with repository(storage_option) as repo:
+        on = branch or repo.head.branch
+        found = _prepared(repo, on, names, adopt=adopt)
+        Output(as_json=json).rows(_PREPARED_KEYS, found)
+
+
+def _prepared(
+    repo: lw.Repository, branch: str | None, names: Sequence[str] | None, *, adopt: bool
+) -> Iterator[tuple[Any, ...]]:
+    known = repo.at(f"refs/heads/{branch}") if branch else repo.at()
+    for name in known.tables if names is None else names:
+        table = repo.prepare(name, branch=branch, adopt=adopt)
+        uri = _uri_to_write(repo, known.pin(name), table.branch)
+        yield name, table.branch or "main", table.version, uri
+
+
+def _uri_to_write(repo: lw.Repository, pin: Pin, branch: str | None) -> str:
+    place = place_of(repo, pin)
+    return f"{place}@{branch}" if branch else place
+
+
+class Setting(StrEnum):
+    """What the tables are to be."""
+
+    ON = "on"
+    OFF = "off"
+
+
+def exclusive_command(
+    setting: Annotated[
+        Setting | None,
+        typer.Argument(metavar="[on|off]", help="Without a word, what it is now is told."),
+    ] = None,
+    author: words.Author = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Keep the tables for transactions of the repository, or open them to every writer.
+
+    Others (pylance, Spark, lw table) still read and tag them, and are refused everything else. The
+    tables are told by a commit on every branch. Work that was merged is left as it is.
+
+    JSON keys: exclusive, commits. A commit has branch, hash and tables.
+    """
+    with repository(storage_option) as repo:
+        done = () if setting is None else repo.exclusive(setting is Setting.ON, author=author)
+        is_exclusive = repo.is_exclusive
+    told = ["exclusive: only transactions write to the tables" if is_exclusive else "open to all"]
+    told += [f"[{each.branch} {short(each.hash)}] {', '.join(each.tables)}" for each in done]
+    commits = [{"branch": e.branch, "hash": e.hash, "tables": list(e.tables)} for e in done]
+    document = {"exclusive": is_exclusive, "commits": commits}
+    Output(as_json=json).document(document, "\n".join(told))
+
+
+def protect_command(
+    revision: words.Revision = "HEAD",
+    delete: Annotated[
+        bool, typer.Option("--delete", "-d", help="Take the protection back.")
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Keep what a commit pins from every cleanup, pylance's too.
+
+    Commits that lw tag names are kept already. Lancewood's own cleanup keeps whatever a commit
+    pins that a branch or a tag leads to.
+
+    JSON keys: action, hash, tables.
+    """
+    with repository(storage_option) as repo:
+        view = repo.at(revision)
+        if delete:
+            repo.unprotect(view.hash)
+        done = view.tables if delete else repo.protect(view.hash)
+    action = "unprotected" if delete else "protected"
+    told = f"{action} {counted(len(done), 'table')} of {short(view.hash)}"
+    document = {"action": action, "hash": view.hash, "tables": list(done)}
+    Output(as_json=json).document(document, told)

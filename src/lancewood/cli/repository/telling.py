@@ -1,4 +1,6 @@
-"""How commits, moments and changes of tables are told: as git tells them, for whoever knows git.
+"""The arguments and options that the verbs on a repository share.
+
+How commits, moments and changes of tables are told: as git tells them, for whoever knows git.
 
 Hashes are cut to twelve digits, as in every message of ours. Texts that others wrote have their
 control characters escaped. Does not print.
@@ -9,7 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+import typer
 
 from lancewood import Repository
 from lancewood.catalog.pin import Pin
@@ -17,9 +21,48 @@ from lancewood.cli.output import cell, counted, padded, width
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Commit, Signature
 from lancewood.model.refs import MAIN
-from lancewood.repo.committing.messages import first_line
+from lancewood.repo.identity import first_line
 from lancewood.repo.looking.comparing import TableChange
 from lancewood.repo.outcome import Committed
+
+REVISIONS = "a branch, a tag, a hash, HEAD~2"
+
+Revision: TypeAlias = Annotated[
+    str, typer.Argument(metavar="[REVISION]", help=f"The commit: {REVISIONS}.")
+]
+OneRevision: TypeAlias = Annotated[
+    str, typer.Argument(metavar="REVISION", help=f"The commit: {REVISIONS}.")
+]
+Messages: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--message",
+        "-m",
+        metavar="TEXT",
+        help="What the commit is about. If repeated, each is a paragraph.",
+    ),
+]
+Author: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--author", metavar="'NAME <ADDRESS>'", help="Who wrote it, if not you."),
+]
+OnBranch: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--branch", "-b", metavar="NAME", help="On this branch, not the current one."),
+]
+Adopt: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--adopt",
+        help="Take over branches of tables that have the name, and that others have made.",
+    ),
+]
+
+
+def paragraphs(texts: Sequence[str] | None) -> str | None:
+    """The message that several ``-m`` make, as with git; None without any."""
+    return "\n\n".join(texts) if texts else None
+
 
 _DIGITS = 12
 _ARROW = "->"

@@ -1,21 +1,46 @@
-"""Loose objects in a bucket: one small object each, created if it is not there.
+"""Many small requests at once: a bucket takes as long for thirty as for one.
+
+Knows works without arguments. Does not know what they ask for.
+
+Loose objects in a bucket: one small object each, created if it is not there.
 
 Knows that a name is the hash of its bytes: who finds one there already has written it. Nothing here
 removes any, so what was seen once is known from then on. Does not know kinds of objects, or packs.
+
+The packs of a repository in a bucket, as an upload of a repository left them.
+
+Knows which packs there are. Writes none, and does not follow the places that a repository on a disk
+may borrow from.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
-from lancewood.errors import FormatError, NotFoundError, StorageError
-from lancewood.git.bucket.many import at_once
-from lancewood.git.hashes import Hash
+from lancewood.errors import FormatError, NotFoundError, StorageError, UnsupportedError
+from lancewood.git.hashes import Hash, is_hash
 from lancewood.git.loose import unpack_loose
+from lancewood.git.pack import PackDirectory
 from lancewood.git.syncing import Unsettled
 from lancewood.store.base import Store
+
+T = TypeVar("T")
+
+_AT_ONCE = 32
+
+
+def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
+    """What each of them returns, in order; the first failure is raised when all are done."""
+    if len(works) < 2:
+        return [work() for work in works]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(works)), "lancewood-bucket") as pool:
+        futures = [pool.submit(work) for work in works]
+    return [each.result() for each in futures]
+
 
 OBJECTS = "objects"
 _MOST_KNOWN = 1 << 16
@@ -86,3 +111,67 @@ class BucketLoose:
             self._known[hash] = None
             if len(self._known) > _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
+
+
+_PACKS = f"{OBJECTS}/pack"
+_BORROWED = f"{OBJECTS}/info/alternates"
+
+
+class BucketPacks:
+    """Found when an object is first asked for that is not loose. Safe to use from threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._packs = PackDirectory(store.at(_PACKS))
+
+    def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        """Kind and content of an object, or None; raises FormatError, and UnsupportedError where
+        the object may be in another repository that this one borrows from."""
+        with self._lock:
+            found = self._read(hash)
+            if found is None and self._packs.look():
+                found = self._read(hash)
+        if found is None:
+            self._check_borrows_nothing()
+        return found
+
+    def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            return self._read(hash)
+
+    def freshen(self, hash: Hash) -> bool:
+        """Of the packs that were met: they stay, but for one that somebody removed."""
+        with self._lock:
+            return self._packs.has(hash)
+
+    def starting_with(self, prefix: str) -> Iterator[Hash]:
+        with self._lock:
+            self._packs.look()
+            found = self._packs.starting_with(prefix)
+        names = (prefix[:2] + each for each in self._store.names(f"{OBJECTS}/{prefix[:2]}"))
+        found |= {Hash(each) for each in names if each.startswith(prefix) and is_hash(each)}
+        yield from sorted(found)
+
+    def close(self) -> None:
+        with self._lock:
+            self._packs.close()
+
+    def _read(self, hash: Hash) -> tuple[bytes, bytes] | None:
+        try:
+            return self._packs.read(hash)
+        except FormatError as cause:
+            raise FormatError(
+                f"object {hash} in the packs of {self._store.uri} is damaged: {cause}", hash=hash
+            ) from cause
+
+    def _check_borrows_nothing(self) -> None:
+        try:
+            self._store.head(_BORROWED)
+        except NotFoundError:
+            return
+        raise UnsupportedError(
+            f"{self._store.uri} borrows objects from another repository ({_BORROWED}), which is "
+            "not followed in a bucket; run git repack -a on the disk, remove that file, and upload "
+            "it again"
+        )

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, StorageError
-from lancewood.git.bucket.many import at_once
+from lancewood.git.bucket.loose import at_once
 from lancewood.git.bucket.ref_objects import RefObjects, Seen
 from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.names import HEAD, is_ref

@@ -21,7 +21,7 @@ from lancewood.errors import (
     LancewoodError,
     RetryableConflictError,
 )
-from lancewood.git.bucket.many import at_once
+from lancewood.git.bucket.loose import at_once
 from lancewood.git.bucket.moves import Moves, Written
 from lancewood.git.bucket.ref_objects import RefObjects, Seen, deleted, making
 from lancewood.git.bucket.ref_reading import BucketRefReader

@@ -1,4 +1,10 @@
-"""Making a clone or a branch independent: everything that lies elsewhere is copied in, then one
+"""Removing the pins of a clone that has become independent of its sources.
+
+A pin goes when no version of the clone, on none of its branches, reads from the source any more:
+old versions may, long after the newest does not. Reads manifests, the oldest first, because they
+settle it.
+
+Making a clone or a branch independent: everything that lies elsewhere is copied in, then one
 commit switches.
 
 Rows, their ids and versions, deleted rows and indices stay as they are, and other writers go on
@@ -15,20 +21,18 @@ from functools import partial
 from typing import TypeAlias
 
 from lancewood.data.home import DataHome
-from lancewood.engine.base_paths import is_table_root
-from lancewood.engine.fanout import in_order
-from lancewood.engine.homes import NewFile, own_home
-from lancewood.engine.pins import Pin, Unpinned
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.switching import CopiedFragment, Residents, copy_fragments
-from lancewood.engine.vectors import deletion_key
-from lancewood.format.layout import INDICES_DIR
-from lancewood.jobs.cloning.deep import copy_directory
-from lancewood.jobs.cloning.release import release_pins
-from lancewood.jobs.execute import Change, Terms, execute
-from lancewood.jobs.gathering import gather
-from lancewood.jobs.packing import AT_ONCE, pack_fragments
+from lancewood.engine.base import in_order
+from lancewood.engine.commit import PutIfAbsent
+from lancewood.engine.place import NewFile, Place, deletion_key, find_trace, is_table_root, own_home
+from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
+from lancewood.engine.upkeep import Pin, PinRecord, Unpinned, find_pins, read_record, remove_pins
+from lancewood.engine.versions import load_refs
+from lancewood.engine.write import CopiedFragment, Residents, copy_fragments
+from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.format.layout import INDICES_DIR, TREE_DIR, VERSIONS_DIR
+from lancewood.format.manifest_file import decode_manifest_file
+from lancewood.jobs.cloning.clone import copy_directory
+from lancewood.jobs.job import AT_ONCE, Change, Terms, execute, gather, pack_fragments, shares
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
@@ -36,9 +40,101 @@ from lancewood.model.index import Index
 from lancewood.rules.moves import moved_files
 from lancewood.store.transfer import copy_object
 
+_AT_ONCE = 1_000
+"""Manifests in one task at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What became of a clone's pins."""
+
+    removed: tuple[Pin, ...] = ()
+    kept: tuple[Unpinned, ...] = ()
+    """Tables that still have a pin, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseTask:
+    """Manifests of one root that may read from other tables."""
+
+    place: Place
+    names: tuple[str, ...]
+    roots: frozenset[str]
+
+
+def release_pins(snapshot: Snapshot, runner: Runner) -> Released:
+    """Remove the pins that no version of the table needs; best effort, nothing is raised for a
+    source that cannot be reached."""
+    record = read_record(snapshot.manifest.config)
+    if record is None:
+        return Released()
+    place = snapshot.place
+    try:
+        family = find_family(snapshot)
+        found, doubtful = find_pins(place, record, family.main.uri)
+        there = [pin for _, pin in found]
+        needed = _needed(place, family, frozenset(each.root for each in there), runner)
+    except LancewoodError as error:
+        return Released(kept=tuple(Unpinned(each.root, error.message) for each in record.pins))
+    free = tuple(each for each in there if each.root not in needed)
+    kept = [*doubtful, *(Unpinned(root, why) for root, why in needed.items())]
+    kept += remove_pins(place, PinRecord(record.clone, free), family.main.uri)
+    stay = {each.root for each in kept}
+    return Released(tuple(each for each in free if each.root not in stay), tuple(kept))
+
+
+def _needed(place: Place, family: Family, roots: frozenset[str], runner: Runner) -> dict[str, str]:
+    """Those of the roots that a version reads from, and which version does."""
+    if not roots:
+        return {}
+    needed: dict[str, str] = {}
+    tasks = []
+    for root in family.roots(load_refs(family.main)):
+        store = family.store(root)
+        manifests = manifest_names(store)
+        oldest_first = sorted(manifests, key=lambda name: manifests[name].version)
+        here = place if store.uri == place.uri else place.at(store)
+        needed |= _reading(_ReleaseTask(here, tuple(oldest_first[:1]), roots))
+        tasks += [
+            _ReleaseTask(here, some, roots)
+            for some in shares(oldest_first[1:], runner.slots, _AT_ONCE)
+        ]
+    if needed.keys() != roots:
+        for each in runner.run(_reading, tasks, what="reading manifests"):
+            needed |= each
+    return needed
+
+
+def _reading(task: _ReleaseTask) -> dict[str, str]:
+    """Which of the roots the versions of a task read from; stops when all are known."""
+    found: dict[str, str] = {}
+    for name in task.names:
+        for root, why in _reads_from(task, name):
+            found.setdefault(root, why)
+        if found.keys() == task.roots:
+            break
+    return found
+
+
+def _reads_from(task: _ReleaseTask, name: str) -> Iterator[tuple[str, str]]:
+    key = f"{VERSIONS_DIR}/{name}"
+    try:
+        manifest = decode_manifest_file(task.place.store.get(key), name=key)
+    except NotFoundError:
+        return
+    for base in manifest.base_paths:
+        uri = task.place.base_store(base).uri
+        for root in task.roots:
+            if uri != root and not uri.startswith(f"{root}/{TREE_DIR}/"):
+                continue
+            if find_trace(manifest, BaseId(base.id)) is not None:
+                why = f"version {manifest.version} of {task.place.uri} reads from it"
+                yield root, f"{why}; the pin goes after a cleanup of that version"
+
+
 _ROUNDS = 3
 """So often others may put files elsewhere while it runs."""
-_Task: TypeAlias = tuple[Fragment, ...] | Index
+_DetachTask: TypeAlias = tuple[Fragment, ...] | Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +183,7 @@ def _prepare(runner: Runner, snapshot: Snapshot) -> Change[DetachCounts]:
     manifest = snapshot.manifest
     snapshot.place.settle(manifest)
     elsewhere = _Elsewhere(snapshot)
-    tasks: list[_Task] = [*pack_fragments(elsewhere.fragments(), runner.slots)]
+    tasks: list[_DetachTask] = [*pack_fragments(elsewhere.fragments(), runner.slots)]
     indices = elsewhere.indices()
     tasks += indices
     left = elsewhere.bases()
@@ -154,7 +250,7 @@ def _has_foreign_deletions(snapshot: Snapshot, fragment: Fragment) -> bool:
     return found is not None and found[0].uri != snapshot.place.uri
 
 
-def _bring_in(snapshot: Snapshot, home: DataHome, task: _Task) -> _BroughtIn:
+def _bring_in(snapshot: Snapshot, home: DataHome, task: _DetachTask) -> _BroughtIn:
     """The task: copy the files of some fragments, or of an index, into the own root."""
     if isinstance(task, Index):
         store, directory = snapshot.place.index_directory(snapshot.manifest, task)

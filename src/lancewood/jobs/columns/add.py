@@ -13,10 +13,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.arrow_input import as_reader
-from lancewood.engine.evolve import next_field_id
-from lancewood.engine.limits import as_list, check_number
-from lancewood.engine.new_columns import NewColumns, plan_new_columns
+from lancewood.engine.base import as_list, as_reader, check_number
+from lancewood.engine.schema import NewColumns, next_field_id, plan_new_columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.format.schema import encode_schema
@@ -30,7 +28,7 @@ from lancewood.jobs.columns.sources import (
     StreamColumns,
     join_names,
 )
-from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.jobs.job import Change, Terms, execute
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, Version

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.evolve import Cast, cast_column, next_field_id
-from lancewood.engine.group_scan import scan_each
-from lancewood.engine.projection import Projection
-from lancewood.engine.row_shape import RowShape
+from lancewood.engine.rows import RowShape, scan_each
+from lancewood.engine.schema import Cast, Projection, cast_column, next_field_id
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.schema import encode_schema
 from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter, read_fields
-from lancewood.jobs.execute import Change, Terms
-from lancewood.jobs.rows.fitting import fitted
+from lancewood.jobs.job import Change, Terms
+from lancewood.jobs.rows.assignments import fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Merge

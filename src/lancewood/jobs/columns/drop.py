@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lancewood.engine.anchors import Drop, stored_fields
-from lancewood.engine.evolve import drop_columns, rename_column
-from lancewood.engine.limits import as_list
+from lancewood.engine.base import as_list
 from lancewood.engine.rows import RowFacts
+from lancewood.engine.schema import Drop, drop_columns, rename_column, stored_fields
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.schema import encode_schema
 from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter
-from lancewood.jobs.execute import Change, Terms
+from lancewood.jobs.job import Change, Terms
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId

@@ -21,20 +21,14 @@ import pyarrow as pa
 from lancewood.data.align import Alignment, align_schema
 from lancewood.data.plan import listed_columns
 from lancewood.data.streams import in_step
-from lancewood.engine.column_file import ColumnFileWriter
-from lancewood.engine.fragment_scan import FragmentScan
-from lancewood.engine.homes import NewFile, new_data_file
-from lancewood.engine.new_columns import NewColumns, nulls_of
-from lancewood.engine.physical_rows import spread
-from lancewood.engine.projection import project
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.row_shape import RowShape
-from lancewood.engine.rows import RowFacts
+from lancewood.engine.commit import PutIfAbsent
+from lancewood.engine.place import NewFile, new_data_file
+from lancewood.engine.rows import FragmentScan, RowFacts, RowShape, spread
+from lancewood.engine.schema import NewColumns, nulls_of, project
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import ColumnFileWriter
 from lancewood.errors import CommitUnknownError, LancewoodError
-from lancewood.jobs.execute import Change, Terms, execute
-from lancewood.jobs.gathering import gather
-from lancewood.jobs.packing import pack_fragments
+from lancewood.jobs.job import Change, Terms, execute, gather, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId

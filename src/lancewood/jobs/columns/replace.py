@@ -11,16 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.data.align import align_schema
-from lancewood.engine.arrow_input import as_reader
-from lancewood.engine.limits import as_list, check_number
-from lancewood.engine.new_columns import NewColumns
+from lancewood.engine.base import as_list, as_reader, check_number
+from lancewood.engine.schema import NewColumns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.jobs.columns.add import rows_moved
 from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter, read_fields
 from lancewood.jobs.columns.sources import StreamColumns
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import Change, Terms
+from lancewood.jobs.job import Change, RowCounts, Terms
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId

@@ -15,12 +15,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.group_scan import scan_each
-from lancewood.engine.limits import as_list
-from lancewood.engine.physical_rows import Portions
-from lancewood.engine.projection import Projection, project
-from lancewood.engine.row_shape import RowShape
-from lancewood.engine.rows import RowFacts
+from lancewood.engine.base import as_list
+from lancewood.engine.rows import Portions, RowFacts, RowShape, scan_each
+from lancewood.engine.schema import Projection, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.columns.files import Batches, ColumnValues, read_fields

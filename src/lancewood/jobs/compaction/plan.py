@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancewood.engine.limits import MOST, check_number
+from lancewood.engine.base import MOST, check_number
 from lancewood.errors import InvalidInputError
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.manifest import Manifest

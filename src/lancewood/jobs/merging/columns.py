@@ -15,10 +15,10 @@ from pyroaring import BitMap
 
 from lancewood.data.arrays import Part, assemble
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.column_file import ColumnFileWriter, laid_over
-from lancewood.engine.fragments import open_fragment
-from lancewood.engine.homes import NewFile, new_data_file
+from lancewood.engine.place import NewFile, new_data_file
+from lancewood.engine.rows import open_fragment
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import ColumnFileWriter, laid_over
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.merging.rows import RowTask
 from lancewood.jobs.merging.source import NewValues, SourceRows

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancewood.engine.projection import Parameters, Path
+from lancewood.engine.schema import Parameters, Path
 from lancewood.errors import InvalidInputError
 from lancewood.expr import Predicate, parse_predicate
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from lancewood.engine.limits import as_list
-from lancewood.engine.projection import Path, project
+from lancewood.engine.base import as_list
+from lancewood.engine.schema import Path, project
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.logical_type import JSON

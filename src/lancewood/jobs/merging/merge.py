@@ -1,4 +1,8 @@
-"""Merging rows by key: the rows of a source update, delete or join the rows of the table.
+"""The rows of a merge's source that one task needs: with the task only they travel.
+
+Here, where the whole source is in memory, nothing is copied. Knows nothing of who runs tasks.
+
+Merging rows by key: the rows of a source update, delete or join the rows of the table.
 
 The source is read once and kept. Of the table the columns of the key are read, in tasks, then the
 rows that change. Keys that are inserted go into the transaction, so that two merges at once cannot
@@ -17,12 +21,10 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import Change
-from lancewood.jobs.gathering import gather
+from lancewood.jobs.job import Change, RowCounts, gather, pack_fragments
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.key_hashes import hash_keys, is_hashed_by_pylance
 from lancewood.jobs.merging.keys import Key, Positions
@@ -34,16 +36,57 @@ from lancewood.jobs.merging.source import (
     Matched,
     SourceRows,
     fit_rows,
+    portion_rows,
     read_source,
+    rows_at,
 )
-from lancewood.jobs.merging.source_part import SourcePart
-from lancewood.jobs.packing import pack_fragments
-from lancewood.jobs.rows.moving import check_movable
-from lancewood.jobs.rows.update_cost import sample, weigh
-from lancewood.jobs.rows.updating import Rewriting, Updated
+from lancewood.jobs.rows.matching import check_movable
+from lancewood.jobs.rows.updating import Rewriting, Updated, sample, weigh
 from lancewood.jobs.runner import Runner
 from lancewood.model.operations import Delete, Operation, Update
+from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
+
+
+class SourcePart(SourceRows):
+    """Some rows of a source that is here, by their positions in the whole of it."""
+
+    def __init__(self, whole: FittedSource, *needed: Positions) -> None:
+        self._whole = whole
+        self._needed = needed
+        self.table, self.columns, self.key = whole.table, whole.columns, whole.key
+
+    @property
+    def portion_rows(self) -> int:
+        return self._whole.portion_rows
+
+    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        return self._whole.at(positions, columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        places = np.unique(np.concatenate((*self._needed, np.empty(0, np.int64))))
+        rows = self._whole.rows.take(pa.array(places)).combine_chunks()
+        return TravelledPart, (self.table, self.columns, self.key, places, rows)
+
+
+@dataclass(frozen=True)
+class TravelledPart(SourceRows):
+    """The same where the task is."""
+
+    table: Schema
+    columns: Schema
+    key: Key
+    places: Positions
+    """Where the rows are in the whole source, rising."""
+    rows: pa.Table
+
+    @property
+    def portion_rows(self) -> int:
+        return portion_rows(self.rows.nbytes / max(self.rows.num_rows, 1))
+
+    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        rows = self.rows if columns is None else self.rows.select(columns)
+        return rows_at(rows, np.searchsorted(self.places, positions))
 
 
 class MergeRows:

@@ -16,18 +16,16 @@ from pyroaring import BitMap
 
 from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.deletions import mark_deleted
-from lancewood.engine.fanout import in_order
-from lancewood.engine.fragment_group import FragmentGroup, grouped
-from lancewood.engine.fragments import small_fragments
-from lancewood.engine.homes import new_data_files, new_deletion_files
-from lancewood.engine.masks import chosen
+from lancewood.engine.base import in_order
+from lancewood.engine.place import new_data_files, new_deletion_files
+from lancewood.engine.rows import FragmentGroup, chosen, grouped, small_fragments
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import mark_deleted
+from lancewood.jobs.job import AT_ONCE, MOST_FRAGMENTS
 from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.search import Matches
 from lancewood.jobs.merging.source import Matched, SourceRows
-from lancewood.jobs.packing import AT_ONCE, MOST_FRAGMENTS
-from lancewood.jobs.rows.moving import MovingRows, read_moving, write_moved
+from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.jobs.rows.updating import Updated
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.projection import project
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.rows import ScanPlan, ScanRequest
+from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, KeyIndex, Positions

@@ -17,10 +17,9 @@ import pyarrow.types as pt
 
 from lancewood.data.align import Alignment, align_schema
 from lancewood.data.values import ValueCheck
-from lancewood.engine.arrow_input import as_reader
-from lancewood.engine.limits import check_choice
-from lancewood.engine.projection import Parameters, row_schema
-from lancewood.engine.row_shape import nameless
+from lancewood.engine.base import as_reader, check_choice
+from lancewood.engine.rows import nameless
+from lancewood.engine.schema import Parameters, row_schema
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_schema

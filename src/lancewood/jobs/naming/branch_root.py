@@ -3,15 +3,25 @@
 Roots nest: that of ``p/q`` lies inside that of ``p``, and names that other writers allow put it
 even inside ``p``'s own directories. So a file belongs to a branch only if it lies where the format
 puts a file of its kind, and nothing else is touched.
+
+Who needs a branch: branches that came from it, tags on it, base paths into it.
+
+Reads the refs and one manifest of main; those of other branches are not opened, for there may be
+ten thousand. Whoever refers to a branch without having come from it leaves a tag there.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from lancewood.catalog.marks import REPOSITORY_ID
+from lancewood.engine.place import Place
+from lancewood.engine.upkeep import CLONE_PROPERTY
+from lancewood.engine.versions import Refs, load_version, newest_version, read_refs
+from lancewood.errors import InvalidInputError
 from lancewood.format.layout import (
     DATA_DIR,
     DELETIONS_DIR,
@@ -23,9 +33,12 @@ from lancewood.format.layout import (
     is_data_key,
     parse_manifest_name,
 )
-from lancewood.jobs.naming.intent import INTENT_KEY
-from lancewood.jobs.packing import chunks
-from lancewood.model.refs import BranchName
+from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, branch_key
+from lancewood.jobs.job import chunks
+from lancewood.jobs.naming.records import INTENT_KEY
+from lancewood.jobs.naming.tags import is_guard
+from lancewood.model.manifest import ManifestHead
+from lancewood.model.refs import MAIN, Branch, BranchName, Tag
 from lancewood.store.base import Store
 
 _DIRECTORIES = (VERSIONS_DIR, TRANSACTIONS_DIR, DELETIONS_DIR, INDICES_DIR, DATA_DIR)
@@ -99,3 +112,98 @@ def prune(main: Store, name: BranchName) -> None:
         if not above:
             return
         root = above
+
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What rests on a branch."""
+
+    children: tuple[str, ...]
+    tags: tuple[Tag, ...]
+    guards: tuple[Tag, ...]
+    """Tags that a clone, a publishing by reference or a repository has left."""
+    bases: tuple[str, ...]
+
+    def check_none(self, name: BranchName, what: str, *, force: bool = False) -> None:
+        """Raises InvalidInputError, naming them; with ``force`` ordinary tags do not count."""
+        said = [f"branch {each!r} came from it" for each in self.children]
+        for each in self.guards:
+            clone = each.metadata.get(CLONE_PROPERTY)
+            reader = f"the clone at {clone}" if clone else "a clone or another branch"
+            if REPOSITORY_ID in each.metadata:
+                reader = f"repository {each.metadata[REPOSITORY_ID]}"
+            said.append(f"tag {str(each.name)!r} says that {reader} reads its files")
+        said += [f"{each} has a base path there" for each in self.bases]
+        firm = bool(said)
+        if not force:
+            said += [
+                f"tag {str(each.name)!r} names its version {each.version}" for each in self.tags
+            ]
+        if not said:
+            return
+        more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+        way = "remove those first"
+        if what == "deleted" and not firm:
+            way += ", or let force=True delete the tags with it"
+        raise InvalidInputError(
+            f"branch {str(name)!r} cannot be {what}: {', '.join(said[:_SHOWN])}{more}; {way}",
+            branch=str(name),
+            needed_by=said,
+        )
+
+
+def load_other_refs(main: Store, name: BranchName) -> Refs:
+    """All refs, but for the record of one branch if that is damaged; raises FormatError."""
+    tags: list[Tag] = []
+    branches: list[Branch] = []
+    for directory in (TAGS_DIR, BRANCHES_DIR):
+        for file, each in read_refs(main, directory):
+            if isinstance(each, Tag):
+                tags.append(each)
+            elif isinstance(each, Branch):
+                branches.append(each)
+            elif f"{directory}/{file}" != branch_key(name):
+                raise each
+    return Refs(tuple(tags), tuple(branches))
+
+
+def find_needs(
+    main: Place, refs: Refs, name: BranchName, also: Iterable[ManifestHead] = ()
+) -> Needs:
+    """Who needs a branch, recorded or not; ``also`` are manifests that are at hand."""
+    own = next((each.identifier for each in refs.branches if each.name == name), None)
+    children = {each.name for each in refs.branches if each.parent_branch == name}
+    if own:
+        children |= {
+            each.name
+            for each in refs.branches
+            if len(each.identifier or ()) > len(own) and (each.identifier or ())[: len(own)] == own
+        }
+    on_it = [each for each in refs.tags if each.branch == name]
+    return Needs(
+        children=tuple(sorted(children - {name})),
+        tags=tuple(each for each in on_it if not is_guard(each.name)),
+        guards=tuple(each for each in on_it if is_guard(each.name)),
+        bases=tuple(_bases_into(main, name, also)),
+    )
+
+
+def _bases_into(main: Place, name: BranchName, also: Iterable[ManifestHead]) -> list[str]:
+    heads = [each for each in also if each.branch != name]
+    if newest_version(main.store) is not None:
+        heads.append(load_version(main.store)[0])
+    root = root_of(main.store, name)
+    found = {each.branch or MAIN for each in heads if _leads_to(main, each, root)}
+    return sorted(found)
+
+
+def _leads_to(main: Place, head: ManifestHead, root: Store) -> bool:
+    """Whether a version has a base path into a root; on main also one that says where that root
+    was before the table was moved."""
+    if head.branch is not None:
+        return any(main.is_at(each, root) for each in head.base_paths)
+    main.settle(head)
+    return any(main.leads_to(each, root) for each in head.base_paths)

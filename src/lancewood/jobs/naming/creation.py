@@ -1,4 +1,8 @@
-"""Making a branch: its first version, then its record.
+"""What a root without a record is: the very branch that is asked for, or another's first step.
+
+Judges by the transaction that made a version and by its fragments. Changes nothing.
+
+Making a branch: its first version, then its record.
 
 1. An intent is left in the new root, so that two who make the same branch from different versions
    do not both put a first version there.
@@ -18,16 +22,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
-from lancewood.engine.cloning import check_source, write_clone
-from lancewood.engine.doomed import check_not_doomed
+from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.place import Place
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.refs import is_recorded, load_refs
-from lancewood.engine.revisions import At, branch_place, main_place, resolve
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import is_replaced
-from lancewood.engine.versions import list_versions
+from lancewood.engine.snapshot import At, Snapshot, branch_place, load_snapshot, main_place, resolve
+from lancewood.engine.upkeep import check_not_doomed
+from lancewood.engine.versions import (
+    VersionList,
+    is_recorded,
+    is_replaced,
+    list_versions,
+    load_refs,
+    load_transaction,
+)
+from lancewood.engine.write import check_source, write_clone
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -37,26 +46,66 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
+from lancewood.format.clone import CloneHead, clone_manifest
 from lancewood.format.layout import TRANSACTIONS_DIR, manifest_key
+from lancewood.format.manifest import Stamp
 from lancewood.format.refs import branch_key, encode_branch
-from lancewood.jobs.naming import intent as intents
+from lancewood.jobs.naming import records as intents
 from lancewood.jobs.naming.branch_root import find_files, prune, remove_files
-from lancewood.jobs.naming.intent import (
+from lancewood.jobs.naming.records import (
     Intent,
     Standing,
     declare,
+    descent_from,
     is_leaving,
     is_moving,
     load_standing,
+    new_record,
     withdraw,
 )
-from lancewood.jobs.naming.leftovers import is_lone_clone, is_the_clone
-from lancewood.jobs.naming.records import descent_from, new_record
 from lancewood.jobs.naming.tags import checked_metadata
+from lancewood.model.operations import Clone
 from lancewood.model.refs import BranchName
 from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
+
+
+def is_lone_clone(there: Snapshot, found: VersionList, name: BranchName) -> bool:
+    """Whether a root holds nothing but the first version of a branch of that name."""
+    return len(found.versions) == 1 and _clone_of(there, name) is not None
+
+
+def is_the_clone(there: Snapshot, source: Snapshot, name: BranchName) -> bool:
+    """Whether a version is what making the branch from the source would write."""
+    made = _clone_of(there, name)
+    if made is None:
+        return False
+    head = source.manifest
+    if made.ref_version != head.version or made.ref_name != head.branch:
+        return False
+    stamp = Stamp(head.version, 0, "", b"", "", "")
+    expected, _ = clone_manifest(head, CloneHead(made.ref_path, head.branch, name), stamp)
+    mine, theirs = expected.message, there.manifest.message
+    return (
+        list(mine.fields) == list(theirs.fields)
+        and sorted(map(str, mine.base_paths)) == sorted(map(str, theirs.base_paths))
+        and list(map(attrgetter("message"), expected.fragments))
+        == list(map(attrgetter("message"), there.manifest.fragments))
+        and expected.indices == there.manifest.indices
+    )
+
+
+def _clone_of(there: Snapshot, name: BranchName) -> Clone | None:
+    """The operation that made a first version of this branch; None if something else did."""
+    if there.manifest.branch != name:
+        return None
+    operation = load_transaction(there.place.store, there.manifest).operation
+    if not isinstance(operation, Clone) or not operation.is_shallow:
+        return None
+    is_first = operation.ref_version == there.manifest.version
+    return operation if is_first and operation.branch_name == name else None
+
 
 _ATTEMPTS = 5
 

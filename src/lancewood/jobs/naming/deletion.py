@@ -16,22 +16,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lancewood.engine.place import Place
-from lancewood.engine.refs import is_recorded
-from lancewood.engine.revisions import main_place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.versions import is_recorded
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.refs import branch_key, tag_key
-from lancewood.jobs.naming.branch_root import find_files, prune, remove_files, root_of
-from lancewood.jobs.naming.intent import (
+from lancewood.jobs.naming.branch_root import (
+    Needs,
+    find_files,
+    find_needs,
+    load_other_refs,
+    prune,
+    remove_files,
+    root_of,
+)
+from lancewood.jobs.naming.records import (
     Intent,
     Standing,
     declare,
     is_moving,
     load_standing,
+    no_branch,
     withdraw,
 )
-from lancewood.jobs.naming.needs import Needs, find_needs, load_other_refs
-from lancewood.jobs.naming.records import no_branch
 from lancewood.model.refs import BranchName
 from lancewood.model.revision import branch_name
 from lancewood.store.base import Store

@@ -1,4 +1,8 @@
-"""Renaming a branch: everything is brought to a new root, then the names change places.
+"""Bringing the files of a branch from one root to another, for whoever renames it.
+
+Each step may be done twice, and by two at once: it writes what is there already.
+
+Renaming a branch: everything is brought to a new root, then the names change places.
 
 A branch's name is part of its root's path and stands in each of its manifests, so a rename is a
 copy. Data files in the main root stay where they are; what lies below the branch itself (deletion
@@ -21,12 +25,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.place import Place
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.refs import is_recorded, load_branch
-from lancewood.engine.revisions import branch_place, main_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.versions import newest_version
+from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot, main_place
+from lancewood.engine.versions import is_recorded, load_branch, newest_version
 from lancewood.errors import (
     AlreadyExistsError,
     FormatError,
@@ -36,24 +38,41 @@ from lancewood.errors import (
     RetryableConflictError,
     UnsupportedError,
 )
-from lancewood.format.layout import manifest_key, transaction_name
+from lancewood.format.layout import (
+    TRANSACTIONS_DIR,
+    TREE_DIR,
+    manifest_key,
+    parse_manifest_name,
+    transaction_name,
+)
 from lancewood.format.manifest import Stamp
 from lancewood.format.refs import branch_key, encode_branch
-from lancewood.format.renamed import closed_manifest
+from lancewood.format.renamed import (
+    closed_manifest,
+    is_same_manifest,
+    renamed_manifest,
+    renamed_transaction,
+)
 from lancewood.format.transaction import encode_transaction
+from lancewood.jobs.job import chunks
 from lancewood.jobs.naming.branch_root import (
     MOST_KEYS,
     RootFiles,
     find_files,
+    find_needs,
+    load_other_refs,
     prune,
     remove_files,
     root_of,
 )
-from lancewood.jobs.naming.copying import Copying, version_of
-from lancewood.jobs.naming.intent import Intent, declare, is_moving, load_standing, withdraw
-from lancewood.jobs.naming.needs import find_needs, load_other_refs
-from lancewood.jobs.naming.records import no_branch
-from lancewood.jobs.packing import chunks
+from lancewood.jobs.naming.records import (
+    Intent,
+    declare,
+    is_moving,
+    load_standing,
+    no_branch,
+    withdraw,
+)
 from lancewood.jobs.runner import Runner
 from lancewood.model.closing import RENAMED_KEY
 from lancewood.model.ids import Version
@@ -64,6 +83,52 @@ from lancewood.model.transaction import Transaction
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.readback import put_new_settled
 from lancewood.version import LIBRARY, RELEASE
+
+
+@dataclass(frozen=True)
+class Copying:
+    """What a task needs to know to bring files from one root to the other."""
+
+    main: Store
+    old: BranchName
+    new: BranchName
+    own_paths: frozenset[str]
+
+    def copy(self, keys: Sequence[str]) -> None:
+        """Bring files that are never rewritten; transactions are looked into."""
+        source, target = root_of(self.main, self.old), root_of(self.main, self.new)
+        for key in keys:
+            if key.startswith(f"{TRANSACTIONS_DIR}/") and key.endswith(".txn"):
+                name = f"{source.uri}/{key}"
+                target.put(key, renamed_transaction(source.get(key), self.old, self.new, name))
+            else:
+                self.main.copy(f"{TREE_DIR}/{self.old}/{key}", f"{TREE_DIR}/{self.new}/{key}")
+
+    def rewrite(self, keys: Sequence[str]) -> list[str]:
+        """Bring manifests; those for which the new root has another one already."""
+        source, target = root_of(self.main, self.old), root_of(self.main, self.new)
+        taken = []
+        for key in keys:
+            data = renamed_manifest(
+                source.get(key),
+                self.old,
+                self.new,
+                self.own_paths,
+                target.uri,
+                f"{source.uri}/{key}",
+            )
+            if data is None or put_new_settled(target, key, data) is PutOutcome.CREATED:
+                continue
+            if not is_same_manifest(target.get(key), data, f"{target.uri}/{key}"):
+                taken.append(key)
+        return taken
+
+
+def version_of(key: str) -> int:
+    """The version of a manifest by its key; detached ones count as the first."""
+    found = parse_manifest_name(key.rpartition("/")[2])
+    return 0 if found is None else 1 if found.detached else found.version
+
 
 _ROUNDS = 10
 _MANIFESTS_AT_ONCE = 16

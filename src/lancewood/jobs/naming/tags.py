@@ -1,4 +1,6 @@
-"""Tags: created if absent, moved by compare-and-swap, deleted.
+"""Tags that say: somebody reads these files. They are made and removed with what they stand for.
+
+Tags: created if absent, moved by compare-and-swap, deleted.
 
 A tag is one small file in the main root. It is made after a look at the version it names, and that
 version is looked at again when the tag is there: a cleanup, or somebody who deletes the branch, may
@@ -12,12 +14,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from lancewood.engine.doomed import check_not_doomed
+from lancewood.catalog.marks import is_repository_tag
+from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.place import Place
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.refs import is_recorded, load_tag, read_refs
-from lancewood.engine.revisions import At, branch_place, main_place, resolve
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import At, Snapshot, branch_place, main_place, resolve
+from lancewood.engine.upkeep import CLONE_PIN, check_not_doomed
+from lancewood.engine.versions import is_recorded, load_tag, read_refs
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -29,13 +31,33 @@ from lancewood.errors import (
 )
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, decode_tag, encode_tag, tag_key
-from lancewood.jobs.naming.guards import check_no_guard, is_guard
-from lancewood.jobs.naming.intent import is_leaving
+from lancewood.jobs.naming.records import is_leaving
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import MAIN, BranchName, Tag, TagName
 from lancewood.model.revision import tag_name
 from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
+
+PUBLISH_GUARD = "lw.publish."
+"""A tag whose name begins so says that another branch reads files of this one."""
+_GUARDS = (CLONE_PIN, PUBLISH_GUARD)
+
+
+def is_guard(tag: str) -> bool:
+    """Whether a tag guards files, and is none that somebody has made for reading."""
+    return tag.startswith(_GUARDS) or is_repository_tag(tag)
+
+
+def check_no_guard(tag: str, what: str, *, force: bool) -> None:
+    """Raises InvalidInputError for a guard that somebody would make or remove by hand."""
+    if is_guard(tag) and not force:
+        raise InvalidInputError(
+            f"tag {tag!r} cannot be {what}: names that begin with {' or '.join(_GUARDS)}, and "
+            "those that repositories give, say that a clone, another branch or a repository needs "
+            "the files of a version, and go when that does; force=True does it all the same",
+            tag=tag,
+        )
+
 
 _ATTEMPTS = 10
 

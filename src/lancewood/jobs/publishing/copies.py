@@ -16,15 +16,14 @@ from functools import partial
 
 from pyroaring import BitMap
 
-from lancewood.data.home import DataHome
-from lancewood.data.names import new_data_file_name
-from lancewood.engine.fanout import in_order
+from lancewood.data.home import DataHome, new_data_file_name
+from lancewood.engine.base import in_order
+from lancewood.engine.place import deletion_key
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.vectors import deletion_key
 from lancewood.errors import StorageError
 from lancewood.format.deletion import BITMAP, encode_deletions
 from lancewood.format.layout import INDICES_DIR, blob_directory
-from lancewood.jobs.packing import shares
+from lancewood.jobs.job import shares
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import FragmentId, Version

@@ -16,20 +16,17 @@ import numpy as np
 from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.fragments import open_fragment
-from lancewood.engine.place import Place
-from lancewood.engine.projection import project
-from lancewood.engine.rebase import row_conflict
+from lancewood.engine.commit import row_conflict
+from lancewood.engine.place import Place, load_deletions
+from lancewood.engine.rows import open_fragment
+from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.vectors import load_deletions
 from lancewood.errors import RetryableConflictError
 from lancewood.jobs.merging.keys import key_of, primary_key, shown_key
 from lancewood.jobs.publishing.copies import Copies
 from lancewood.jobs.publishing.judging import Judge, rewritten_rows
-from lancewood.jobs.publishing.net import Changed
-from lancewood.jobs.publishing.numbering import Numbering
-from lancewood.jobs.publishing.placing import Own, Spots, TargetBases
-from lancewood.jobs.publishing.work import Work
+from lancewood.jobs.publishing.placing import Numbering, Own, Spots, TargetBases
+from lancewood.jobs.publishing.work import Changed, Work
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId
 from lancewood.model.manifest import Manifest

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyroaring import BitMap
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
-from lancewood.jobs.publishing.holding import Held, held_in, in_common
-from lancewood.jobs.publishing.work import Step, Work, only_marks
+from lancewood.jobs.publishing.work import Held, Step, Work, held_in, in_common, only_marks
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.operations import (
     Clone,

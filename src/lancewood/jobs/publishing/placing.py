@@ -1,23 +1,178 @@
-"""Which base path of the target stands for the place where a file of the branch is.
+"""The numbers that the work of a branch gets on its target: ids of fragments and rows, versions.
+
+Where the target has handed out ids since the fork, everything that was born on the branch moves
+behind them, all by the same distance; ids from before the fork are the same on both sides. Anew on
+every attempt. Pure.
+
+Which base path of the target stands for the place where a file of the branch is.
 
 Base ids of two roots have nothing to do with each other: places are compared by where they are.
 What the target does not know yet is added to it. Writes nothing.
+
+What the work of a branch is recorded as on its target: one operation that later writers judge.
+
+No operation of the format says "all of this". The one that is chosen makes others keep off whatever
+was touched; where several would, the one that keeps them off more. What rides along (configuration,
+metadata, indices beside rows) is in the version, and not in the operation. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import TypeAlias
 
+from pyroaring import BitMap
+
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import UnsupportedError
 from lancewood.format.layout import find_base
-from lancewood.model.ids import BaseId
-from lancewood.model.manifest import ManifestHead
+from lancewood.model.fragment import Fragment, Lineage
+from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.index import Index
+from lancewood.model.manifest import Manifest, ManifestHead
+from lancewood.model.operations import (
+    Append,
+    CreateIndex,
+    Delete,
+    FieldMessages,
+    MapUpdate,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    Update,
+    UpdateBases,
+    UpdateConfig,
+)
+from lancewood.model.patch import HeadChanges
+from lancewood.model.rowids import RowVersions
 from lancewood.proto import table_pb2
+from lancewood.rules.indices import changed_fields
+from lancewood.rules.numbering import check_fragment_id, next_fragment_id
+from lancewood.rules.three_way import same_structure
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """What becomes of numbers that the branch handed out."""
+
+    first: ManifestHead
+    """The branch as it began: its marks divide what is common from what was born here."""
+    head: ManifestHead
+    added: tuple[FragmentId, ...]
+    """The new fragments of the branch that are still there."""
+    fragment_shift: int
+    row_shift: int
+    fork: Version
+    version: Version
+    """The version that the work becomes."""
+    strays: dict[FragmentId, FragmentId] = field(default_factory=dict)
+    """New fragments under ids from before the fork, which somebody had reserved."""
+    _stamped: dict[bytes, bytes] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether anything that was born on the branch is called differently now."""
+        return bool(self.fragment_shift or self.row_shift)
+
+    @property
+    def max_fragment_id(self) -> int | None:
+        """The mark of fragment ids after the work; None where none was handed out on the branch."""
+        last = next_fragment_id(self.head) - 1
+        if last < next_fragment_id(self.first) and not self.strays:
+            return None
+        return check_fragment_id(max(last + self.fragment_shift, *self.strays.values(), 0))
+
+    @property
+    def next_row_id(self) -> int | None:
+        """The mark of row ids after the work; None on a table that has none."""
+        if not self.head.has_stable_row_ids:
+            return None
+        return self.head.next_row_id + self.row_shift
+
+    def fragment_id(self, number: FragmentId) -> FragmentId:
+        """What a new fragment of the branch is called on the target."""
+        if number in self.strays:
+            return self.strays[number]
+        return FragmentId(number + self.fragment_shift)
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """The same fragments by their names on the target. Without those that are gone: there,
+        their ids are others'."""
+        if not self.fragment_shift:
+            return fragments
+        born = set(self.added)
+        known = next_fragment_id(self.first)
+        return BitMap(
+            self.fragment_id(FragmentId(each)) if each in born else each
+            for each in fragments
+            if each in born or each < known
+        )
+
+    def lineage(self, fragment: Fragment) -> Fragment:
+        """The same fragment, whose rows have their ids and versions on the target."""
+        if not self.head.has_stable_row_ids:
+            return fragment
+        ids = fragment.row_ids if self.row_shift else None
+        message = table_pb2.DataFragment()
+        message.CopyFrom(fragment.message)
+        if ids is not None:
+            moved = ids.shifted(self.first.next_row_id, self.row_shift)
+            message.inline_row_ids = moved.encode()
+        created = self._restamped(fragment, "created_at_versions")
+        if created is not None:
+            message.inline_created_at_versions = created
+        updated = self._restamped(fragment, "last_updated_at_versions")
+        if updated is not None:
+            message.inline_last_updated_at_versions = updated
+        return Fragment(message)
+
+    def _restamped(self, fragment: Fragment, what: Lineage) -> bytes | None:
+        """The versions of the rows; fragments of one write have them in the same bytes."""
+        known = fragment.lineage(what)
+        if known is None:
+            return None
+        if not isinstance(known, bytes):
+            raise UnsupportedError(
+                f"fragment {fragment.id} keeps its {what.replace('_', ' ')} outside the manifest, "
+                "and cannot be published",
+                fragment=fragment.id,
+            )
+        if known not in self._stamped:
+            versions = RowVersions.decode(known, fragment.check_length)
+            self._stamped[known] = versions.restamp(self.fork, self.version).encode()
+        return self._stamped[known]
+
+
+def number_work(
+    first: ManifestHead,
+    head: ManifestHead,
+    added: Iterable[Fragment],
+    newest: ManifestHead,
+    fork: Version,
+    least_shift: int = 0,
+) -> Numbering:
+    """The numbers on ``newest``; fragments move by ``least_shift`` at least, unless nobody else
+    handed out an id."""
+    shift = next_fragment_id(newest) - next_fragment_id(first)
+    shift = max(shift, least_shift) if shift else 0
+    born = tuple(each.id for each in added)
+    strays = [each for each in born if each < next_fragment_id(first)] if shift else []
+    free = next_fragment_id(head) + shift
+    return Numbering(
+        first,
+        head,
+        born,
+        shift,
+        newest.next_row_id - first.next_row_id,
+        fork,
+        Version(newest.version + 1),
+        {each: FragmentId(free + at) for at, each in enumerate(strays)},
+    )
 
 
 class Own(Enum):
@@ -130,3 +285,116 @@ class TargetBases:
             new.ClearField("name")
         self._bases.append(new)
         return BaseId(new.id)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """All that changes on the target."""
+
+    newest: Manifest
+    head: HeadChanges
+    added: tuple[Fragment, ...]
+    changed: Mapping[FragmentId, Fragment]
+    removed: frozenset[FragmentId]
+    replaces_all: bool
+    """Whether the branch wrote the table anew, or an id means another column now: then nothing that
+    others write for an older version may follow."""
+    new_indices: tuple[Index, ...] = ()
+    removed_indices: tuple[Index, ...] = ()
+    new_bases: tuple[table_pb2.BasePath, ...] = ()
+
+
+def recorded_as(effect: Effect) -> Operation:
+    """The operation that stands for the effect."""
+    newest, head = effect.newest, effect.head
+    fields = newest.fields if head.fields is None else head.fields
+    metadata = newest.schema_metadata if head.schema_metadata is None else head.schema_metadata
+    touches_rows = bool(effect.added or effect.changed or effect.removed)
+    if effect.replaces_all:
+        return Overwrite(_final_fragments(effect), fields, metadata)
+    if not same_structure(newest.fields, fields):
+        preserves = _preserves_nullability(newest, fields)
+        if not touches_rows:
+            return Project(fields, preserves)
+        return Merge(_final_fragments(effect), fields, metadata, preserves)
+    if touches_rows:
+        return _rows(effect)
+    if effect.new_indices or effect.removed_indices:
+        return CreateIndex(effect.new_indices, effect.removed_indices)
+    if _maps(effect):
+        return _config(effect, fields)
+    return UpdateBases(effect.new_bases)
+
+
+def _final_fragments(effect: Effect) -> tuple[Fragment, ...]:
+    """All fragments of the next version."""
+    kept = [
+        effect.changed.get(each.id, each)
+        for each in effect.newest.fragments
+        if each.id not in effect.removed
+    ]
+    return tuple(sorted((*kept, *effect.added), key=lambda each: each.id))
+
+
+def _rows(effect: Effect) -> Operation:
+    rewritten: set[FieldId] = set()
+    has_other_files = False
+    for number, each in effect.changed.items():
+        before = effect.newest.fragment(number)
+        if before.files != each.files:
+            has_other_files = True
+            rewritten |= changed_fields(before, each)
+    images = tuple(effect.changed.values())
+    removed = tuple(sorted(effect.removed))
+    if not effect.changed and not removed:
+        return Append(effect.added)
+    if not effect.added and not has_other_files:
+        return Delete(images, removed)
+    return Update(
+        removed,
+        images,
+        effect.added,
+        fields_modified=tuple(sorted(rewritten)),
+        rewrites_columns=has_other_files,
+    )
+
+
+def _maps(effect: Effect) -> bool:
+    head = effect.head
+    maps = (head.fields, head.schema_metadata, head.config, head.table_metadata)
+    return any(each is not None for each in maps)
+
+
+def _config(effect: Effect, fields: FieldMessages) -> UpdateConfig:
+    newest, head = effect.newest, effect.head
+    before = {each.id: each for each in newest.fields}
+    changed = {FieldId(each.id): each for each in fields if before.get(each.id) != each}
+    return UpdateConfig(
+        config=_difference(newest.config, head.config),
+        table_metadata=_difference(newest.table_metadata, head.table_metadata),
+        schema_metadata=_difference(
+            _texts(newest.schema_metadata),
+            None if head.schema_metadata is None else _texts(head.schema_metadata),
+        ),
+        field_metadata={
+            number: _difference(_texts(before[number].metadata), _texts(each.metadata))
+            for number, each in changed.items()
+        },
+    )
+
+
+def _difference(old: Mapping[str, str], new: Mapping[str, str] | None) -> MapUpdate:
+    if new is None:
+        return MapUpdate()
+    keys: Iterable[str] = sorted(old.keys() | new.keys())
+    return MapUpdate({key: new.get(key) for key in keys if old.get(key) != new.get(key)})
+
+
+def _texts(metadata: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: value.decode(errors="replace") for key, value in metadata.items()}
+
+
+def _preserves_nullability(newest: ManifestHead, fields: FieldMessages) -> bool:
+    """Whether rows that are written under the old schema can have no null where none is allowed."""
+    strict = {each.id for each in newest.fields if not each.nullable}
+    return all(each.nullable or each.id in strict for each in fields)

@@ -1,4 +1,9 @@
-"""Publishing a branch: its work onto its parent, as one commit, exactly once.
+"""The tag that keeps a branch while its target refers to its files.
+
+Both implementations refuse to delete a branch that a tag points at, and keep the files of a tagged
+version.
+
+Publishing a branch: its work onto its parent, as one commit, exactly once.
 
     1  judge and plan, and refuse what would be refused
     2  close the branch: a mark names the commit that is going to be
@@ -12,13 +17,19 @@ conflict in 4 is final, so the branch is opened again; after any other failure i
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.place import Place
-from lancewood.engine.revisions import branch_place, main_place, open_revision
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import (
+    Snapshot,
+    branch_place,
+    load_snapshot,
+    main_place,
+    open_revision,
+)
 from lancewood.errors import (
     CommitUnknownError,
     ConflictError,
@@ -27,27 +38,55 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.jobs.execute import Terms
+from lancewood.format.refs import encode_tag, tag_key
+from lancewood.jobs.job import Terms
+from lancewood.jobs.naming.tags import PUBLISH_GUARD
 from lancewood.jobs.publishing.closing import (
     check_nothing_is_late,
     close,
     find_closing,
     find_landed,
+    mend_record,
     note_landed,
     reopen,
 )
 from lancewood.jobs.publishing.composing import Publication
-from lancewood.jobs.publishing.guard import place_guard, remove_guard
-from lancewood.jobs.publishing.holding import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.publishing.preparing import LandedError, prepare, publishing
-from lancewood.jobs.publishing.record import mend_record
-from lancewood.jobs.publishing.work import Work, load_work
+from lancewood.jobs.publishing.work import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY, Work, load_work
 from lancewood.jobs.runner import Runner
 from lancewood.model.closing import Closing
 from lancewood.model.ids import Version
-from lancewood.model.refs import BranchName, called
+from lancewood.model.refs import BranchName, Tag, TagName, called
 from lancewood.model.revision import branch_name
 from lancewood.rules.closed import is_closed
+from lancewood.store.base import Store
+
+
+def _guard_name(uuid: str) -> TagName:
+    """The name of the guard of one publishing."""
+    return TagName(f"{PUBLISH_GUARD}{uuid}")
+
+
+def place_guard(main: Store, head: Snapshot, uuid: str) -> None:
+    """Tag the version that is published; one that is there already is the same."""
+    branch = head.manifest.branch
+    assert branch is not None, "asked of a branch"
+    now = time.time_ns()
+    tag = Tag(
+        name=_guard_name(uuid),
+        branch=BranchName.found(branch),
+        version=Version(head.manifest.version),
+        manifest_size=head.manifest.size,
+        created_at_ns=now,
+        updated_at_ns=now,
+    )
+    main.put_new(tag_key(tag.name), encode_tag(tag))
+
+
+def remove_guard(main: Store, uuid: str) -> None:
+    """Remove the guard of a publishing that did not land."""
+    main.delete([tag_key(_guard_name(uuid))])
+
 
 __all__ = ["BRANCH_PROPERTY", "BRANCH_VERSION_PROPERTY", "Published", "publish"]
 

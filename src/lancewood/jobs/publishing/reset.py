@@ -6,13 +6,19 @@ stay, and so do tags on them.
 
 from __future__ import annotations
 
-from lancewood.engine.cloning import write_clone_after
+from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.place import Place
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.refs import load_branch
-from lancewood.engine.revisions import At, branch_place, main_place, open_revision, resolve
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.versions import list_versions
+from lancewood.engine.snapshot import (
+    At,
+    Snapshot,
+    branch_place,
+    load_snapshot,
+    main_place,
+    open_revision,
+    resolve,
+)
+from lancewood.engine.versions import list_versions, load_branch
+from lancewood.engine.write import write_clone_after
 from lancewood.errors import (
     AlreadyExistsError,
     IncompatibleConflictError,
@@ -20,8 +26,7 @@ from lancewood.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancewood.jobs.publishing.closing import find_closing, find_landed, written_late
-from lancewood.jobs.publishing.record import mend_record
+from lancewood.jobs.publishing.closing import find_closing, find_landed, mend_record, written_late
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import BranchName, called
 from lancewood.model.revision import branch_name

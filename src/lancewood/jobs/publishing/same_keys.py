@@ -19,14 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.engine.rows import RowFacts
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import IncompatibleConflictError
+from lancewood.jobs.job import pack_fragments
 from lancewood.jobs.merging.keys import Key, KeyIndex, key_of, shown_key
 from lancewood.jobs.merging.search import Matches, Search, find_matches
-from lancewood.jobs.packing import pack_fragments
-from lancewood.jobs.publishing.net import Net
+from lancewood.jobs.publishing.work import Net
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId

@@ -1,29 +1,38 @@
-"""The work on a branch: what happened there since it left its parent.
+"""Which work a version of a target holds: ranges of versions of branches, told by its transaction.
+
+Work that comes twice would double rows, and no rule about operations can see that. So a version
+that took work over says which, and whoever brings work looks for it there. Pure.
+
+The work on a branch: what happened there since it left its parent.
 
 Where it left is told by the newest Clone transaction among its versions, not by the record of the
 branch. A part of it is a range of its versions; and work on a branch of a branch goes on top of the
 other's, seen from further up. Reads transactions; knows nothing of the target.
+
+What the work on a branch comes to: its first version beside its head, fragment by fragment.
+
+Fragments are compared as bytes, and only those that differ are decoded. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from lancewood.engine.revisions import branch_place, main_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.versions import load_manifest
+from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot, main_place
+from lancewood.engine.versions import load_manifest, load_transaction_of
 from lancewood.errors import (
     IncompatibleConflictError,
     InvalidInputError,
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.jobs.publishing.holding import Held, held_in
 from lancewood.model.closing import PUBLISHED_KEY, RESET_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
-from lancewood.model.ids import Version, is_detached
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId, FragmentId, Version, is_detached
+from lancewood.model.manifest import Manifest, ManifestHead, decode_fragment
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY
 from lancewood.model.operations import (
     Clone,
@@ -34,6 +43,67 @@ from lancewood.model.operations import (
     UpdateConfig,
 )
 from lancewood.model.refs import MAIN, BranchName, called
+from lancewood.model.rowids import FIRST_VERSION, RowVersions
+from lancewood.model.transaction import Transaction
+from lancewood.rules.three_way import same_fields
+
+BRANCH_PROPERTY = "lancewood.branch"
+BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
+"""Which work a version of the target is, for people."""
+HELD_PROPERTY = "lancewood.holds"
+"""All of it, for whoever brings more: ``exp:5-7@0b1c… dev:9-12``."""
+
+_is_range = re.compile(r"([^\s:]+):(\d{1,20})-(\d{1,20})(?:@(\S+))?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The versions of a branch after ``since``, up to ``until``."""
+
+    branch: str
+    since: Version
+    until: Version
+    line: str = ""
+    """The identity of the transaction that the branch began with, which tells it from others that
+    had its name, and is the same under another name; empty where it is not known."""
+
+    def meets(self, other: Held) -> bool:
+        """Whether both have a version in common."""
+        are_known = self.line and other.line
+        is_same = self.line == other.line if are_known else self.branch == other.branch
+        return is_same and self.since < other.until and other.since < self.until
+
+    def __str__(self) -> str:
+        line = f"@{self.line}" if self.line else ""
+        return f"{self.branch}:{self.since}-{self.until}{line}"
+
+
+def encode_held(work: Iterable[Held]) -> str:
+    """The value of the property."""
+    return " ".join(dict.fromkeys(map(str, work)))
+
+
+def held_in(transaction: Transaction) -> tuple[Held, ...]:
+    """The work that a transaction says it holds; what cannot be understood is left out."""
+    properties = transaction.properties
+    text = properties.get(HELD_PROPERTY)
+    if text is not None:
+        found = [match.groups("") for each in text.split() if (match := _is_range(each))]
+        return tuple(
+            Held(branch, Version(int(since)), Version(int(until)), line)
+            for branch, since, until, line in found
+        )
+    branch, version = properties.get(BRANCH_PROPERTY), properties.get(BRANCH_VERSION_PROPERTY, "")
+    if branch is None or not version.isdecimal():
+        return ()
+    return (Held(branch, Version(0), Version(int(version))),)
+
+
+def in_common(mine: Iterable[Held], theirs: Iterable[Held]) -> Held | None:
+    """Work of the one that the other has, too."""
+    known = [*theirs]
+    return next((each for each in mine if any(map(each.meets, known))), None)
+
 
 MARKS = frozenset({PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
 """Keys of the configuration that say who may write to a branch, and where it began anew; they are
@@ -222,3 +292,95 @@ def only_marks(operation: Operation) -> bool:
         and not operation.table_metadata
         and not operation.touches_schema
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A fragment that both versions have, and that is another one now."""
+
+    then: Fragment
+    now: Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """Fragments that came, changed and went; sorted by id."""
+
+    added: Sequence[Fragment]
+    changed: Sequence[Changed]
+    removed: Sequence[Fragment]
+
+    def with_marks(self, marks: dict[FragmentId, RowVersions]) -> Net:
+        """The same with other versions that last changed the rows of some fragments; a fragment
+        that is then as it was has not changed."""
+
+        def marked(fragment: Fragment) -> Fragment:
+            found = marks.get(fragment.id)
+            return fragment if found is None else fragment.stamped(found)
+
+        changed = [Changed(each.then, marked(each.now)) for each in self.changed]
+        return replace(
+            self,
+            added=[marked(each) for each in self.added],
+            changed=[each for each in changed if not _is_same(each)],
+        )
+
+
+def find_net(first: Manifest, head: Manifest) -> Net:
+    """What became of the fragments of ``first`` in ``head``."""
+    before, after = set(first.message.fragments), set(head.message.fragments)
+    old = {
+        each.id: each
+        for raw in first.message.fragments
+        if raw not in after
+        for each in [Fragment(decode_fragment(raw, first.name))]
+    }
+    new = [
+        Fragment(decode_fragment(raw, head.name))
+        for raw in head.message.fragments
+        if raw not in before
+    ]
+    live = frozenset(FieldId(each.id) for each in head.fields)
+    changed = [Changed(old.pop(each.id), each) for each in new if each.id in old]
+    known = {each.now.id for each in changed}
+    return Net(
+        added=[each for each in new if each.id not in known],
+        changed=[each for each in changed if each.now != each.then.without_dead_files(live)],
+        removed=list(old.values()),
+    )
+
+
+def is_head_same(first: ManifestHead, head: ManifestHead) -> bool:
+    """Whether all but the fragments is what it was: schema, maps, indices, base paths."""
+    one, other = first.message, head.message
+    return (
+        same_fields(first.fields, head.fields)
+        and one.schema_metadata == other.schema_metadata
+        and one.table_metadata == other.table_metadata
+        and open_config(first) == open_config(head)
+        and [each.message for each in first.indices] == [each.message for each in head.indices]
+        and len(one.base_paths) == len(other.base_paths)
+    )
+
+
+def open_config(head: ManifestHead) -> dict[str, str]:
+    """The configuration without what says who may write, which is the branch's alone."""
+    return {key: value for key, value in head.config.items() if key not in MARKS}
+
+
+def _is_same(changed: Changed) -> bool:
+    """Whether nothing but the encoding of marks differs."""
+    then, now = changed.then, changed.now
+    if then.files != now.files or then.deletion_file != now.deletion_file:
+        return False
+    if then.lineage("row_ids") != now.lineage("row_ids"):
+        return False
+    if then.lineage("created_at_versions") != now.lineage("created_at_versions"):
+        return False
+    return updated_at(then) == updated_at(now)
+
+
+def updated_at(fragment: Fragment) -> RowVersions:
+    """The version that last changed each row, spelled out where a writer left it out."""
+    found = fragment.last_updated_at
+    return RowVersions.uniform(FIRST_VERSION, fragment.physical_rows) if found is None else found

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
-from lancewood.engine.blobs import find_data_file
+from lancewood.engine.rows import find_data_file
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, UnsupportedError
 from lancewood.format.arrow import to_arrow_field

@@ -12,18 +12,15 @@ from typing import NamedTuple
 
 from pyroaring import BitMap
 
-from lancewood.engine.deletions import mark_deleted
-from lancewood.engine.fanout import Task, in_order
-from lancewood.engine.homes import NewFile, new_deletion_files
-from lancewood.engine.projection import Parameters
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.base import Task, in_order
+from lancewood.engine.commit import PutIfAbsent
+from lancewood.engine.place import NewFile, new_deletion_files
+from lancewood.engine.rows import ScanPlan, ScanRequest
+from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.write import mark_deleted
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import Change
-from lancewood.jobs.gathering import gather
-from lancewood.jobs.packing import AT_ONCE, pack_fragments
+from lancewood.jobs.job import AT_ONCE, Change, RowCounts, gather, pack_fragments
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment

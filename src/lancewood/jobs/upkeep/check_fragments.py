@@ -17,9 +17,9 @@ from pyroaring import BitMap
 from lancewood.data.codec import file_facts
 from lancewood.data.container import Container, read_container
 from lancewood.data.wanted import WantedColumns, layout_of
-from lancewood.engine.lineage import load_row_ids, load_row_versions
+from lancewood.engine.place import load_deletions
+from lancewood.engine.rows import load_row_ids, load_row_versions
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.vectors import load_deletions
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.upkeep.deep_check import PageChecker
 from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lancewood.engine.family import Family, find_family, manifest_names
 from lancewood.engine.place import Place
-from lancewood.engine.refs import read_refs
-from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.transactions import load_transaction
-from lancewood.engine.versions import list_versions, load_manifest
+from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
+from lancewood.engine.versions import list_versions, load_manifest, load_transaction, read_refs
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, manifest_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR

@@ -33,11 +33,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 from lancewood.catalog.membership import repositories_of
-from lancewood.engine.doomed import announced
-from lancewood.engine.family import Family, find_family, manifest_names
-from lancewood.engine.pins import Pin, Unpinned
-from lancewood.engine.refs import Refs, load_refs
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
+from lancewood.engine.upkeep import Pin, Unpinned, announced
+from lancewood.engine.versions import Refs, load_refs
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import (
     DATA_DIR,
@@ -48,8 +46,8 @@ from lancewood.format.layout import (
     ManifestName,
     parse_manifest_name,
 )
-from lancewood.jobs.cloning.release import release_pins
-from lancewood.jobs.packing import TASKS_PER_SLOT
+from lancewood.jobs.cloning.detach import release_pins
+from lancewood.jobs.job import TASKS_PER_SLOT
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.reachable import ReadingTask, owner_of, read_manifests
 from lancewood.jobs.upkeep.retention import Retention, Sorted, sort_versions

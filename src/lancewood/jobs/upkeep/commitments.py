@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from lancewood.catalog.membership import Membership
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.places import place_of
-from lancewood.catalog.reachable import Pinned, PinWalk
+from lancewood.catalog.reachable import Pinned, PinWalk, Waiting, waiting
 from lancewood.catalog.tables import TableTree
-from lancewood.catalog.unlanded import Waiting, waiting
-from lancewood.engine.base_homes import real_path
-from lancewood.engine.landing import find_landing, land
+from lancewood.engine.place import real_path
 from lancewood.engine.snapshot import Snapshot
-from lancewood.engine.transactions import load_transaction_of
+from lancewood.engine.staging import find_landing, land
+from lancewood.engine.versions import load_transaction_of
 from lancewood.errors import ConflictError, LancewoodError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS

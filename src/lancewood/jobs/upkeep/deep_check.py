@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.fragments import open_fragment
+from lancewood.engine.rows import open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError, NotFoundError, StorageError
 from lancewood.format.layout import blob_key

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.homes import new_deletion_files
+from lancewood.engine.place import new_deletion_files, write_deletions
 from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.vectors import write_deletions
 from lancewood.engine.versions import list_versions
 from lancewood.errors import LancewoodError, StorageError
 from lancewood.format.layout import DATA_DIR, DELETIONS_DIR
-from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.jobs.job import Change, Terms, execute
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import read_deleted
 from lancewood.jobs.upkeep.check_table import check_index
-from lancewood.jobs.upkeep.problems import Kind, Problem
-from lancewood.jobs.upkeep.proposals import Proposal, Step
+from lancewood.jobs.upkeep.problems import Kind, Problem, Proposal, Step
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.verify import verify_version
 from lancewood.model.fragment import Fragment

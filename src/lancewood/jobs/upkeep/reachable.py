@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lancewood.engine.vectors import deletion_key
+from lancewood.engine.place import deletion_key
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError, found_in
 from lancewood.format.layout import (
     DATA_DIR,

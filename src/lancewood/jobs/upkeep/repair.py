@@ -15,10 +15,9 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from lancewood.engine.family import manifest_names
-from lancewood.engine.migrate import migrate_names
 from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Snapshot, manifest_names
+from lancewood.engine.upkeep import migrate_names
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import (
@@ -31,8 +30,7 @@ from lancewood.format.layout import (
 from lancewood.format.manifest_file import MAGIC, decode_manifest_file
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.jobs.upkeep.mend import mend_version
-from lancewood.jobs.upkeep.problems import Kind, Problem
-from lancewood.jobs.upkeep.proposals import Proposal, RepairReport, Step
+from lancewood.jobs.upkeep.problems import Kind, Problem, Proposal, RepairReport, Step
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lancewood.engine.limits import as_list, check_number
+from lancewood.engine.base import as_list, check_number
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import Version
 

@@ -14,7 +14,7 @@ from functools import partial
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError
 from lancewood.format.layout import DATA_DIR, data_key
-from lancewood.jobs.packing import TASKS_PER_SLOT, pack_fragments
+from lancewood.jobs.job import TASKS_PER_SLOT, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments, twice_problem
 from lancewood.jobs.upkeep.check_table import check_history, check_index, check_manifest, check_refs

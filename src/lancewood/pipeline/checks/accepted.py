@@ -10,10 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.checks.cells import plain_text, shortened
-from lancewood.pipeline.checks.columns import check_column, quoted, telling_columns
-from lancewood.pipeline.checks.failing_rows import find_failing
-from lancewood.pipeline.checks.kind import Finding, Kind, Work
+from lancewood.pipeline.checks.columns import (
+    check_column,
+    plain_text,
+    quoted,
+    shortened,
+    telling_columns,
+)
+from lancewood.pipeline.checks.kind import Finding, Kind, Work, find_failing
 from lancewood.pipeline.checks.relations import Relation
 from lancewood.pipeline.definition.model import AcceptedCheck
 from lancewood.pipeline.definition.refusal import described, wrong

@@ -1,18 +1,177 @@
-"""What every kind of check can say and do, and what it works with."""
+"""Counting failing rows exactly and keeping some of them, in one Spark job.
+
+Each task of the frame answers with how many rows it saw and the first few of them; one more task
+joins the answers, and only its answer comes to the driver. The rows that are kept are the first in
+the order of the frame's partitions. What is kept is bounded by rows and by bytes, at every step.
+
+What every kind of check can say and do, and what it works with.
+
+What a check on the rows of one table found, from a frame of those that fail.
+
+A table without rows passes, and nothing is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from bisect import insort
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.pipeline.checks.gathering import Gathered
-from lancewood.pipeline.checks.relations import Relations
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.pipeline.checks.columns import cell_text, cut_cells
+from lancewood.pipeline.checks.relations import Relation, Relations
 from lancewood.pipeline.definition.model import Pipeline
-from lancewood.pipeline.report.figures import counted
+from lancewood.pipeline.report.markup import counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+MOST_SHOWN = 10
+_MOST_BYTES_OF_A_TASK = 8 * 1024 * 1024
+_MOST_BYTES = 32 * 1024 * 1024
+_ANSWER = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("rows", pa.int64()),
+        ("weight", pa.int64()),
+        ("kept", pa.binary()),
+        ("kept_rows", pa.int64()),
+        ("shown", pa.string()),
+    ]
+)
+_SPARK_ANSWER = "partition int, rows long, weight long, kept binary, kept_rows long, shown string"
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What came of failing rows."""
+
+    rows: int
+    """All of them."""
+    weight: int
+    """The sum of the column that was to be added up; of no column, 0."""
+    columns: tuple[str, ...]
+    kept: pa.Table | None
+    """The first ones; None if there are none to be kept."""
+    shown: tuple[tuple[str, ...], ...]
+    """The very first ones, as short texts."""
+
+
+def gather(frame: DataFrame, most_rows: int, weight: str | None = None) -> Gathered:
+    """Count the rows of a frame and keep at most so many; ``weight`` names a column of whole
+    numbers to be added up over all rows."""
+    first: Any = partial(_seen, most_rows, weight)
+    joined: Any = partial(_joined, most_rows)
+    for each in (first, joined):
+        each.__name__ = "failing rows"
+    answers = frame.mapInArrow(first, _SPARK_ANSWER).repartition(1)
+    found = answers.mapInArrow(joined, _SPARK_ANSWER).collect()
+    columns = tuple(frame.columns)
+    # An empty frame may have no task at all.
+    if not found or not found[0]["rows"]:
+        return Gathered(0, 0, columns, None, ())
+    answer = found[0]
+    kept = pa.ipc.open_stream(bytes(answer["kept"])).read_all() if answer["kept_rows"] else None
+    shown = tuple(tuple(each) for each in json.loads(answer["shown"]))
+    return Gathered(answer["rows"], answer["weight"], columns, kept, shown)
+
+
+@dataclass(order=True)
+class _Answer:
+    partition: int
+    rows: int
+    weight: int
+    kept: bytes
+    kept_rows: int
+    shown: str
+
+    def encode(self) -> pa.RecordBatch:
+        values = [getattr(self, name) for name in _ANSWER.names]
+        arrays = [pa.array([one], kind) for one, kind in zip(values, _ANSWER.types, strict=True)]
+        return pa.record_batch(arrays, schema=_ANSWER)
+
+
+def _seen(
+    most_rows: int, weight: str | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """On an executor: the answer about one partition."""
+    rows = total = 0
+    room, left = most_rows, _MOST_BYTES_OF_A_TASK
+    kept: list[pa.RecordBatch] = []
+    shown: list[list[str]] = []
+    for batch in batches:
+        rows += batch.num_rows
+        if weight is not None:
+            total += pc.sum(batch.column(weight)).as_py() or 0
+        for at in range(min(batch.num_rows, MOST_SHOWN - len(shown))):
+            shown.append([cell_text(each[at]) for each in batch.columns])
+        if room:
+            wanted = min(room, batch.num_rows)
+            first = _within(cut_cells(batch.slice(0, wanted)), left)
+            kept.append(first)
+            left -= first.nbytes
+            room = room - wanted if first.num_rows == wanted and left > 0 else 0
+    if rows:
+        count = sum(each.num_rows for each in kept)
+        answer = _Answer(_partition(), rows, total, _encode(kept), count, json.dumps(shown))
+        yield answer.encode()
+
+
+def _within(batch: pa.RecordBatch, most_bytes: int) -> pa.RecordBatch:
+    """The first rows of a batch, one of them at least."""
+    while batch.num_rows > 1 and batch.nbytes > most_bytes:
+        batch = batch.slice(0, batch.num_rows // 2)
+    return batch
+
+
+def _joined(most_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: one answer for those of all partitions."""
+    first: list[_Answer] = []
+    rows = weight = 0
+    for batch in batches:
+        for each in batch.to_pylist():
+            answer = _Answer(**each)
+            rows, weight = rows + answer.rows, weight + answer.weight
+            insort(first, answer)
+            del first[_enough(first, most_rows) :]
+    tables = [pa.ipc.open_stream(each.kept).read_all() for each in first if each.kept_rows]
+    kept = pa.concat_tables(tables).slice(0, most_rows).to_batches() if tables else []
+    count = sum(each.num_rows for each in kept)
+    shown = [row for each in first for row in json.loads(each.shown)][:MOST_SHOWN]
+    yield _Answer(0, rows, weight, _encode(kept), count, json.dumps(shown)).encode()
+
+
+def _enough(answers: list[_Answer], most_rows: int) -> int:
+    """How many of the first answers have all that is kept and shown."""
+    rows = size = 0
+    for at, each in enumerate(answers):
+        rows, size = rows + each.rows, size + len(each.kept)
+        if rows >= max(most_rows, MOST_SHOWN) or size >= _MOST_BYTES:
+            return at + 1
+    return len(answers)
+
+
+def _encode(batches: list[pa.RecordBatch]) -> bytes:
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for each in batches:
+            writer.write_batch(each)
+    return bytes(sink.getvalue())
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 @dataclass(frozen=True)
@@ -58,3 +217,12 @@ def of_rows(failing: int, total: int) -> str:
 def in_table(table: str, columns: tuple[str, ...]) -> str:
     """Columns as people name them: ``photos.id``, ``labels (photo, label)``."""
     return f"{table}.{columns[0]}" if len(columns) == 1 else f"{table} ({', '.join(columns)})"
+
+
+def find_failing(work: Work, relation: Relation, failing: Callable[[], DataFrame]) -> Finding:
+    """Count the failing rows and keep some; ``failing`` makes their frame."""
+    total = relation.count()
+    if not total:
+        return Finding(True, of_rows(0, 0))
+    found = gather(failing(), work.pipeline.kept_rows)
+    return Finding(not found.rows, of_rows(found.rows, total), found.rows, found)

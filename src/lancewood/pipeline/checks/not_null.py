@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancewood.pipeline.checks.columns import check_columns, quoted, telling_columns
-from lancewood.pipeline.checks.failing_rows import find_failing
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, in_table
+from lancewood.pipeline.checks.kind import Finding, Kind, Work, find_failing, in_table
 from lancewood.pipeline.checks.relations import Relation
 from lancewood.pipeline.definition.model import NotNullCheck
 from lancewood.pipeline.frames.refusals import refused_at

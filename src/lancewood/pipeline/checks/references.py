@@ -10,8 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lancewood.pipeline.checks.columns import check_columns, key_columns, quoted
-from lancewood.pipeline.checks.failing_rows import find_failing
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, in_table
+from lancewood.pipeline.checks.kind import Finding, Kind, Work, find_failing, in_table
 from lancewood.pipeline.checks.relations import Relation
 from lancewood.pipeline.definition.model import ReferenceCheck
 from lancewood.pipeline.definition.refusal import wrong

@@ -1,4 +1,8 @@
-"""The tables that checks speak of: as the run leaves them, and as they were before it.
+"""What checks ask of the ground that a run stands on: its tables, before the run and now.
+
+A protocol: a run has more (see ``running``), a test less. Nothing here writes.
+
+The tables that checks speak of: as the run leaves them, and as they were before it.
 
 While a run is planned, tables have columns and no rows yet; later they are what the run's branch
 holds. Checks are built from either in the same way, so that what can be planned can be run. Rows
@@ -10,24 +14,54 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from lancewood.engine.projection import Parameters, project, row_schema
+from lancewood.engine.schema import Parameters, project, row_schema
 from lancewood.expr import parse_predicate
 from lancewood.format.arrow import schema_from_arrow
+from lancewood.git.hashes import Hash
 from lancewood.model.schema import Schema
-from lancewood.pipeline.checks.needs import Ground
-from lancewood.pipeline.definition.model import Spot
+from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.loading.quarantine import SCHEMA as QUARANTINE_SCHEMA
+from lancewood.repo.repository import Repository
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.types import spark_schema
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class Ground(Protocol):
+    """The repository's tables as they were when the run began, and as its branch has them."""
+
+    @property
+    def repository(self) -> Repository: ...
+
+    @property
+    def pipeline(self) -> Pipeline: ...
+
+    @property
+    def base(self) -> Hash | None:
+        """The commit that the run began with; None before the first."""
+
+    @property
+    def branch(self) -> str:
+        """The run's branch of the repository."""
+
+    def has(self, table: str) -> bool:
+        """Whether there was a table when the run began."""
+
+    def open(self, table: str) -> Table:
+        """As it was then."""
+
+    def has_now(self, table: str) -> bool: ...
+
+    def open_now(self, table: str) -> Table:
+        """As the run's branch has it, committed or not."""
 
 
 @dataclass(frozen=True)

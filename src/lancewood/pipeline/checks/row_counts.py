@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from lancewood.pipeline.checks.kind import Finding, Kind, Work
 from lancewood.pipeline.definition.model import RowsCheck
-from lancewood.pipeline.report.figures import counted
+from lancewood.pipeline.report.markup import counted
 
 
 def _asked(check: RowsCheck) -> str:

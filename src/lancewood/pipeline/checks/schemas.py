@@ -1,4 +1,9 @@
-"""The check that a table keeps its columns, or that they only became wider.
+"""How the columns of a table changed, fields inside of columns too: in words, and whether all that
+they could hold before they can hold now.
+
+Pure. Metadata does not count, except for the name of an extension type: that is a part of the type.
+
+The check that a table keeps its columns, or that they only became wider.
 
 Compares what manifests say: no job runs, and there are no failing rows. A table that was not there
 before is not judged.
@@ -6,9 +11,173 @@ before is not judged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.pipeline.checks.kind import Finding, Kind, Work
-from lancewood.pipeline.checks.schema_changes import Change, schema_changes
 from lancewood.pipeline.definition.model import SchemaCheck, SchemaRule
+
+_UNITS = ("s", "ms", "us", "ns")
+_FLOAT_DIGITS = {16: 11, 32: 24, 64: 53}
+"""The bits of whole numbers that a float holds exactly, by its width."""
+_DECIMAL_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""The digits that whole numbers of so many bits may have."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is not what it was."""
+
+    text: str
+    is_wider: bool
+    """Whether every value that was possible before is possible now."""
+
+
+def schema_changes(before: pa.Schema, now: pa.Schema) -> list[Change]:
+    """All changes, in the order of the columns; the order itself is a change, and the last."""
+    return list(_fields(list(before), list(now), ""))
+
+
+def _fields(before: list[pa.Field], now: list[pa.Field], path: str) -> Iterator[Change]:
+    then = {each.name: each for each in before}
+    there = {each.name: each for each in now}
+    for name, field in then.items():
+        if name in there:
+            yield from _field(field, there[name], path + name)
+        else:
+            yield Change(f"{path}{name} ({field.type}) is gone", False)
+    for name, field in there.items():
+        if name not in then:
+            # What was written before has no value for it.
+            yield Change(f"{path}{name} ({field.type}) is new", field.nullable)
+    order = [each for each in then if each in there]
+    if order != [each for each in there if each in then]:
+        where = f"the fields of {path.rstrip('.')}" if path else "the columns"
+        yield Change(f"{where} are in another order", True)
+
+
+def _field(before: pa.Field, now: pa.Field, path: str) -> Iterator[Change]:
+    if before.nullable and not now.nullable:
+        yield Change(f"{path} may not be null any more", False)
+    elif now.nullable and not before.nullable:
+        yield Change(f"{path} may be null now", True)
+    names = [_extension(each) for each in (before, now)]
+    if names[0] != names[1]:
+        was, became = (each or "no extension type" for each in names)
+        yield Change(f"{path} was {was} and is {became}", False)
+    yield from _type(_stored(before.type), _stored(now.type), path)
+
+
+def _type(before: Any, now: Any, path: str) -> Iterator[Change]:
+    if before == now and not pa.types.is_nested(before):
+        return
+    if pa.types.is_struct(before) and pa.types.is_struct(now):
+        yield from _fields(list(before), list(now), f"{path}.")
+        return
+    if pa.types.is_map(before) and pa.types.is_map(now):
+        yield from _field(before.key_field, now.key_field, f"{path}.key")
+        yield from _field(before.item_field, now.item_field, f"{path}.value")
+        return
+    if _is_list(before) and _is_list(now):
+        if _list_kind(before) != _list_kind(now):
+            yield Change(f"{path} was {before} and is {now}", _is_wider_list(before, now))
+        item = before.value_field.with_name("item"), now.value_field.with_name("item")
+        yield from _field(*item, f"{path}.item")
+        return
+    if before != now:
+        yield Change(f"{path} was {before} and is {now}", is_wider(before, now))
+
+
+def is_wider(before: Any, now: Any) -> bool:
+    """Whether a type without fields holds every value of another one, exactly."""
+    types = pa.types
+    if before == now or types.is_null(before):
+        return True
+    if types.is_dictionary(before) or types.is_dictionary(now):
+        return is_wider(_values(before), _values(now))
+    if types.is_integer(before):
+        return _holds_integers(before, now)
+    if types.is_floating(before) and types.is_floating(now):
+        return bool(now.bit_width >= before.bit_width)
+    if types.is_decimal(before) and types.is_decimal(now):
+        digits = now.precision - now.scale >= before.precision - before.scale
+        return bool(digits and now.scale >= before.scale)
+    for family in (_TEXTS, _BINARIES, _DATES):
+        if before.id in family and now.id in family:
+            # The first ones of a family hold less.
+            return family.index(now.id) >= family.index(before.id)
+    if types.is_fixed_size_binary(before):
+        return now.id in _BINARIES
+    if types.is_timestamp(before) and types.is_timestamp(now):
+        return before.tz == now.tz and _is_finer(before, now)
+    if (types.is_time(before) and types.is_time(now)) or (
+        types.is_duration(before) and types.is_duration(now)
+    ):
+        return _is_finer(before, now)
+    return False
+
+
+_TEXTS = [pa.string().id, pa.string_view().id, pa.large_string().id]
+_BINARIES = [pa.binary().id, pa.binary_view().id, pa.large_binary().id]
+_DATES = [pa.date32().id, pa.date64().id]
+
+
+def _holds_integers(before: Any, now: Any) -> bool:
+    types = pa.types
+    signed = types.is_signed_integer(before)
+    bits = before.bit_width
+    if types.is_integer(now):
+        if types.is_signed_integer(now) == signed:
+            return bool(now.bit_width >= bits)
+        return bool(not signed and now.bit_width > bits)
+    if types.is_floating(now):
+        return bool(_FLOAT_DIGITS[now.bit_width] >= (bits - 1 if signed else bits))
+    if types.is_decimal(now):
+        return bool(now.precision - now.scale >= _DECIMAL_DIGITS[bits])
+    return False
+
+
+def _is_finer(before: Any, now: Any) -> bool:
+    """Nanoseconds hold three hundred years each way, and not what others hold."""
+    if now.unit == "ns" and not pa.types.is_time(now):
+        return bool(before.unit == "ns")
+    return _UNITS.index(now.unit) >= _UNITS.index(before.unit)
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _list_kind(kind: Any) -> tuple[int, int]:
+    return kind.id, kind.list_size if pa.types.is_fixed_size_list(kind) else 0
+
+
+def _is_wider_list(before: Any, now: Any) -> bool:
+    if pa.types.is_fixed_size_list(now):
+        return False
+    return not (pa.types.is_large_list(before) and pa.types.is_list(now))
+
+
+def _values(kind: Any) -> Any:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _stored(kind: Any) -> Any:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _extension(field: pa.Field) -> str | None:
+    if isinstance(field.type, pa.BaseExtensionType):
+        return str(field.type.extension_name)
+    found: Iterable[tuple[bytes, bytes]] = (field.metadata or {}).items()
+    return dict(found).get(EXTENSION_NAME.encode(), b"").decode(errors="replace") or None
+
 
 _MOST_TOLD = 10
 

@@ -1,4 +1,21 @@
-"""The check that a query returns no rows.
+"""Names of tables in the SQL of a check: as the run leaves them, or with ``published.`` before the
+name, as they were before it.
+
+Views are bound to names without a qualifier (see ``frames.queries``), so a published table gets one
+of those, and the rest of the text stays as it is. Pure.
+
+Which columns a query needs of the tables it reads.
+
+A scan on Spark reads every column that it is made with, so a check on two numbers should not read
+the pictures beside them. A column that the text of the query does not mention can be left out
+where nothing in the query stands for all columns. Where only the outermost SELECT does, with a
+plain ``*``, what it shows has no influence on which rows there are: then large columns are left
+out, and small ones are shown. Pure, and careful: in doubt all columns are needed.
+
+The result of any query in a form that a table can hold: names that are allowed and differ, types
+that tables have. What no table can hold becomes text.
+
+The check that a query returns no rows.
 
 Only the tables that the query names are opened, and of those only the columns that it needs are
 read. Tables go by name as the run leaves them, ``published.`` before the name means before it; one
@@ -7,29 +24,215 @@ that was not there then has no rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError
+from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr.parse import shorten
-from lancewood.pipeline.checks.columns import is_readable, is_told
-from lancewood.pipeline.checks.gathering import gather
-from lancewood.pipeline.checks.kind import Finding, Kind, Work
-from lancewood.pipeline.checks.published_names import TableName, table_names, without_qualifiers
-from lancewood.pipeline.checks.query_columns import QueryColumns
+from lancewood.format.arrow import schema_from_arrow
+from lancewood.pipeline.checks.columns import is_readable, is_small, is_told
+from lancewood.pipeline.checks.kind import Finding, Kind, Work, gather
 from lancewood.pipeline.checks.relations import Relation, Relations
-from lancewood.pipeline.checks.result_shape import shaped
+from lancewood.pipeline.definition.checks import PUBLISHED
 from lancewood.pipeline.definition.model import Spot, SqlCheck
+from lancewood.pipeline.definition.queries import parsed_query, tables_in
 from lancewood.pipeline.definition.refusal import told_at, wrong
-from lancewood.pipeline.frames.queries import LINES_BEFORE, Views, over_views
+from lancewood.pipeline.frames.functions import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
-from lancewood.pipeline.report.figures import counted
+from lancewood.pipeline.report.markup import counted
+from lancewood.spark.types import Writing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """A table that a query reads."""
+
+    table: str
+    """As the query spells it."""
+    is_published: bool
+
+    @property
+    def bound(self) -> str:
+        """The name without a qualifier that stands for it in the text."""
+        return f"{PUBLISHED}.{self.table}" if self.is_published else self.table
+
+
+def table_names(sql: str) -> list[TableName]:
+    """The tables that a query reads, each once, or once for each spelling."""
+    found = (TableName(each.name, bool(each.db)) for each in tables_in(parsed_query(sql)))
+    return list(dict.fromkeys(found))
+
+
+def without_qualifiers(sql: str) -> str:
+    """The query with ``published.photos`` as one name, in backticks.
+
+    A table without an alias keeps the name that columns are qualified with: ``photos.id`` and
+    ``published.photos.id`` mean what they meant.
+    """
+    from sqlglot import exp
+
+    tree = parsed_query(sql)
+    tables = [each for each in tables_in(tree) if each.db]
+    # Behind a sample no alias can be put without reading more of Spark's grammar.
+    unnamed = [each for each in tables if not each.alias and not each.args.get("sample")]
+    plain = {each.name.casefold() for each in unnamed}
+    edits = []
+    for each in tables:
+        bound = f"`{PUBLISHED}.{each.name}`"
+        alias = f" AS `{each.name}`" if any(each is one for one in unnamed) else ""
+        edits.append((_start(each.parts[0]), _end(each.parts[-1]), bound + alias))
+    for column in tree.find_all(exp.Column):
+        names = [part.name.casefold() for part in column.parts[:2]]
+        if len(column.parts) > 2 and names[0] == PUBLISHED and names[1] in plain:
+            edits.append((_start(column.parts[0]), _start(column.parts[1]), ""))
+    for start, end, text in sorted(edits, reverse=True):
+        sql = sql[:start] + text + sql[end:]
+    return sql
+
+
+def _start(identifier: Any) -> int:
+    return int(identifier.meta["start"])
+
+
+def _end(identifier: Any) -> int:
+    return int(identifier.meta["end"]) + 1
+
+
+Shown = Callable[[pa.Field], bool]
+_WHOLE_ROWS = frozenset(["NATURAL", "PIVOT", "UNPIVOT", "TABLE", "TRANSFORM", "|>"])
+"""Words with which a query means columns that it does not name."""
+
+
+class QueryColumns:
+    """What one query asks of tables."""
+
+    def __init__(self, sql: str) -> None:
+        self._text = sql.casefold()
+        tree = parsed_query(sql)
+        stars = _stars(tree)
+        inner = [each for each in stars if not _is_outer(each, tree)]
+        self._is_open = bool(inner or _words(sql) & _WHOLE_ROWS or _has_named_columns(tree))
+        self._has_star = bool(stars)
+
+    def of(self, schema: pa.Schema, is_shown: Shown | None = None) -> list[str]:
+        """The columns of a table that have to be read, at least one, in the table's order.
+
+        ``is_shown`` says which ones a star is about; by default those that are small.
+        """
+        is_shown = is_shown or (lambda field: is_small(field.type))
+        if self._is_open:
+            return list(schema.names)
+        found = [
+            each.name
+            for each in schema
+            if self._mentions(each.name) or (self._has_star and is_shown(each))
+        ]
+        return found or _cheapest(schema)
+
+    def _mentions(self, column: str) -> bool:
+        name = re.escape(column.casefold())
+        return re.search(rf"(?<!\w){name}(?!\w)", self._text) is not None
+
+
+def _words(sql: str) -> set[str]:
+    from sqlglot import tokenize
+
+    return {each.text.upper() for each in tokenize(sql, read="spark")}
+
+
+def _stars(tree: Any) -> Sequence[Any]:
+    from sqlglot import exp
+
+    # count(*) looks at no column; count(t.*) does.
+    return [each for each in tree.find_all(exp.Star) if not isinstance(each.parent, exp.Count)]
+
+
+def _is_outer(star: Any, tree: Any) -> bool:
+    """Whether a star only says what is shown of the rows that there are anyway."""
+    from sqlglot import exp
+
+    if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
+        return False
+    shown = star.parent if isinstance(star.parent, exp.Column) else star
+    return any(each is shown for each in tree.expressions)
+
+
+def _has_named_columns(tree: Any) -> bool:
+    """Whether columns of a table are named by their order, as in ``photos AS p (a, b)``."""
+    from sqlglot import exp
+
+    return any(
+        each.args.get("columns") and isinstance(each.parent, exp.Table)
+        for each in tree.find_all(exp.TableAlias)
+    )
+
+
+def _cheapest(schema: pa.Schema) -> list[str]:
+    """For a query that only counts rows."""
+    small = [each for each in schema if is_small(each.type)]
+    fixed = [each for each in small if pa.types.is_primitive(each.type)]
+    return [each.name for each in (fixed or small or list(schema))[:1]]
+
+
+def shaped(frame: DataFrame) -> DataFrame:
+    """The same rows, to be kept."""
+    from pyspark.sql import functions
+
+    names = allowed_names(frame.columns)
+    kinds = [each.dataType for each in frame.schema]
+    if names == frame.columns and all(map(_is_kept, kinds)):
+        return frame
+    renamed = frame.toDF(*names)
+    columns = [
+        functions.col(f"`{name}`")
+        if _is_kept(kind)
+        else functions.col(f"`{name}`").cast("string").alias(name)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return renamed.select(*columns)
+
+
+def allowed_names(names: Sequence[str]) -> list[str]:
+    """Names for the columns of a table: a name that is taken gets a number, one that is not
+    allowed gives way to its place."""
+    found: list[str] = []
+    taken: set[str] = set()
+    for number, name in enumerate(names, 1):
+        wanted = plain = name if _is_allowed(name) else f"column_{number}"
+        again = 1
+        while wanted.casefold() in taken:
+            again += 1
+            wanted = f"{plain}_{again}"
+        taken.add(wanted.casefold())
+        found.append(wanted)
+    return found
+
+
+def _is_allowed(name: str) -> bool:
+    try:
+        schema_from_arrow(pa.schema([(name, pa.int8())]))
+    except InvalidInputError:
+        return False
+    return True
+
+
+def _is_kept(kind: Any) -> bool:
+    from pyspark.sql.types import StructField, StructType
+
+    try:
+        Writing(StructType([StructField("value", kind)]))
+    except (InvalidInputError, UnsupportedError):
+        return False
+    return True
+
 
 _MOST_CHARACTERS = 300
 

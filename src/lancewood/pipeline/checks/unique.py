@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancewood.pipeline.checks.columns import check_columns, quoted
-from lancewood.pipeline.checks.gathering import gather
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, in_table, of_rows
+from lancewood.pipeline.checks.kind import Finding, Kind, Work, gather, in_table, of_rows
 from lancewood.pipeline.checks.relations import Relation
 from lancewood.pipeline.definition.model import UniqueCheck
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.report.figures import counted
+from lancewood.pipeline.report.markup import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,4 +1,13 @@
-"""From a pipeline file to checked values: everything that can be refused before anything runs.
+"""One number for what a file says: the same for the same pipeline, however it is laid out.
+
+Parameters are filled in. Of secrets only the templates count; formatting, comments, the order of
+tables and the settings of the session do not.
+
+Which frame needs which: every name leads to a frame, and none leads back to itself.
+
+Knows the names in SQL and in the keys ``from`` and ``inputs``. Reads nothing.
+
+From a pipeline file to checked values: everything that can be refused before anything runs.
 
 Reads the file and nothing else. Starts no Spark, opens no repository, imports no function of the
 file's.
@@ -6,37 +15,157 @@ file's.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition import checks, head, parameters, rejects, sources, targets
 from lancewood.pipeline.definition.checks import read_checks
-from lancewood.pipeline.definition.digest import digest_of
-from lancewood.pipeline.definition.head import read_head
-from lancewood.pipeline.definition.model import Pipeline, Spot
-from lancewood.pipeline.definition.parameters import Filling, read_parameters
-from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.definition.section import Section
-from lancewood.pipeline.definition.sections import (
+from lancewood.pipeline.definition.head import (
     QUARANTINE_KEYS,
     SPARK_KEYS,
     STREAM_KEYS,
+    read_head,
     read_quarantine,
     read_spark,
     read_stream,
 )
-from lancewood.pipeline.definition.sources import read_sources
-from lancewood.pipeline.definition.steps import (
+from lancewood.pipeline.definition.model import Pipeline, Secret, Source, Spot, Step, Target
+from lancewood.pipeline.definition.parameters import Filling, read_parameters
+from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
+from lancewood.pipeline.definition.refusal import near, told_at, wrong
+from lancewood.pipeline.definition.section import Section
+from lancewood.pipeline.definition.sources import (
     FUNCTION_KEYS,
     STEP_KEYS,
     read_functions,
+    read_sources,
     read_steps,
 )
 from lancewood.pipeline.definition.targets import read_targets
 from lancewood.pipeline.definition.toml_file import read_toml
-from lancewood.pipeline.definition.wiring import check_wiring
+
+_LEFT_OUT = ("params", "spark")
+
+
+def digest_of(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
+    """SHA-256 of ``canonical``, in hex."""
+    return hashlib.sha256(canonical(data, filling, spot).encode()).hexdigest()
+
+
+def canonical(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
+    """What the file says, as JSON with one way to write it."""
+    said = {
+        key: _said(value, filling, spot.at(key))
+        for key, value in data.items()
+        if key not in _LEFT_OUT and value != {}
+    }
+    return json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def _said(value: Any, filling: Filling, spot: Spot) -> Any:
+    if isinstance(value, dict):
+        return {key: _said(each, filling, spot.at(key)) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_said(each, filling, spot.at(index)) for index, each in enumerate(value)]
+    if isinstance(value, str):
+        filled = filling.option(value, spot)
+        return {"secret": filled.template} if isinstance(filled, Secret) else filled
+    if isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return {"float": repr(value)}
+    return {"time": value.isoformat()}
+
+
+def check_wiring(
+    sources: Sequence[Source], steps: Sequence[Step], targets: Sequence[Target]
+) -> None:
+    """Raises InvalidInputError for the first name that leads nowhere, or in a circle."""
+    frames: list[Source | Step] = [*sources, *steps]
+    _check_twice(frames)
+    source_names = [each.name for each in sources]
+    names = [*source_names, *(each.name for each in steps)]
+    needs: dict[str, tuple[str, ...]] = {}
+    for source in sources:
+        needs[source.name] = _in_sql(source.sql, source.spot, source_names)
+    for step in steps:
+        needs[step.name] = _in_sql(step.sql, step.spot, names) + step.inputs
+        for index, name in enumerate(step.inputs):
+            _check_known(name, names, step.spot.at("inputs", index))
+    _check_circles(needs, {each.name: each.spot for each in frames})
+    for target in targets:
+        if target.source is not None:
+            _check_known(target.source, names, target.spot.at("from"))
+
+
+def frames_in(sql: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The frames that a query reads, each as often as it stands there, spelt as they are known:
+    SQL does not tell upper and lower case apart.
+
+    Raises InvalidInputError for what is not one SELECT, and for a name that is none of the frames:
+    also for one with a qualifier, which would be a table of Spark's catalog.
+    """
+    known = {each.casefold(): each for each in names}
+    found = []
+    for table in tables_in(parsed_query(sql)):
+        name = qualified_name(table)
+        if table.db or name.casefold() not in known:
+            raise InvalidInputError(
+                f"there is no source or step {name!r} that this SQL could read: "
+                f"{near(name, known.values())} (a table of the repository needs a source of its "
+                "own, with the key table)"
+            )
+        found.append(known[name.casefold()])
+    return tuple(found)
+
+
+def _in_sql(sql: str | None, spot: Spot, names: Iterable[str]) -> tuple[str, ...]:
+    if sql is None:
+        return ()
+    with told_at(spot.at("sql")):
+        return frames_in(sql, names)
+
+
+def _check_known(name: str, names: Sequence[str], spot: Spot) -> None:
+    if name not in names:
+        raise wrong(spot, f"there is no source or step {name!r}: {near(name, names)}")
+
+
+def _check_twice(frames: Sequence[Source | Step]) -> None:
+    seen: dict[str, Spot] = {}
+    for each in frames:
+        first = seen.setdefault(each.name.casefold(), each.spot)
+        if first is not each.spot:
+            raise wrong(each.spot, f"is the same name as {first.key} to SQL: take another")
+
+
+def _check_circles(needs: Mapping[str, tuple[str, ...]], spots: Mapping[str, Spot]) -> None:
+    done: set[str] = set()
+    for start in needs:
+        stack = [(start, iter(needs[start]))] if start not in done else []
+        path = [start]
+        while stack:
+            name, rest = stack[-1]
+            following = next((each for each in rest if each not in done), None)
+            if following is None:
+                done.add(name)
+                stack.pop()
+                path.pop()
+            elif following in path:
+                circle = [*path[path.index(following) :], following]
+                raise wrong(
+                    spots[following], f"needs itself: {' needs '.join(circle)}; break the circle"
+                )
+            else:
+                path.append(following)
+                stack.append((following, iter(needs[following])))
+
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "[pipeline]": head.KEYS,

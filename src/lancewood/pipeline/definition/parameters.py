@@ -1,4 +1,13 @@
-"""``${name}`` and ``${env:NAME}``: what stands for parameters and for secrets in texts.
+"""Whether a text that is put into SQL stays where it is put.
+
+Knows the quotes and comments of Spark SQL, and nothing of its grammar. A value between quotes may
+not end them; one outside may be any expression, but not begin a comment or another statement.
+
+Texts that may be shown: with templates where secrets would stand.
+
+Knows where a pipeline may have secrets, and the spellings in which errors of others repeat them.
+
+``${name}`` and ``${env:NAME}``: what stands for parameters and for secrets in texts.
 
 Knows where a value may stand, and that no value of the environment leaves in an error. Does not
 know the keys of any section.
@@ -6,14 +15,99 @@ know the keys of any section.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote, quote_plus
 
-from lancewood.pipeline.definition.model import Option, Secret, Spot
-from lancewood.pipeline.definition.quoting import Quoting
+from lancewood.pipeline.definition.model import Option, Pipeline, Secret, Spot
 from lancewood.pipeline.definition.refusal import described, near, wrong
+
+_opening = re.compile(r"(?:(?<![A-Za-z0-9_])[rR])?(['\"])|(`)|(--)|(/\*)").search
+_closings = {
+    "'": re.compile(r"(?:[^'\\]|\\.)*?'", re.DOTALL).match,
+    '"': re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match,
+    "r'": re.compile(r"[^']*'").match,
+    'r"': re.compile(r'[^"]*"').match,
+    "`": re.compile(r"[^`]*`").match,
+    "--": re.compile(r"[^\n]*\n").match,
+    "/*": re.compile(r".*?\*/", re.DOTALL).match,
+}
+_ENDS = {"--": ("\n", "\r"), "/*": ("*/", "/*")}
+_OUTSIDE = (";", "--", "/*")
+_COMMENTS = ("--", "/*")
+
+
+class Quoting:
+    """Reads a SQL text in parts, and knows what the place behind the last one is inside of."""
+
+    def __init__(self) -> None:
+        self._inside = ""
+
+    def read(self, text: str) -> None:
+        """Go on over a part that the file has."""
+        at = 0
+        while at < len(text):
+            if not self._inside:
+                found = _opening(text, at)
+                if found is None:
+                    return
+                self._inside, at = found[0].lower(), found.end()
+                continue
+            closing = _closings[self._inside](text, at)
+            if closing is None:
+                return
+            self._inside, at = "", closing.end()
+
+    def breaks(self, value: str) -> str | None:
+        """Why a value may not stand here; None if it may."""
+        if not self._inside:
+            found = [each for each in _OUTSIDE if each in value]
+            return f"has a {found[0]!r}, which would end the statement here" if found else None
+        ends = _ENDS.get(self._inside) or (self._inside[-1], "\\")
+        found = [each for each in ends if each in value]
+        where = "a comment" if self._inside in _COMMENTS else f"{self._inside[-1]} quotes"
+        return f"has a {found[0]!r}, and stands inside {where}" if found else None
+
+
+def hide(pipeline: Pipeline, text: str) -> str:
+    """The text with the template of every secret in place of what it holds.
+
+    Each value of the environment is hidden as a whole and by itself, as it is and as it looks in
+    a uri, in JSON and in a Python text.
+    """
+    shown: dict[str, str] = {}
+    for secret in _secrets(pipeline):
+        for value, template in [
+            (secret.text, secret.template),
+            *((each, f"${{env:{name}}}") for name, each in secret.values),
+        ]:
+            for spelling in _spellings(value):
+                shown.setdefault(spelling, template)
+    found = sorted((each for each in shown if each), key=len, reverse=True)
+    if not found:
+        return text
+    return re.sub("|".join(map(re.escape, found)), lambda each: shown[each[0]], text)
+
+
+def _secrets(pipeline: Pipeline) -> Iterator[Secret]:
+    options: list[Option] = [*pipeline.storage_options.values()]
+    for source in pipeline.sources:
+        options += source.options.values()
+    yield from (each for each in options if isinstance(each, Secret))
+
+
+def _spellings(value: str) -> Iterator[str]:
+    yield value
+    yield quote(value, safe="")
+    yield quote(value)
+    yield quote_plus(value)
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+
 
 KEYS = ("default", "required", "help")
 """Of a parameter that is a table."""

@@ -1,4 +1,6 @@
-"""One table of the file: its keys, each read as what it has to be.
+"""Lengths of time as the file writes them: ``7 days``, ``12 hours``, ``10 seconds``.
+
+One table of the file: its keys, each read as what it has to be.
 
 Knows kinds of values, and refuses others and keys that nobody knows, with the spot. Does not know
 what the values mean; that is for the files of the sections.
@@ -11,10 +13,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from lancewood.pipeline.definition.durations import parsed_duration
+from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Option, Spot
 from lancewood.pipeline.definition.parameters import Filling
 from lancewood.pipeline.definition.refusal import described, near, told_at, wrong
+
+UNITS = ("seconds", "minutes", "hours", "days", "weeks")
+LONGEST = timedelta(days=3_660)
+_is_duration = re.compile(r"\s*(\d{1,10})\s+([a-z]+?)s?\s*").fullmatch
+
+
+def parsed_duration(text: str) -> timedelta:
+    """Raises InvalidInputError for what is no length of time, none at all, or above ten years."""
+    found = _is_duration(text)
+    unit = f"{found[2]}s" if found else ""
+    if found is None or unit not in UNITS:
+        raise InvalidInputError(
+            f'{text!r} is no length of time: write it as "7 days" or "12 hours", '
+            f"in {', '.join(UNITS)}"
+        )
+    try:
+        length = timedelta(**{unit: int(found[1])})
+    except OverflowError:
+        length = timedelta.max
+    if not timedelta() < length <= LONGEST:
+        raise InvalidInputError(f"{text!r} is not from one second to ten years")
+    return length
+
 
 _is_percentage = re.compile(r"\s*([+-]?\d{1,9}(?:\.\d{1,9})?)\s*%\s*").fullmatch
 

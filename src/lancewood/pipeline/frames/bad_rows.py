@@ -1,4 +1,14 @@
-"""Good rows and bad ones: a row is bad if its ``bad`` column says why, if a predicate rejects it,
+"""A row as one JSON text for people, in which binaries are short.
+
+Spark writes the text, row by row, on executors. Values that JSON has no word for become what a
+cast to text makes of them.
+
+On which lines of their files the rows are that do not parse.
+
+Spark does not say. The files that have such rows, and no others, are read once more as plain lines,
+and the rows are found by their texts. A row that parses is not: nobody has its text any more.
+
+Good rows and bad ones: a row is bad if its ``bad`` column says why, if a predicate rejects it,
 or if it did not parse.
 
 A Python function that raises is an error of the run, and no bad row. Both kinds of rows come from
@@ -8,18 +18,153 @@ one evaluation, which is for the caller to see to: ``judged`` is computed once a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
+from lancewood.pipeline.definition.names import literal
 from lancewood.pipeline.definition.refusal import near, wrong
-from lancewood.pipeline.frames.line_numbers import LINE, with_lines
-from lancewood.pipeline.frames.reading import CORRUPT, FILE, check_unique, quoted
-from lancewood.pipeline.frames.records import MOST_TEXT, record_of
-from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.pipeline.frames.reading import CORRUPT, FILE, check_unique, file_of, quoted
+from lancewood.pipeline.frames.refusals import refused_at, spark_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
+
+
+_SHOWN_BYTES = 24
+MOST_TEXT = 65_536
+"""Characters of one text; a line that does not parse may be a whole file."""
+
+
+def record_of(schema: StructType) -> Column:
+    """The JSON of a row with these columns; nulls are written as such."""
+    from pyspark.sql import functions as F
+
+    if not schema.fields:
+        return F.lit("{}")
+    columns = [_shown(F.col(quoted(e.name)), e.dataType).alias(e.name) for e in schema.fields]
+    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+
+
+def _shown(column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.BinaryType):
+        return _short(column)
+    if isinstance(kind, T.StringType):
+        return F.left(column, F.lit(MOST_TEXT))
+    if isinstance(kind, T.StructType):
+        fields = [_shown(column.getField(e.name), e.dataType).alias(e.name) for e in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*fields)) if fields else column
+    if isinstance(kind, T.ArrayType):
+        inner = kind.elementType
+        return F.transform(column, lambda each: _shown(each, inner)) if _has_more(inner) else column
+    if isinstance(kind, T.MapType):
+        values = kind.valueType
+        texts = F.map_from_arrays(
+            F.transform(F.map_keys(column), _text),
+            F.transform(F.map_values(column), lambda each: _shown(each, values)),
+        )
+        return F.when(column.isNotNull(), texts)
+    if isinstance(kind, T.NumericType | T.BooleanType | T.DateType):
+        return column
+    if isinstance(kind, T.TimestampType | T.TimestampNTZType | T.VariantType):
+        return column
+    return _text(column)
+
+
+def _has_more(kind: DataType) -> bool:
+    """Whether a value is to be shown otherwise than JSON does."""
+    from pyspark.sql import types as T
+
+    return not isinstance(kind, T.NumericType | T.BooleanType | T.DateType | T.TimestampType)
+
+
+def _short(column: Column) -> Column:
+    """A few bytes in base 64; of more only how many there are."""
+    from pyspark.sql import functions as F
+
+    size = F.length(column)
+    told = F.concat(F.format_number(size, 0), F.lit(" bytes"))
+    return F.when(size > _SHOWN_BYTES, told).otherwise(F.base64(column))
+
+
+def _text(column: Any) -> Column:
+    return column.cast("string")  # type: ignore[no-any-return]
+
+
+LINE = "_lancewood_line"
+_NTH = "_lancewood_nth"
+_MOST_FILES = 1_000
+_BY_LINES = frozenset(["csv", "json"])
+_OTHER_LINES = frozenset(["multiline", "linesep", "encoding", "charset"])
+"""Options with which a row is not a line, or not the same text."""
+
+
+def with_lines(rows: DataFrame, source: Source) -> DataFrame:
+    """The rows with the numbers of their lines, from 1 on, in a last column; null where a row is
+    not known by its text. Runs a small job to see which files there are."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    unknown = rows.withColumn(LINE, F.lit(None).cast(T.LongType()))
+    if not _has_lines(source) or not {CORRUPT, FILE}.issubset(rows.columns):
+        return unknown
+    broken = rows.where(F.col(CORRUPT).isNotNull())
+    files = [each[0] for each in broken.select(FILE).distinct().limit(_MOST_FILES + 1).collect()]
+    if not 0 < len(files) <= _MOST_FILES:
+        return unknown
+    lines = _lines(broken, files)
+    if lines is None:
+        return unknown
+    # A header may read as a broken row does, and comes first: equal texts are told from the end.
+    places = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
+    found = broken.withColumn(_NTH, _nth(F.lit(1))).join(places, [FILE, CORRUPT, _NTH], "left")
+    return found.drop(_NTH).unionByName(unknown.where(F.col(CORRUPT).isNull()))
+
+
+def _has_lines(source: Source) -> bool:
+    said = {each.casefold() for each in source.options}
+    return (source.format or "").casefold() in _BY_LINES and said.isdisjoint(_OTHER_LINES)
+
+
+def _lines(broken: DataFrame, files: list[str]) -> DataFrame | None:
+    """The lines of some files that read as a broken row does, with their numbers; None if a file is
+    gone by now. Spark reads files in blocks, each in order within a task, and knows where in the
+    file a block begins."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    reader = broken.sparkSession.read.option("ignoreMissingFiles", "true")
+    try:
+        read = reader.text([literal(each) for each in files])
+        _ = read.schema
+    except spark_errors():
+        return None
+    lines = read.select(
+        file_of(read).alias(FILE),
+        F.col("value").alias(CORRUPT),
+        read.metadataColumn("_metadata")["file_block_start"].alias("block"),
+        F.monotonically_increasing_id().alias("at"),
+    )
+    blocks = lines.groupBy(FILE, "block").agg(F.min("at").alias("first"), F.count("*").alias("n"))
+    earlier = Window.partitionBy(FILE).orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("n").over(earlier), F.lit(0)).alias("before")
+    starts = blocks.select(FILE, "block", "first", before)
+    number = F.col("before") + F.col("at") - F.col("first") + 1
+    wanted = broken.select(FILE, CORRUPT).distinct()
+    hits = lines.join(wanted, [FILE, CORRUPT], "left_semi").join(starts, [FILE, "block"])
+    return hits.select(FILE, CORRUPT, number.alias(LINE))
+
+
+def _nth(order: Column) -> Column:
+    """Which of the rows that read alike in one file a row is."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    return F.row_number().over(Window.partitionBy(FILE, CORRUPT).orderBy(order))
+
 
 _JUDGED = "_lancewood_reason"
 

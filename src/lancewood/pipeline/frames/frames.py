@@ -17,16 +17,25 @@ from typing import TYPE_CHECKING, Any, Self
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.bad_rows import Judged, judge
-from lancewood.pipeline.frames.counting import is_by_columns, is_read_whole
-from lancewood.pipeline.frames.functions import Registered
-from lancewood.pipeline.frames.incoming import Incoming, Whole, find_incoming
+from lancewood.pipeline.frames.blame import Uses
+from lancewood.pipeline.frames.functions import (
+    LINES_BEFORE,
+    Registered,
+    Views,
+    check_step,
+    over_views,
+    run_step,
+)
+from lancewood.pipeline.frames.incoming import (
+    Incoming,
+    Whole,
+    find_incoming,
+    is_by_columns,
+    is_read_whole,
+)
 from lancewood.pipeline.frames.modules import Modules
-from lancewood.pipeline.frames.needs import Tables
-from lancewood.pipeline.frames.queries import LINES_BEFORE, Views, over_views
-from lancewood.pipeline.frames.reading import chosen_columns, keeps_corrupt, with_file
+from lancewood.pipeline.frames.reading import Tables, chosen_columns, keeps_corrupt, with_file
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
-from lancewood.pipeline.frames.steps import check_step, run_step
-from lancewood.pipeline.frames.uses import Uses
 from lancewood.pipeline.report.facts import SourceFacts
 
 if TYPE_CHECKING:

@@ -4,25 +4,39 @@ A function takes the values of one row, or, if it says so, whole Arrow arrays: i
 annotated with ``pa.Array``, or it has the attribute ``arrow = True``. One that is a UDF of
 PySpark's already is taken as it is. Names are the session's: one that is taken is refused, and all
 are given back in the end.
+
+Steps that are Python: a function from frames to a frame.
+
+It is called once, on the driver, before anything is written: what it plans is executed later.
+
+SQL of a pipeline over its frames, through views whose names nobody else in a session has.
+
+The SQL itself is not changed: its names are bound to the views around it. So what Spark means by
+aliases, CTEs and letters of either case stays what it means. Over Connect as on a classic session.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 
-from lancewood.errors import InvalidInputError
-from lancewood.pipeline.definition.model import Function, Pipeline
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.pipeline.definition.model import Function, Pipeline, Step
+from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.frames.modules import Modules
-from lancewood.pipeline.frames.refusals import refused_at
+from lancewood.pipeline.frames.refusals import first_line, refused_at
+from lancewood.pipeline.report.markup import counted
+from lancewood.spark.running.failures import calls_of, raised_by
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
 
 _ARROW = frozenset([pa.Array, pa.ChunkedArray, "pa.Array", "pyarrow.Array"])
 
@@ -117,3 +131,92 @@ def _data_type(text: str) -> Any:
         raise InvalidInputError(
             f"takes a type of Spark's, such as string or array<float>, got {text!r}"
         ) from None
+
+
+def check_step(step: Step, modules: Modules) -> None:
+    """Raise InvalidInputError for a function that is not there, or does not take what it would
+    be given."""
+    assert step.python is not None
+    function = modules.function(step.python, step.spot.at("python"))
+    try:
+        inspect.signature(function).bind(*step.inputs, **step.arguments)
+    except ValueError:  # something of C, which does not say
+        return
+    except TypeError as misfit:
+        frames = counted(len(step.inputs), "frame")
+        raise wrong(
+            step.spot,
+            f"{step.python!r} is called with {frames} and the arguments "
+            f"{', '.join(step.arguments) or 'none'}, and does not take them: {misfit}",
+        ) from misfit
+
+
+def run_step(
+    step: Step, inputs: Sequence[DataFrame], modules: Modules, pipeline: Pipeline
+) -> DataFrame:
+    """What the function makes of its frames; raises InvalidInputError for what is no frame."""
+    from pyspark.sql import DataFrame
+
+    assert step.python is not None
+    spot = step.spot.at("python")
+    function = modules.function(step.python, spot)
+    try:
+        made: Any = function(*inputs, **step.arguments)
+    except LancewoodError:
+        raise
+    except Exception as error:
+        text = hide(pipeline, first_line(str(error)))
+        cause = error if hide(pipeline, str(error)) == str(error) else None
+        text = f"{step.python!r} raised {type(error).__name__}: {text}"
+        raise wrong(spot, text + raised_by(calls_of(error)[1:])) from cause
+    if not isinstance(made, DataFrame):
+        what = "nothing" if made is None else f"a {type(made).__module__}.{type(made).__qualname__}"
+        raise wrong(spot, f"{step.python!r} has to return a DataFrame of Spark's, got {what}")
+    return made
+
+
+LINES_BEFORE = 1
+"""So many lines stand before the SQL in what ``over_views`` makes of it."""
+
+
+def over_views(sql: str, views: Mapping[str, str]) -> str:
+    """The same query, in which names are those of views; ``views`` are by such names."""
+    if not views:
+        return sql
+    bound = ", ".join(f"`{name}` AS (SELECT * FROM `{view}`)" for name, view in views.items())
+    return f"WITH {bound} (\n{without_end(sql)}\n)"
+
+
+def without_end(sql: str) -> str:
+    """Without semicolons behind the query, also where comments follow them."""
+    from sqlglot import TokenType, tokenize
+
+    tokens = tokenize(sql, read="spark")
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        last = tokens.pop()
+        sql = f"{sql[: last.start]} {sql[last.start + 1 :]}"
+    return sql.rstrip()
+
+
+class Views:
+    """Frames under names of their own in a session, until ``close``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._prefix = f"lancewood_{uuid4().hex}"
+        self._by_frame: dict[str, str] = {}
+
+    def named(self, name: str, frame: DataFrame) -> str:
+        """The view of a frame, made when it is first asked for."""
+        known = self._by_frame.get(name)
+        if known is None:
+            known = f"{self._prefix}_{name}"
+            frame.createOrReplaceTempView(known)
+            self._by_frame[name] = known
+        return known
+
+    def close(self) -> None:
+        """Take the views out of the session."""
+        for each in self._by_frame.values():
+            self._spark.catalog.dropTempView(each)
+        self._by_frame.clear()

@@ -1,4 +1,9 @@
-"""The files of a source that no published run has read: those that are there, less those seen.
+"""Settings of a session that suit work with many files, for as long as it takes.
+
+They are the session's: what others plan in it meanwhile has them, too. Only how work is cut
+follows from them, never what comes out.
+
+The files of a source that no published run has read: those that are there, less those seen.
 
 Seen files are in a table of the repository, ``<pipeline>_<source>_files``, with their sizes and
 times of change: one that was written anew is new. Spark lists, without opening a file, on whatever
@@ -8,7 +13,8 @@ what was listed, never a file that came later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,16 +25,53 @@ import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.pipeline.definition.model import Pipeline, Source
-from lancewood.pipeline.definition.names import checked_files_table
-from lancewood.pipeline.definition.places import literal, single_path
-from lancewood.pipeline.frames.needs import Tables
-from lancewood.pipeline.frames.reading import configured, plain_options, with_file
+from lancewood.pipeline.definition.names import checked_files_table, literal, single_path
+from lancewood.pipeline.frames.reading import Tables, configured, plain_options, with_file
 from lancewood.pipeline.frames.refusals import spark_errors
-from lancewood.pipeline.frames.settings import listing_many, opening_many
-from lancewood.spark.tasks import frame_of
+from lancewood.spark.tasks import frame_of, slots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_NO_BOUND = str(1 << 60)
+_TASKS_PER_SLOT = 4
+_turn = threading.Lock()
+
+
+@contextmanager
+def listing_many(spark: SparkSession) -> Iterator[None]:
+    """Names of files, however large, come from as many tasks as run at once: Spark would make a
+    task for every 128 MB that it does not read."""
+    with _set(spark, {"spark.sql.files.maxPartitionBytes": _NO_BOUND}):
+        yield
+
+
+@contextmanager
+def opening_many(spark: SparkSession) -> Iterator[None]:
+    """Files that are named one by one are looked for by a few tasks: Spark would make a task for
+    each of them."""
+    tasks = max(8, _TASKS_PER_SLOT * slots(spark))
+    name = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    with _set(spark, {name: str(tasks)}):
+        yield
+
+
+@contextmanager
+def _set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    with _turn:
+        before = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, was in before.items():
+                if was is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, was)
+
 
 _COLUMNS = "path string, size long, modified timestamp, run string"
 _SCHEMA = pa.schema(

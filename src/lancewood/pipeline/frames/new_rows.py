@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.descent import Descent
-from lancewood.engine.landing import find_landing
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Descent, Snapshot, load_snapshot
+from lancewood.engine.staging import find_landing
 from lancewood.errors import LancewoodError, NotFoundError, UnsupportedError
 from lancewood.format.manifest_digest import content_digest
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.refs import MAIN, called
 from lancewood.pipeline.definition.model import Source
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.frames.needs import Tables
-from lancewood.pipeline.frames.reading import columns_read
+from lancewood.pipeline.frames.reading import Tables, columns_read
 from lancewood.spark.reading.read import read_snapshot
-from lancewood.spark.streaming.between import RowsBetween, find_between
+from lancewood.spark.streaming.task import RowsBetween, find_between
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Sources as Spark or a Lance table give them, whole: the rows of one moment, not one of them read.
+"""What frames ask of the ground that a run stands on: the repository's tables, to be read.
+
+A protocol: a run has more (see ``running``), a test less. Nothing here writes.
+
+Sources as Spark or a Lance table give them, whole: the rows of one moment, not one of them read.
 
 What is new since the last run is for ``new_files`` and ``new_rows``, what is bad for ``bad_rows``.
 """
@@ -6,19 +10,44 @@ What is new since the last run is for ``new_files`` and ``new_rows``, what is ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.git.hashes import Hash
 from lancewood.pipeline.definition.model import Option, Pipeline, Secret, Source
 from lancewood.pipeline.definition.refusal import near, told_at, wrong
-from lancewood.pipeline.frames.needs import Tables
+from lancewood.repo.repository import Repository
 from lancewood.table.door import open as open_table
+from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     Reader = TypeVar("Reader", bound=Any)
+
+
+class Tables(Protocol):
+    """The tables of a repository at the commit that a run began with."""
+
+    @property
+    def repository(self) -> Repository: ...
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+
+    @property
+    def base(self) -> Hash | None:
+        """The commit; None in a repository, or on a branch, that has none."""
+
+    def read(self, spark: SparkSession, table: str, *, revision: str | None = None) -> DataFrame:
+        """A table exactly as it is pinned."""
+
+    def open(self, table: str, *, revision: str | None = None) -> Table: ...
+
+    def has(self, table: str, *, revision: str | None = None) -> bool: ...
+
 
 CORRUPT = "_lancewood_corrupt"
 """The column in which Spark keeps the text of a row that does not parse."""

@@ -15,11 +15,10 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.pipeline.definition.hiding import hide
 from lancewood.pipeline.definition.model import Pipeline, Spot
+from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.spark.quiet import quiet
-from lancewood.spark.running.failures import told
+from lancewood.spark.running.failures import quiet, told
 
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _STATE = re.compile(r"\.? *SQLSTATE: \w+")

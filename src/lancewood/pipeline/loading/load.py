@@ -1,4 +1,6 @@
-"""Loading one target onto the run's branch.
+"""What a change wrote, told from two manifests: nothing is read besides them.
+
+Loading one target onto the run's branch.
 
 Every write goes through ``lancewood.spark``: executors write files, the driver commits a version
 on the table's branch. Who records that in the repository is not known here, nor who publishes it.
@@ -7,28 +9,56 @@ on the table's branch. Who records that in the repository is not known here, nor
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.publishing.work import find_net
+from lancewood.model.fragment import DataFile
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
-from lancewood.pipeline.frames.counting import RowCount
-from lancewood.pipeline.loading.duplicates import without_duplicates
-from lancewood.pipeline.loading.figures import new_files
-from lancewood.pipeline.loading.needs import Ground, Loadable
-from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
-from lancewood.pipeline.loading.planning import DELETED, choices_of
-from lancewood.pipeline.loading.shapes import chosen, new_schema, stored_types
-from lancewood.pipeline.report.events import Listener, Silence
-from lancewood.pipeline.report.facts import TargetFacts
+from lancewood.pipeline.frames.incoming import RowCount
+from lancewood.pipeline.loading.places import (
+    Ground,
+    Loadable,
+    Place,
+    find_place,
+    is_there,
+    new_place,
+)
+from lancewood.pipeline.loading.planning import (
+    DELETED,
+    choices_of,
+    chosen,
+    new_schema,
+    stored_types,
+    without_duplicates,
+)
+from lancewood.pipeline.report.facts import Listener, Silence, TargetFacts
 from lancewood.spark.columns.fill import fill_columns
 from lancewood.spark.types import spark_schema
-from lancewood.spark.writing.write import write
-from lancewood.spark.writing.written import Written
+from lancewood.spark.verbs import write
+from lancewood.spark.writing.work import Written
+from lancewood.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def new_files(before: Table, after: Table) -> tuple[int, int]:
+    """How many data files one version has that another has not, and their bytes where known."""
+    found = {each.path: each.size or 0 for each in _new_files(before, after)}
+    return len(found), sum(found.values())
+
+
+def _new_files(before: Table, after: Table) -> Iterator[DataFile]:
+    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
+    for fragment in net.added:
+        yield from fragment.files
+    for changed in net.changed:
+        known = {each.path for each in changed.then.files}
+        yield from (each for each in changed.now.files if each.path not in known)
 
 
 def stage_of(target: Target) -> str:

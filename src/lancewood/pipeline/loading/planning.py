@@ -1,4 +1,13 @@
-"""What is wrong with the targets, told before anything is written.
+"""The columns that a target gives its table, from the schemas of frame and table alone.
+
+What a frame cannot say, such as a vector's length, the file says under ``types``. Reads nothing.
+
+``keep`` and ``order_by``: of the rows of a frame that have one key, one counts.
+
+Where the columns that tell the order are the same as well, which row it is depends on what is in
+the rows and on nothing else: the same rows give the same table. Knows frames, and no tables.
+
+What is wrong with the targets, told before anything is written.
 
 Compares the frames' columns with those that the tables have, or will have by the time: a table may
 be made or widened by an earlier target of the run. Which keys go together was seen when the file
@@ -8,34 +17,126 @@ was read. Writes nothing, and runs no Spark job.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import schema_from_arrow
+from lancewood.format.type_text import parse_type
 from lancewood.jobs.merging.keys import resolve_key
 from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.pipeline.definition.model import Mode, Target
-from lancewood.pipeline.definition.refusal import wrong
+from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.loading.duplicates import without_duplicates
-from lancewood.pipeline.loading.needs import Ground, Loadable
+from lancewood.pipeline.loading.places import Ground, Loadable
 from lancewood.pipeline.loading.quarantine import check_quarantine
-from lancewood.pipeline.loading.shapes import (
-    check_types,
-    new_schema,
-    stored_types,
-    without_columns,
-)
-from lancewood.repo.writing.exclusive import check_not_exclusive
+from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
-from lancewood.spark.merging.staging import check_frame
+from lancewood.spark.merging.staged_source import check_frame
 from lancewood.spark.types import Writing
+from lancewood.spark.writing.plan import kept_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+
+def stored_types(target: Target) -> dict[str, pa.DataType]:
+    """What the target says under ``types``; raises InvalidInputError for what is no type."""
+    return {name: parse_type(text) for name, text in target.types.items()}
+
+
+def new_schema(
+    frame: StructType, types: Mapping[str, pa.DataType], known: pa.Schema | None = None
+) -> pa.Schema:
+    """The columns of a table that a frame makes, or whose rows it replaces: ``known`` are those
+    that it has, and a column keeps its type where the frame has the same.
+
+    Raises InvalidInputError for types that the frame's values cannot have, UnsupportedError for
+    columns that no table can hold.
+    """
+    derived = Writing(frame).table if known is None else kept_columns(frame, known)
+    for name in types:
+        if name not in derived.names:
+            raise InvalidInputError(
+                f"types names {name!r}, which the frame does not have; {near(name, derived.names)}"
+            )
+    fields = [each.with_type(types[each.name]) if each.name in types else each for each in derived]
+    made: pa.Schema = Writing(frame, schema=pa.schema(fields)).table
+    if not schema_from_arrow(made).fields:
+        raise InvalidInputError("a table needs at least one column, the frame has none")
+    return made
+
+
+def check_types(types: Mapping[str, pa.DataType], known: pa.Schema) -> None:
+    """Raise InvalidInputError for a type that is not the one a table has."""
+    for name, kind in types.items():
+        at = known.get_field_index(name)
+        if at < 0:
+            raise InvalidInputError(
+                f"types names {name!r}, which the table does not have; {near(name, known.names)}"
+            )
+        if known.field(at).type != kind:
+            raise InvalidInputError(
+                f"column {name!r} is to be {kind}, and the table has it already as "
+                f"{known.field(at).type}; types are for a new table: leave this one out"
+            )
+
+
+def without_columns(frame: StructType, names: tuple[str, ...]) -> StructType:
+    """Raises InvalidInputError for a column that is to be left out and is not there."""
     from pyspark.sql.types import StructType
+
+    for each in names:
+        if each not in frame.names:
+            raise InvalidInputError(
+                f"leave_out names {each!r}, which the frame does not have; "
+                f"{near(each, frame.names)}"
+            )
+    return StructType([each for each in frame.fields if each.name not in names])
+
+
+def chosen(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
+    """A frame without some columns."""
+    return frame.drop(*names) if names else frame
+
+
+_PLACE = "__lancewood_place"
+
+
+def without_duplicates(frame: DataFrame, target: Target) -> DataFrame:
+    """One row for each key; a key with a null in it is like no other, and all its rows stay."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    keys = [F.col(quoted(each)) for each in target.on]
+    order = [F.col(quoted(each)) for each in target.order_by]
+    if target.keep == "last":
+        order = [each.desc() for each in order]
+    # Spark has no hash for a map: its text has one.
+    content = [
+        F.to_json(F.struct(name)) if _has_map(field.dataType) else F.col(name)
+        for field in frame.schema.fields
+        if (name := quoted(field.name))
+    ]
+    place = F.row_number().over(Window.partitionBy(*keys).orderBy(*order, F.xxhash64(*content)))
+    has_null = reduce(or_, (each.isNull() for each in keys))
+    return frame.withColumn(_PLACE, place).where((F.col(_PLACE) == 1) | has_null).drop(_PLACE)
+
+
+def _has_map(kind: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_has_map(each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, MapType)
+
 
 DELETED = "__lancewood_deleted"
 """The column of our own that says which rows of a frame delete."""

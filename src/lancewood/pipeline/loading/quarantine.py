@@ -15,13 +15,18 @@ import pyarrow as pa
 
 from lancewood.pipeline.definition.model import Pipeline, Quarantine, Spot
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.loading.needs import Ground, Loadable
-from lancewood.pipeline.loading.places import Place, find_place, is_there, new_place
+from lancewood.pipeline.loading.places import (
+    Ground,
+    Loadable,
+    Place,
+    find_place,
+    is_there,
+    new_place,
+)
 from lancewood.pipeline.report.facts import QuarantineFacts
-from lancewood.pipeline.report.figures import counted
-from lancewood.pipeline.report.markup import shortened
+from lancewood.pipeline.report.markup import counted, shortened
 from lancewood.spark.reading.read import read_snapshot
-from lancewood.spark.writing.write import write
+from lancewood.spark.verbs import write
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:

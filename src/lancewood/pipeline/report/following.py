@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lancewood.pipeline.report.events import Listener
+from lancewood.pipeline.report.facts import Listener
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:

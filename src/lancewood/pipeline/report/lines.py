@@ -8,8 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lancewood.pipeline.report.facts import CheckFacts, RunFacts, SourceFacts, TargetFacts
-from lancewood.pipeline.report.figures import count, counted, duration, short_hash, size
-from lancewood.pipeline.report.markup import shortened, shown, visible
+from lancewood.pipeline.report.markup import (
+    count,
+    counted,
+    duration,
+    short_hash,
+    shortened,
+    shown,
+    size,
+    visible,
+)
 from lancewood.pipeline.report.verdict import (
     CHANGES,
     batches_told,

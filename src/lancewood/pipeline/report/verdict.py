@@ -16,7 +16,7 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.report.figures import counted, total
+from lancewood.pipeline.report.markup import counted, total
 
 
 class Tone(StrEnum):

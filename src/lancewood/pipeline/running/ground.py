@@ -17,9 +17,9 @@ from lancewood.catalog.pin import Pin
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.pipeline.definition.model import Pipeline, Target
-from lancewood.pipeline.frames.code_digest import code_digest
+from lancewood.pipeline.frames.modules import code_digest
 from lancewood.pipeline.frames.reading import plain_options
-from lancewood.pipeline.running.run_ids import run_branch
+from lancewood.pipeline.running.folder import run_branch
 from lancewood.repo.looking.view import View
 from lancewood.repo.repository import Repository
 from lancewood.spark.reading.read import read_snapshot

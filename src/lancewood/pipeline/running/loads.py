@@ -16,15 +16,20 @@ from lancewood.pipeline.frames.blame import blamed
 from lancewood.pipeline.loading.load import stage_of
 from lancewood.pipeline.loading.places import prepare_places
 from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
-from lancewood.pipeline.report.figures import total
+from lancewood.pipeline.report.markup import total
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_at, entry_file
-from lancewood.pipeline.running.parts import Parts, RunFrames, Session
-from lancewood.pipeline.running.progress import Progress, encode_message
+from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages
 from lancewood.pipeline.running.publishing import check_beside, has_work
-from lancewood.pipeline.running.resume import Left, begin, go_on, remove_branch
-from lancewood.pipeline.running.stages import Stages
+from lancewood.pipeline.running.resume import (
+    Left,
+    Progress,
+    begin,
+    encode_message,
+    go_on,
+    remove_branch,
+)
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,43 @@
 """The parts that a run puts together: who makes frames, loads, checks and draws.
 
 A run knows the order of things, and these know how each is done. A test puts others in their place.
+
+The stages of a run: told to who listens when they begin and end, and kept with their time.
+
+The session of a run that was not given one: with the settings that the file has.
+
+Spark logs every task and query that fails, through dozens of Java frames. Who runs a pipeline
+hears of it in our words, so those logs are off meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from lancewood.pipeline.definition.model import Check, Pipeline, Target
-from lancewood.pipeline.report.events import Listener
+from lancewood.pipeline.frames.refusals import spark_may_be_gone
 from lancewood.pipeline.report.facts import (
     CheckFacts,
+    Listener,
     QuarantineFacts,
     RunFacts,
     SourceFacts,
+    StageFacts,
     TargetFacts,
 )
 from lancewood.pipeline.running.ground import RunGround
+from lancewood.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 Session: TypeAlias = Any
 """A session of Spark; a run hands it on, and asks it for nothing but its version."""
@@ -92,3 +107,65 @@ class Parts:
     """The report as a page."""
     following: Callable[[Session, Listener, str], AbstractContextManager[Any]]
     """Tells how far Spark's tasks are while a stage lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What happens, one after the other."""
+
+    listener: Listener
+    facts: RunFacts
+    _started: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[StageFacts]:
+        """A stage; what it did can be noted in what it gives. One that fails is kept as such, and
+        who listens does not hear of its end."""
+        self.listener.begun(name)
+        begun = time.monotonic()
+        stage = StageFacts(name, 0.0, begun=begun - self._started, is_failed=True)
+        try:
+            yield stage
+            stage.is_failed = False
+        finally:
+            stage.seconds = time.monotonic() - begun
+            self.facts.stages.append(stage)
+        self.listener.ended(
+            name, stage.seconds, rows=stage.rows, bytes=stage.bytes, files=stage.files
+        )
+
+
+def start_session(pipeline: Pipeline) -> Session:
+    """A session as the file asks for, or the one that runs on that master already; where the file
+    names no master, any that runs."""
+    said = dict(pipeline.spark)
+    master = said.pop("master", None)
+    return session(master, app_name=f"lancewood {pipeline.name}", conf=said)
+
+
+_TALKATIVE = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+)
+
+
+@contextmanager
+def quiet(spark: SparkSession) -> Iterator[None]:
+    """Let Spark say nothing about tasks and queries that fail while the block runs; a server of
+    Spark Connect has a log of its own."""
+    java: Any = getattr(spark, "_jvm", None)
+    if java is None:
+        yield
+        return
+    logging = java.org.apache.logging.log4j
+    set_level = logging.core.config.Configurator.setLevel
+    before = {each: logging.LogManager.getLogger(each).getLevel() for each in _TALKATIVE}
+    for each in _TALKATIVE:
+        set_level(each, logging.Level.OFF)
+    try:
+        yield
+    finally:
+        with spark_may_be_gone():
+            for each, level in before.items():
+                set_level(each, level)

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lancewood.engine.revisions import branch_place, main_place
-from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.snapshot import branch_place, load_snapshot, main_place
 from lancewood.errors import RetryableConflictError
 from lancewood.jobs.publishing.work import load_work
-from lancewood.pipeline.checks.kinds import tables_seen
+from lancewood.pipeline.checks.running import tables_seen
 from lancewood.pipeline.definition.model import Check, Pipeline
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.pipeline.running.ground import RunGround
@@ -27,7 +26,7 @@ from lancewood.pipeline.running.ledger import (
     entry_bytes,
     entry_file,
 )
-from lancewood.repo.bringing.merge_work import check_only_committed
+from lancewood.repo.bringing.merge_plan import check_only_committed
 from lancewood.repo.looking.view import View
 from lancewood.repo.outcome import Committed
 

@@ -1,4 +1,13 @@
-"""The story of a run: from a pipeline to a published commit, or to nothing at all.
+"""What is left to do once a run is published: its tag, its ref, and its branch, which goes.
+
+Each step can be done again, and whoever runs the same id again does those that a crash left out. A
+step that fails does not undo the run: it is told.
+
+The target of a run, before anything happens: its branch is there, and its names are free.
+
+Reads refs, and changes nothing.
+
+The story of a run: from a pipeline to a published commit, or to nothing at all.
 
     look back  was it published before? then what a crash left undone is done, and no more
     look       at the file's Python, and for what is new since the last published run, before Spark
@@ -19,7 +28,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,28 +37,105 @@ from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
     LancewoodError,
+    NotFoundError,
     RetryableConflictError,
 )
+from lancewood.git.names import TAGS
 from lancewood.pipeline.checks.running import has_failed
-from lancewood.pipeline.definition.hiding import hide
+from lancewood.pipeline.definition.head import filled_tag
 from lancewood.pipeline.definition.model import Check, Pipeline
+from lancewood.pipeline.definition.parameters import hide
+from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.report.facts import Ending, RunFacts, TargetFacts
-from lancewood.pipeline.running.errors import failure, shown
-from lancewood.pipeline.running.finishing import Finishing
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import RunGround
 from lancewood.pipeline.running.ledger import Entry, Ledger, Published, entry_at
-from lancewood.pipeline.running.leftovers import clean
 from lancewood.pipeline.running.loads import Loads
-from lancewood.pipeline.running.own_session import start_session
-from lancewood.pipeline.running.parts import Parts, RunFrames, Session
+from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages, quiet, start_session
 from lancewood.pipeline.running.publishing import commit_message, publish
-from lancewood.pipeline.running.quiet import quiet
-from lancewood.pipeline.running.resume import find_left, go_on, remove_branch
-from lancewood.pipeline.running.stages import Stages
-from lancewood.pipeline.running.target import check_target, tag_of
-from lancewood.pipeline.running.telling import tell
+from lancewood.pipeline.running.resume import clean, find_left, go_on, is_of_a_run, remove_branch
+from lancewood.pipeline.running.telling import failure, shown, tell
 from lancewood.repo.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """A published run."""
+
+    ground: RunGround
+    ledger: Ledger
+    stages: Stages
+
+    def run(self, published: Published) -> None:
+        """Every step, in this order: the ref comes before the branch goes, for together with the
+        file at the tip it is what says that the run is published."""
+        self.stages.facts.commit = published.commit
+        tag = published.entry.tag
+        if tag is not None:
+            self._step("tag", f"tag {tag} was not set", lambda: self._tag(tag, published))
+        self._step("record", "the run got no ref yet", lambda: self.ledger.note(published))
+        stays = f"branch {self.ground.branch} stays"
+        self._step("remove branch", stays, lambda: remove_branch(self.ground))
+
+    def _step(self, stage: str, otherwise: str, act: Callable[[], None]) -> None:
+        with self.stages(stage):
+            try:
+                act()
+            except (LancewoodError, OSError) as failed:
+                self.stages.listener.told(f"{otherwise}: {failed}")
+
+    def _tag(self, name: str, published: Published) -> None:
+        repository = self.ground.repository
+        with suppress(AlreadyExistsError):
+            repository.tags.create(name, at=published.commit)
+        found = repository.at(TAGS + name).hash
+        if found != published.commit:
+            if not self.ledger.is_lost(found, published.entry.run):
+                raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
+            # Of this run, before a reset took it away.
+            repository.tags.delete(name)
+            repository.tags.create(name, at=published.commit)
+            self.stages.listener.told(f"tag {name} was at {found[:12]}, which was reset away")
+        self.stages.facts.tag = name
+
+
+def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:
+    """Refuse a branch that is not there, a run's branch that is somebody's, a tag that is.
+
+    Raises InvalidInputError with the spot, and AlreadyExistsError for the run's branch.
+    """
+    repository, spot = ledger.repository, pipeline.spot
+    if ledger.tip() is None and repository.head.branch != pipeline.branch:
+        raise wrong(
+            spot.at("branch"),
+            f"{pipeline.repository} has no branch {pipeline.branch!r}; lw branch makes one",
+        )
+    if not is_of_a_run(repository, facts.run):
+        raise AlreadyExistsError(
+            f"{pipeline.repository} has a branch {facts.run_branch!r} that no run has "
+            "made: rename or delete it, or choose another run id",
+            branch=facts.run_branch,
+        )
+    tag = tag_of(pipeline, facts)
+    if tag is None:
+        return
+    with suppress(NotFoundError):
+        at = repository.at(TAGS + tag).hash
+        if ledger.is_lost(at, facts.run):
+            return  # of this run, before a reset took it away: it moves
+        raise wrong(
+            spot.at("tag"),
+            f"there is a tag {tag!r} already, at {at[:12]}, and a tag stays where it is; "
+            "have it say {run} or {date}",
+        )
+
+
+def tag_of(pipeline: Pipeline, facts: RunFacts) -> str | None:
+    """The tag that a run sets once it is published; None if the file asks for none."""
+    if pipeline.tag is None:
+        return None
+    date = facts.started[:10]
+    return filled_tag(pipeline.tag, run=facts.run, pipeline=facts.pipeline, date=date)
 
 
 @dataclass

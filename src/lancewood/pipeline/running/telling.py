@@ -1,4 +1,8 @@
-"""What a report tells besides the run itself: the commits around it, earlier runs, what to do next.
+"""What is raised when a run fails: the error itself, without secrets, and with the run's facts.
+
+Earlier runs of a pipeline, for the plots of a report: from commits alone, and quickly.
+
+What a report tells besides the run itself: the commits around it, earlier runs, what to do next.
 
 Best told from the repository as it is when the run is over. Reads, and writes nothing.
 """
@@ -7,17 +11,102 @@ from __future__ import annotations
 
 import platform
 import shlex
+from itertools import islice
 from typing import Any
 
-from lancewood.errors import NotFoundError
-from lancewood.git.graph import lines
+from lancewood.errors import LancewoodError, NotFoundError, RunFailedError
 from lancewood.git.names import HEADS
 from lancewood.git.objects import Commit
+from lancewood.git.revisions import lines
 from lancewood.pipeline.definition.model import Pipeline
-from lancewood.pipeline.report.facts import Ending, RunFacts
-from lancewood.pipeline.running.past import past_runs
+from lancewood.pipeline.definition.parameters import hide
+from lancewood.pipeline.frames.refusals import failed, spark_errors
+from lancewood.pipeline.report.facts import Ending, PastRun, RunFacts
+from lancewood.pipeline.running.ledger import decode_entry, entry_bytes, entry_file
 from lancewood.repo.repository import Repository
 from lancewood.version import LIBRARY, RELEASE
+
+FACTS = "run_facts"
+"""The key of ``error.facts`` that has the facts of the run."""
+_MOST_CHARACTERS = 2_000
+_DEEPEST = 20
+
+
+def shown(pipeline: Pipeline, error: BaseException) -> str:
+    """What may be said of an error: its text without secrets and Java's stacks."""
+    return _told(pipeline, error).message[:_MOST_CHARACTERS]
+
+
+def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodError:
+    """The error to raise in place of another one: errors of ours keep their class, others, Spark's
+    among them, become a RunFailedError.
+
+    Where a text held a secret, what caused the error is left out: it would tell.
+    """
+    found = _told(pipeline, error)
+    kind = RunFailedError if type(found) is LancewoodError else type(found)
+    made = kind(found.message, **{**found.facts, FACTS: facts})
+    for note in getattr(found, "__notes__", ()):
+        made.add_note(hide(pipeline, note))
+    made.add_note(f"run {facts.run} of {facts.pipeline}: {facts.folder or facts.repository}")
+    made.__cause__ = None if _holds_secrets(pipeline, error) else error
+    return made
+
+
+def _told(pipeline: Pipeline, error: BaseException) -> LancewoodError:
+    if isinstance(error, LancewoodError):
+        return type(error)(hide(pipeline, error.message), **error.facts)
+    if isinstance(error, spark_errors()):
+        return failed(pipeline, error, "the run")
+    text = hide(pipeline, str(error)) or "it says nothing else"
+    return LancewoodError(f"the run failed: {type(error).__name__}: {text}")
+
+
+def _holds_secrets(pipeline: Pipeline, error: BaseException) -> bool:
+    """Whether an error, or what led to it, tells a secret; in doubt it does."""
+    at: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if at is None:
+            return False
+        text = f"{at} {at!r}"
+        if hide(pipeline, text) != text:
+            return True
+        at = at.__cause__ or at.__context__
+    return True
+
+
+MOST_RUNS = 30
+_MOST_PAST_COMMITS = 300
+
+
+def past_runs(repository: Repository, pipeline: Pipeline, commit: str | None) -> list[PastRun]:
+    """The runs that led to a commit, that one included, with the rows of the tables that the
+    pipeline loads; at most thirty, the newest last. Commits that are further back are not read."""
+    if commit is None:
+        return []
+    tables = dict.fromkeys(each.table for each in pipeline.targets)
+    found: list[PastRun] = []
+    newer: tuple[bytes, PastRun] | None = None
+    commits = islice(repository.log(commit, first_parent=True), _MOST_PAST_COMMITS)
+    for each in commits:
+        view = repository.at(each.hash)
+        data = entry_bytes(view, pipeline.name)
+        if newer is not None and data != newer[0]:
+            found.append(newer[1])
+            if len(found) == MOST_RUNS:
+                newer = None
+                break
+        if data is None:
+            newer = None
+            continue
+        entry = decode_entry(data, entry_file(pipeline.name))
+        pins = {name: view.pin(name).rows for name in tables if name in view.tables}
+        rows = {name: count for name, count in pins.items() if count is not None}
+        newer = data, PastRun(entry.run, each.hash, each.committer.seconds, rows)
+    if newer is not None:
+        found.append(newer[1])
+    return found[::-1]
+
 
 _MOST_COMMITS = 20
 

@@ -1,4 +1,8 @@
-"""What becomes of each micro-batch: a run of its own, whose id says which batch of which stream.
+"""What the batches of a stream say: all that their runs do, but each ends with a line.
+
+The stream is over once, and tells that by itself.
+
+What becomes of each micro-batch: a run of its own, whose id says which batch of which stream.
 
 Spark tells a batch again that it does not know to be done, with the same rows and the same number:
 its run is then published already, goes on, or begins anew, as any run with that id does. Called
@@ -18,20 +22,53 @@ from typing import TYPE_CHECKING, Protocol
 from lancewood.errors import LancewoodError
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.frames.refusals import failed
-from lancewood.pipeline.report.events import Listener
-from lancewood.pipeline.report.facts import Ending, RunFacts
-from lancewood.pipeline.running.errors import FACTS, shown
+from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
+from lancewood.pipeline.report.markup import counted, short_hash
+from lancewood.pipeline.report.verdict import is_published, row_changes
 from lancewood.pipeline.running.folder import RunFolder
 from lancewood.pipeline.running.ground import storage_texts
 from lancewood.pipeline.running.ledger import Ledger
+from lancewood.pipeline.running.telling import FACTS, shown
 from lancewood.pipeline.streaming.summary import Summary
-from lancewood.pipeline.streaming.telling import BatchListener
 from lancewood.repo.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+class BatchListener(Silence):
+    """Listens to the run of one batch for who listens to the stream."""
+
+    def __init__(self, listener: Listener, batch: int) -> None:
+        self._listener, self._batch = listener, batch
+
+    def begun(self, stage: str) -> None:
+        self._listener.begun(stage)
+
+    def moved(self, stage: str, done: int, total: int) -> None:
+        self._listener.moved(stage, done, total)
+
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        self._listener.ended(stage, seconds, **amounts)
+
+    def told(self, text: str) -> None:
+        self._listener.told(text)
+
+    def over(self, facts: RunFacts) -> None:
+        self._listener.told(batch_line(facts, self._batch))
+
+
+def batch_line(facts: RunFacts, batch: int) -> str:
+    """How a batch ended, in a line."""
+    told = [f"batch {batch}: {facts.ending.value}"]
+    if is_published(facts):
+        inserted = row_changes(facts.targets)[0]
+        told += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
+        told.append(f"commit {short_hash(facts.commit)}")
+    return ", ".join(told)
+
 
 KEPT_REPORTS = 100
 """Of the newest batches; an interval of seconds makes thousands a day."""

@@ -19,7 +19,7 @@ from lancewood.pipeline.report.facts import (
     StageFacts,
     TargetFacts,
 )
-from lancewood.pipeline.report.figures import total
+from lancewood.pipeline.report.markup import total
 from lancewood.pipeline.running.folder import RunFolder
 
 _RANK = (Ending.NOTHING_NEW, Ending.REVERTED, Ending.ALREADY_PUBLISHED, Ending.PUBLISHED)

@@ -18,8 +18,7 @@ from types import MappingProxyType
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.revisions import branch_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
@@ -32,27 +31,28 @@ from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing.work import Work
 from lancewood.model.refs import MAIN
-from lancewood.repo.bringing.merge_plan import MADE_TWICE, MergePlan, Step
-from lancewood.repo.bringing.merge_work import check_only_committed, find_work, writes_over
+from lancewood.repo.bringing.merge_plan import (
+    MADE_TWICE,
+    MergePlan,
+    Step,
+    check_only_committed,
+    find_work,
+    writes_over,
+)
 from lancewood.repo.bringing.next_state import (
     Judged,
     clear,
     judge_published,
     restored,
 )
-from lancewood.repo.committing.file_changes import FileChange
-from lancewood.repo.committing.files_beside import FilesBeside
-from lancewood.repo.committing.pending import Pending
-from lancewood.repo.committing.transaction import Transaction
+from lancewood.repo.committing.swapping import FileChange, FilesBeside
+from lancewood.repo.committing.transaction import Pending, Transaction
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.land import land_rest
-from lancewood.repo.landing.landed import landed_version, pinned_state
-from lancewood.repo.landing.settling import pay_and_land
-from lancewood.repo.moving.move import Move
-from lancewood.repo.notes.merged_notes import leave_merged
-from lancewood.repo.outcome import Committed, Done
+from lancewood.repo.landing import land_rest, landed_version, pay_and_land, pinned_state
+from lancewood.repo.moving import Move
+from lancewood.repo.notes import leave_merged
+from lancewood.repo.outcome import Committed, Done, Refusals
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.refusals import Refusals
 from lancewood.repo.writing.given_up import given_up_head, given_up_since
 from lancewood.repo.writing.writable import diverged, writable_head
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import uuid as uuids
 from dataclasses import dataclass
 
-from lancewood.engine.commit import commit
+from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.place import Place
-from lancewood.engine.policy import CommitPolicy
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging import Stage
 from lancewood.format.manifest_digest import content_digest
@@ -22,7 +21,7 @@ from lancewood.jobs.publishing.preparing import prepare, prepare_again, publishi
 from lancewood.jobs.publishing.work import Work
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.ids import Version
-from lancewood.repo.landing.settling import restoring
+from lancewood.repo.landing import restoring
 
 
 def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.engine.sameness import same_content
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot, load_snapshot, same_content
 from lancewood.engine.staging import Stage
 from lancewood.errors import (
     ConflictError,
@@ -31,17 +30,15 @@ from lancewood.repo.bringing.next_state import (
     judge_repeated,
     restored,
 )
-from lancewood.repo.committing.file_changes import FileChange
-from lancewood.repo.committing.messages import revert_message
+from lancewood.repo.committing.swapping import FileChange
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.landed import landed_version, pinned_state, same_table
-from lancewood.repo.landing.settling import pay_and_land
+from lancewood.repo.identity import revert_message
+from lancewood.repo.landing import landed_version, pay_and_land, pinned_state, same_table
 from lancewood.repo.looking.comparing import compare
-from lancewood.repo.moving.move import out_of_place, uncommitted
-from lancewood.repo.outcome import Committed, Done
+from lancewood.repo.moving import out_of_place, uncommitted
+from lancewood.repo.outcome import Committed, Done, Refusals
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.refusals import Refusals
 from lancewood.repo.writing.given_up import given_up_head, given_up_since
 from lancewood.repo.writing.writable import writable_head
 

@@ -1,4 +1,9 @@
-"""New tables of a transaction.
+"""A table inside a transaction: reads see what the transaction wrote, and nobody else does.
+
+A new table in the place of one that the branch had before: the same table goes on, with nothing
+of what it held.
+
+New tables of a transaction.
 
 On main a table comes into being when its first state lands. A table of another branch needs a main
 to have branched from: it gets an empty one at once, which the repository's main does not pin. A
@@ -12,33 +17,113 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
 from lancewood.catalog.names import home_uri
-from lancewood.engine.arrow_input import as_reader
-from lancewood.engine.create import NewTable, create_table
-from lancewood.engine.limits import FileLimits
+from lancewood.engine.base import FileLimits, as_reader
 from lancewood.engine.place import Place
-from lancewood.engine.refs import load_branch
-from lancewood.engine.revisions import branch_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.snapshot import Snapshot, branch_place, is_table, load_snapshot
 from lancewood.engine.staging import Stage
-from lancewood.engine.uris import is_table
+from lancewood.engine.versions import load_branch
+from lancewood.engine.write import NewTable, create_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.hashes import Hash
-from lancewood.git.homes import below
+from lancewood.git.names import below
+from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.refs import MAIN, BranchName
-from lancewood.repo.committing.anew import begin_anew
-from lancewood.repo.committing.staged_table import StagedTable
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.land import land_rest
+from lancewood.repo.landing import land_rest
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free, left_head
 from lancewood.repo.writing.writable import own_head
 from lancewood.store.locate import open_store
+from lancewood.table.table import Table
+
+
+class StagedTable(Table):
+    """One state of a table in a transaction of a repository. Made by ``transaction.table``.
+
+    Every verb that reads or changes rows, columns and settings works as on any table; each write
+    gives the handle on the state after it. What concerns the table as a whole (its branches, tags,
+    clones and upkeep) is not part of a transaction.
+    """
+
+    def latest(self) -> Self:
+        """The newest state in this transaction."""
+        return self._after(self._snapshot.newest())
+
+    @property
+    def branches(self) -> NoReturn:
+        _refuse("branches")
+
+    @property
+    def tags(self) -> NoReturn:
+        _refuse("tags")
+
+    def checkout(self, **_: Any) -> NoReturn:
+        _refuse("checkout")
+
+    def versions(self, limit: int | None = None) -> NoReturn:
+        _refuse("versions")
+
+    def changes(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("changes")
+
+    def cleanup(self, **_: Any) -> NoReturn:
+        _refuse("cleanup")
+
+    def verify(self, **_: Any) -> NoReturn:
+        _refuse("verify")
+
+    def repair(self, **_: Any) -> NoReturn:
+        _refuse("repair")
+
+    def clone(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("clone")
+
+    def detach(self, **_: Any) -> NoReturn:
+        _refuse("detach")
+
+    def add_base(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("add_base")
+
+    def set_base(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("set_base")
+
+    def move_fragments(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("move_fragments")
+
+    def lance(self) -> NoReturn:
+        _refuse("lance")
+
+    def __repr__(self) -> str:
+        return f"<StagedTable {self.uri} after version {self.version - 1}>"
+
+
+def _refuse(verb: str) -> NoReturn:
+    raise InvalidInputError(
+        f"{verb} concerns the whole table, and cannot be part of a transaction: do it on "
+        "lancewood.open(uri), before or after"
+    )
+
+
+def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
+    """The table with other columns and rows, or none for a ``pyarrow.Schema``; without settings.
+
+    What its rows were made of goes too, such as which batches of a stream were applied. ``options``
+    are those of ``overwrite``. Nobody else's write may come in between.
+    """
+    settings = dict.fromkeys(table.config.keys() - {EXCLUSIVE_KEY})
+    if settings:
+        table = table.set_config(settings)
+    if table.metadata:
+        table = table.set_metadata({}, replace=True)
+    rows = data.empty_table() if isinstance(data, pa.Schema) else data
+    return table.overwrite(rows, serializable=True, **options)
+
 
 _OPTIONS = frozenset(
     {"schema", "stable_row_ids", "file_version", "max_rows_per_file", "max_bytes_per_file"}

@@ -13,17 +13,14 @@ from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.place import Place
-from lancewood.engine.watching import Watch
+from lancewood.engine.versions import Watch
 from lancewood.errors import NotFoundError, RetryableConflictError
 from lancewood.git.hashes import Hash
 from lancewood.model.ids import Version
-from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.land import land_rest
-from lancewood.repo.landing.settling import settle
-from lancewood.repo.memory import Kept
+from lancewood.repo.grounds import Grounds, Kept
+from lancewood.repo.landing import join_tables, land_rest, settle
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.joining import join_tables
-from lancewood.repo.writing.working import changed_head, working_place
+from lancewood.repo.writing.writable import changed_head, working_place
 
 _ROUNDS = 20
 

@@ -21,25 +21,21 @@ import pyarrow as pa
 from lancewood.catalog.names import checked_table, home_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.engine.create import NewTable, create_table
 from lancewood.engine.place import Place
-from lancewood.engine.revisions import branch_place, main_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.uris import is_table
+from lancewood.engine.snapshot import Snapshot, branch_place, is_table, load_snapshot, main_place
+from lancewood.engine.write import NewTable, create_table
 from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.objects import Signature
 from lancewood.jobs.publishing import reset
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.repo.committing.adding import add_table, check_no_manifest_store
-from lancewood.repo.committing.anew import begin_anew
-from lancewood.repo.committing.creating import may_branch, new_place, taken
+from lancewood.repo.committing.creating import begin_anew, may_branch, new_place, taken
 from lancewood.repo.committing.transaction import Transaction
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.exclusive import check_not_exclusive
 from lancewood.repo.writing.given_up import is_free, left_head
-from lancewood.repo.writing.preparing import prepare
+from lancewood.repo.writing.preparing import check_not_exclusive, prepare
 from lancewood.repo.writing.writable import writable_head
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table

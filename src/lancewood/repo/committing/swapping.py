@@ -1,4 +1,11 @@
-"""The commit point: a branch moves from one commit to the next, or not at all.
+"""Files that a commit gets beside its tables, decided at the moment of the swap.
+
+What they say may depend on what others committed meanwhile. So who gives them gives a function of
+the commit that the new one follows, and it is asked again whenever that is another one.
+
+What became of the files of commits, to be done to those of a branch as well.
+
+The commit point: a branch moves from one commit to the next, or not at all.
 
 The tree of the new commit is made anew for every attempt: whoever lost the race sees what the
 winner committed, and says what to do with it. After an unclear answer the branch is walked from its
@@ -9,23 +16,100 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from lancewood.catalog.files import checked_files, crossed_paths, merge_entries
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import (
     CommitUnknownError,
+    IncompatibleConflictError,
     LancewoodError,
     RetryableConflictError,
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
-from lancewood.git.objects import Signature
-from lancewood.repo.committing.messages import first_line
+from lancewood.git.objects import Entry, Signature
 from lancewood.repo.grounds import Grounds
+from lancewood.repo.identity import first_line
+from lancewood.repo.looking.view import View
 from lancewood.repo.ref_names import branch_ref
+
+FilesBeside: TypeAlias = Mapping[str, bytes] | Callable[[View | None], Mapping[str, bytes] | None]
+"""Files by path; or a function of the commit that is followed (None: there is none yet) that gives
+them, and None if nothing is left to commit. It may raise ConflictError."""
+
+
+class Beside:
+    """The files of one commit that is about to be made."""
+
+    def __init__(self, grounds: Grounds, files: FilesBeside | None) -> None:
+        self._grounds = grounds
+        self._files = files if files is None or callable(files) else checked_files(files)
+        self._seen: tuple[Hash | None, dict[str, bytes] | None] | None = None
+
+    @property
+    def is_any(self) -> bool:
+        return self._files is not None
+
+    def after(self, tip: Hash | None) -> dict[str, bytes] | None:
+        """The files of a commit that follows ``tip``; None if there is to be none."""
+        if self._files is None:
+            return {}
+        if not callable(self._files):
+            return dict(self._files)
+        if self._seen is None or self._seen[0] != tip:
+            found = self._files(None if tip is None else View(self._grounds, tip))
+            self._seen = tip, None if found is None else checked_files(found)
+        return self._seen[1]
+
+
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """From the files of one commit to those of another; None has none."""
+
+    grounds: Grounds
+    before: Hash | None
+    after: Hash | None
+    refused: str
+    """What is refused, if files are in the way."""
+    crossing: tuple[Hash, ...] = ()
+    """Commits that are as good a beginning as ``before``: the two were merged crosswise."""
+
+    def applied(self, now: Mapping[str, Entry]) -> Mapping[str, Entry]:
+        """The entries of a tree with the change.
+
+        Raises IncompatibleConflictError naming the files that were changed here as well, into
+        something else; and those that are not the same in all commits where it could begin.
+        """
+        tree, objects = self.grounds.tree, self.grounds.git.objects
+        before, after = tree(self.before).files, tree(self.after).files
+        if self.crossing:
+            bases = [before, *(tree(each).files for each in self.crossing)]
+            self._check(
+                crossed_paths(objects, bases, after, now),
+                "The two were merged crosswise before, and which side took back what cannot be "
+                "told of the files",
+            )
+        found, twice = merge_entries(objects, before, after, now)
+        self._check(twice, "Files that are something else here:")
+        return found
+
+    def _check(self, files: list[str], why: str) -> None:
+        if not files:
+            return
+        more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+        raise IncompatibleConflictError(
+            f"{self.refused}, and nothing has changed. {why} "
+            f"{', '.join(map(repr, files[:_MOST_NAMED]))}{more}; make them the same on one side "
+            "with snapshot(), and do it again",
+            files=files,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,9 @@
-"""A transaction over several tables: stage, swap, land.
+"""A table that a transaction writes, from its stage to its pin, and on to its branch.
+
+Knows one table. Which tables a commit has, and what to do when another was faster, is for
+``transaction`` to say.
+
+A transaction over several tables: stage, swap, land.
 
     1  each table's next states are built, and written as detached manifests that nobody sees
     2  a commit that pins them is made, and the branch moves to it: from here on it is done
@@ -19,12 +24,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from lancewood.catalog.names import checked_table, home_uri
+from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.snapshot import load_snapshot
-from lancewood.engine.staged_steps import already_made
-from lancewood.engine.staging import Stage
-from lancewood.engine.uris import is_table
+from lancewood.engine.snapshot import is_table, load_snapshot
+from lancewood.engine.staging import Stage, already_made, land
 from lancewood.engine.versions import versions_since
 from lancewood.errors import (
     AlreadyExistsError,
@@ -36,19 +40,60 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
-from lancewood.repo.committing.creating import new_stage
-from lancewood.repo.committing.file_changes import FileChange
-from lancewood.repo.committing.files_beside import Beside, FilesBeside
-from lancewood.repo.committing.messages import first_line
-from lancewood.repo.committing.pending import Pending
-from lancewood.repo.committing.staged_table import StagedTable
-from lancewood.repo.committing.swapping import swap
+from lancewood.repo.committing.creating import StagedTable, new_stage
+from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.settling import pay_and_land
+from lancewood.repo.identity import first_line
+from lancewood.repo.landing import join_tables, pay_and_land
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
-from lancewood.repo.writing.joining import join_tables
-from lancewood.repo.writing.taking_in import find_taken_in
+from lancewood.repo.writing.given_up import find_taken_in
+from lancewood.repo.writing.preparing import keep_to_setting
 from lancewood.repo.writing.writable import BranchMovedError, writable_head
+
+_MOVED = (
+    "the transaction has met another commit, and this handle is on a state from before: ask "
+    "table() of the transaction for the table again"
+)
+
+
+class Pending:
+    """One table of a transaction: its stage, and the pin that the commit gets for it."""
+
+    def __init__(self, stage: Stage, uri: str, *, is_new: bool = False) -> None:
+        self.stage = stage
+        self.uri = uri
+        self.is_new = is_new
+        self._pin: Pin | None = None
+
+    def begin(self, stage: Stage) -> None:
+        """Go on with a stage that was built anew; who holds the old one is told so."""
+        self.stage.close(_MOVED)
+        self.stage, self._pin = stage, None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.is_new or bool(self.stage.steps)
+
+    def keep_to_setting(self, grounds: Grounds) -> None:
+        """Have the state that is going to be pinned say who may write to the table."""
+        if self._pin is None:
+            keep_to_setting(grounds, self.stage)
+
+    def pinned(self) -> Pin:
+        """The pin of the last state, which is written first."""
+        if self._pin is None:
+            if self.stage.steps:
+                landing = self.stage.publish()
+                self._pin = pin_of(self.stage.published, self.uri, landing)
+            else:
+                self._pin = pin_of(self.stage.snapshot, self.uri)
+        return self._pin
+
+    def land(self) -> None:
+        landing = self.pinned().landing
+        if landing is not None:
+            land(self.stage.place, landing, stage=self.stage)
+
 
 _ATTEMPTS = 20
 _OVER = "the transaction is over: begin another one with repo.transaction()"

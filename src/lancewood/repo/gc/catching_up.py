@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from lancewood.catalog.unlanded import waiting
+from lancewood.catalog.reachable import waiting
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
-from lancewood.repo.gc.report import Spot, Stays
+from lancewood.repo.gc.needed import Spot, Stays
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.land import land_pin
-from lancewood.repo.landing.settling import owed_tables, settle
+from lancewood.repo.landing import land_pin, owed_tables, settle
 from lancewood.repo.outcome import Divergence
 
 

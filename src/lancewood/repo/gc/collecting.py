@@ -22,32 +22,29 @@ from functools import partial
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, table_at_home
-from lancewood.engine.refs import load_refs
-from lancewood.engine.revisions import branch_place
-from lancewood.engine.roots import branch_roots
-from lancewood.engine.snapshot import load_snapshot
-from lancewood.engine.uris import is_table
+from lancewood.engine.snapshot import branch_place, is_table, load_snapshot
+from lancewood.engine.versions import branch_roots, load_refs
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
-from lancewood.git.homes import below
+from lancewood.git.names import below
 from lancewood.jobs.naming.deletion import delete_branch
-from lancewood.jobs.naming.intent import ABANDONED, load_standing
+from lancewood.jobs.naming.records import ABANDONED, load_standing
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
 from lancewood.model.refs import MAIN, BranchName
-from lancewood.repo.gc.candidates import Candidate, Candidates
-from lancewood.repo.gc.catching_up import catch_up
-from lancewood.repo.gc.needed import Needs
-from lancewood.repo.gc.orphans import (
+from lancewood.repo.gc.candidates import (
+    Candidate,
+    Candidates,
     Orphan,
     find_orphans,
     is_staged_only,
     remove_orphans,
     unneeded_transactions,
 )
-from lancewood.repo.gc.report import GcReport, Spot, Stays
+from lancewood.repo.gc.catching_up import catch_up
+from lancewood.repo.gc.needed import GcReport, Needs, Spot, Stays
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.writing.writable import is_ours
 from lancewood.store.base import Store

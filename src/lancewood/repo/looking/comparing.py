@@ -2,18 +2,36 @@
 
 No table is opened here. How many rows moved is for ``measuring`` to add; which ones,
 for ``Table.changes`` to tell.
+
+What moved between two states of a table: rows by what became of them, and renamed columns.
+
+Row ids tell, and no column is read for them: both states have to be on one line of the table, the
+later one built on the earlier one. Where that is not so, or what is needed was cleaned up, only the
+pins speak. A table that was written over by the same rows is found by reading both, if they are
+small; whoever wants rows asks ``Table.changes``. Changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+import pyarrow as pa
 
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
+from lancewood.engine.schema import find_earlier
+from lancewood.engine.snapshot import Descent, Snapshot
+from lancewood.errors import LancewoodError
+from lancewood.git.hashes import Hash
+from lancewood.git.history import merge_bases
 from lancewood.git.objects import Commit
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.landing import landed_version
+from lancewood.table.changing import changes_between
+from lancewood.table.table import Table
 
 Kind = Literal["added", "removed", "changed", "moved"]
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
@@ -105,3 +123,124 @@ def _only_in(pin: Pin | None, other: Pin | None, renamed: Collection[str]) -> tu
 
 def _fragments(pin: Pin | None) -> int:
     return 0 if pin is None else pin.fragments
+
+
+_MOST_READ = 16 << 20
+"""Bytes of data files on each side that are read to see whether the rows are the same."""
+
+
+def measured(grounds: Grounds, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
+    """The same changes, each with what moved as far as it can be told."""
+    return tuple(_measured(grounds, each) for each in changes)
+
+
+def told_apart(
+    grounds: Grounds, changes: Iterable[TableChange], one: Hash, other: Hash
+) -> Iterator[TableChange]:
+    """Changes between two commits, with those marked in which both sides made the table: none of
+    the commits where their histories part has it, and no row of the one is in the other."""
+    bases = [grounds.tree(each) for each in merge_bases(grounds.git.objects, one, other)]
+    for each in changes:
+        is_old = any(base.blob_hash(each.name) is not None for base in bases)
+        is_apart = each.kind == "changed" and not is_old and not _has_common_rows(each)
+        yield replace(each, is_unrelated=True, counts=None) if is_apart else each
+
+
+def _has_common_rows(change: TableChange) -> bool:
+    counts, before = change.counts, change.before
+    is_kept = counts is not None and before is not None and counts.deleted != before.rows
+    return is_kept or change.is_same_rows
+
+
+def _measured(grounds: Grounds, change: TableChange) -> TableChange:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        gone, new = (0 if each is None else each.rows for each in (before, after))
+        if gone is None or new is None:
+            return change
+        return replace(change, counts=RowCounts(inserted=new, deleted=gone))
+    if change.kind == "moved":
+        return replace(change, counts=RowCounts())
+    try:
+        return _between(grounds, change, before, after)
+    except LancewoodError:  # a state that cannot be read is for status and fsck to tell
+        return change
+
+
+def _between(grounds: Grounds, change: TableChange, before: Pin, after: Pin) -> TableChange:
+    # Only versions of the history have row ids that mean something to each other.
+    one, other = (landed_version(grounds, each) for each in (before, after))
+    if one is None or other is None:
+        return change
+    counts: RowCounts | None = None
+    renamed: Renamed = ()
+    if before.uri == after.uri and Descent(other).find(one) is not None:
+        counts, renamed = _counts(one, other), _renamed(one, other)
+    elif before.uri == after.uri and Descent(one).find(other) is not None:
+        back = _counts(other, one)
+        if back is not None:
+            counts = RowCounts(back.deleted, back.updated, back.inserted)
+        renamed = tuple((new, old) for old, new in _renamed(other, one))
+    is_rewritten = counts is None or counts.deleted == before.rows
+    may_be_same = before.rows and before.rows == after.rows and before.schema == after.schema
+    is_same = bool(is_rewritten and may_be_same) and _same_rows(one, other)
+    return replace(change, counts=counts, renamed_columns=renamed, is_same_rows=is_same)
+
+
+def _counts(since: Snapshot, until: Snapshot) -> RowCounts | None:
+    """None where a table has no stable row ids, or a version in between is gone."""
+    try:
+        return changes_between(since, until, columns=[]).counts
+    except LancewoodError:
+        return None
+
+
+def _renamed(since: Snapshot, until: Snapshot) -> Renamed:
+    """Columns that have another name and are the same."""
+    older = {each.id: each.name for each in since.schema.fields}
+    if all(older.get(each.id, each.name) == each.name for each in until.schema.fields):
+        return ()
+    found = find_earlier(since, until, until.schema)
+    return tuple(
+        (older[each.id], each.name)
+        for each in until.schema.fields
+        if each.name in found
+        and found[each.name].id == each.id
+        and older.get(each.id, each.name) != each.name
+    )
+
+
+def _same_rows(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two tables with as many rows hold the same in the same order; False where that would
+    cost too much to see."""
+    if not (_is_small(one) and _is_small(other)):
+        return False
+    pairs = _aligned(Table(one).to_batches(), Table(other).to_batches())
+    return all(_same_values(*each) for each in pairs)
+
+
+def _aligned(
+    one: Iterator[pa.RecordBatch], other: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The rows of two streams side by side."""
+    here, there = next(one, None), next(other, None)
+    while here is not None and there is not None:
+        rows = min(here.num_rows, there.num_rows)
+        yield here.slice(0, rows), there.slice(0, rows)
+        here = here.slice(rows) if rows < here.num_rows else next(one, None)
+        there = there.slice(rows) if rows < there.num_rows else next(other, None)
+
+
+def _same_values(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    """By value, and where that denies it by the bytes: Arrow takes no NaN for another."""
+    return bool(one.equals(other) or one.serialize().equals(other.serialize()))
+
+
+def _is_small(snapshot: Snapshot) -> bool:
+    left = _MOST_READ
+    for fragment in snapshot.manifest.fragments:
+        for file in fragment.files:
+            left -= file.size or _MOST_READ + 1
+            if left < 0:
+                return False
+    return not any(each.is_blob for field in snapshot.schema.fields for each in field.walk())

@@ -2,6 +2,11 @@
 
 Content is compared, fragments and schema; numbers of versions only grow and say nothing. Reads, and
 changes nothing.
+
+The tables of the current branch as they stand, as if they were committed now.
+
+For comparing: nothing is written, and no cut is taken, so writers that are at work may be seen
+half way. What has not landed, has diverged or cannot be read is as HEAD pins it; ``status`` tells.
 """
 
 from __future__ import annotations
@@ -12,19 +17,20 @@ from enum import StrEnum
 from pathlib import Path
 
 from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
+from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.engine.landing import find_landing
+from lancewood.catalog.tables import TableTree
 from lancewood.engine.place import Place
-from lancewood.engine.snapshot import load_snapshot
-from lancewood.engine.uris import is_table
+from lancewood.engine.snapshot import is_table, load_snapshot
+from lancewood.engine.staging import find_landing
 from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.settling import owed_tables
+from lancewood.repo.landing import owed_tables
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free
-from lancewood.repo.writing.working import changed_head, working_place
+from lancewood.repo.writing.writable import changed_head, working_place
 
 
 class State(StrEnum):
@@ -166,3 +172,16 @@ def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
         and not each.is_symlink()
         and (each / "_versions").is_dir()
     )
+
+
+def standing_tables(grounds: Grounds) -> TableTree:
+    """HEAD's tables, with those pinned anew that were written since."""
+    status = find_status(grounds)
+    changes: dict[str, Pin | None] = {}
+    for each in status.tables:
+        if each.state is not State.MODIFIED or status.branch is None:
+            continue
+        place = working_place(grounds, status.branch, each.pin)
+        if place is not None:
+            changes[each.name] = pin_of(load_snapshot(place), each.pin.uri)
+    return grounds.tree(status.hash).with_pins(changes)

@@ -1,4 +1,11 @@
-"""Making a table ready to be written on a branch, for writers that know nothing of the repository.
+"""Keeping the tables of a repository for its own transactions: others read, and may not write.
+
+The setting is the repository's; what fences a table off is a key in its configuration, and the
+writer flag that comes with it. Every state that a transaction writes has the key, or not, as the
+setting says, so that one which was cut off between the setting and a table is made good by the next
+who writes to that table.
+
+Making a table ready to be written on a branch, for writers that know nothing of the repository.
 
 A transaction does this by itself. Pylance, Spark and ``lw table`` need the branch of the table to
 be there first; what they write is recorded by ``Repository.commit``.
@@ -7,13 +14,46 @@ be there first; what they write is recorded by ``Repository.commit``.
 from __future__ import annotations
 
 from lancewood.engine.snapshot import load_snapshot
-from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.settling import settle
+from lancewood.engine.staging import Stage
+from lancewood.errors import InvalidInputError
+from lancewood.model.exclusive import keeper_of, keeping
+from lancewood.model.transaction import Transaction as TableTransaction
+from lancewood.repo.grounds import EXCLUSIVE, SECTION, Grounds
+from lancewood.repo.landing import settle
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.exclusive import check_not_exclusive
-from lancewood.repo.writing.working import working_place
-from lancewood.repo.writing.writable import diverged, writable_head
+from lancewood.repo.writing.writable import diverged, working_place, writable_head
 from lancewood.table.table import Table
+
+
+def set_exclusive(grounds: Grounds, is_exclusive: bool) -> None:
+    """Write the setting down; tables are told by the next transaction that writes to them."""
+    if not isinstance(is_exclusive, bool):
+        raise InvalidInputError(f"exclusive is True or False, not {is_exclusive!r}")
+    grounds.git.set(SECTION, EXCLUSIVE, "true" if is_exclusive else "false")
+
+
+def keep_to_setting(grounds: Grounds, stage: Stage) -> None:
+    """Have the newest state of a stage say what the setting says: one more step, if it does not."""
+    wanted = wanted_keeper(grounds)
+    head = stage.snapshot.manifest
+    if keeper_of(head) != wanted:
+        stage.commit(TableTransaction.new(head.version, keeping(wanted)))
+
+
+def wanted_keeper(grounds: Grounds) -> str | None:
+    """What the key of every table should say."""
+    return grounds.id if grounds.is_exclusive else None
+
+
+def check_not_exclusive(grounds: Grounds, name: str) -> None:
+    """Raise InvalidInputError where a table is to be written without a transaction."""
+    if grounds.is_exclusive:
+        raise InvalidInputError(
+            f"table {name!r} cannot be written without a transaction: the repository keeps its "
+            "tables for itself; write in repo.transaction(), or open them to others with "
+            "repo.exclusive(False)",
+            table=name,
+        )
 
 
 def prepare(grounds: Grounds, branch: str, name: str, *, adopt: bool) -> Table:

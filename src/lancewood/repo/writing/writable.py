@@ -3,19 +3,22 @@
 It is made when a branch of the repository first writes to a table, from the version that the
 commit pins. A branch of that name that somebody else made is not touched, unless it is to be
 adopted.
+
+Where a table stands on a branch of the repository, beside what the branch pins of it.
+
+As the work tree does in git. Reads, and changes nothing; what the next commit is made of is for
+``cut`` to say.
 """
 
 from __future__ import annotations
 
+from lancewood.catalog.marks import REPOSITORY_ID
+from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.tag_names import REPOSITORY_ID
-from lancewood.engine.landed_steps import is_last_step
 from lancewood.engine.place import Place
-from lancewood.engine.refs import load_branch
-from lancewood.engine.revisions import branch_place, main_place
-from lancewood.engine.snapshot import Snapshot, load_snapshot
-from lancewood.engine.transactions import load_transaction_of
-from lancewood.engine.versions import list_versions
+from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot, main_place
+from lancewood.engine.staging import is_last_step
+from lancewood.engine.versions import list_versions, load_branch, load_transaction_of
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,20 +29,18 @@ from lancewood.errors import (
 from lancewood.format.manifest_digest import content_digest
 from lancewood.git.hashes import Hash
 from lancewood.jobs.naming.creation import create_branch
-from lancewood.jobs.naming.intent import is_leaving
-from lancewood.jobs.publishing.record import mend_record
+from lancewood.jobs.naming.records import is_leaving
+from lancewood.jobs.publishing.closing import mend_record
 from lancewood.jobs.publishing.reset import begin_anew
 from lancewood.model.ids import Version
 from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.transaction import STAGED_PROPERTY
 from lancewood.repo.grounds import Grounds
-from lancewood.repo.landing.land import LOST, land_pin, land_rest
-from lancewood.repo.landing.settling import settle
-from lancewood.repo.notes.merged_notes import check_unmerged
+from lancewood.repo.landing import LOST, check_member, is_beginning, land_pin, land_rest, settle
+from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.joining import check_member
 
 _ATTEMPTS = 10
 
@@ -217,3 +218,40 @@ def _check_ours(grounds: Grounds, name: str, record: Branch, source: Snapshot) -
             table=name,
             branch=str(record.name),
         )
+
+
+def working_place(grounds: Grounds, branch: str, pin: Pin, *, adopt: bool = False) -> Place | None:
+    """The root where the table is written on a branch of the repository.
+
+    None: it was never written there since it was pinned, and the pin is of another branch.
+    """
+    wanted = lance_branch(branch)
+    place = grounds.place(pin)
+    if pin.branch == wanted:
+        return place
+    main = grounds.place(pin.on(None))
+    if wanted is None:
+        return main
+    record = load_branch(main.store, wanted)
+    if record is None:
+        return None
+    found = branch_place(main, wanted)
+    is_begun_here = is_ours(grounds, record) and goes_on(found, pin.branch, pin.exact_version)
+    return found if adopt or is_begun_here else None
+
+
+def changed_head(
+    pin: Pin, place: Place, newest: Version, *, is_pinned_branch: bool
+) -> Snapshot | None:
+    """The newest version of a table, if its content is not the pin's.
+
+    ``is_pinned_branch``: the place is that of the branch that the pin speaks of.
+    """
+    if is_pinned_branch and pin.landing is None and pin.version == newest:
+        return None
+    head = load_snapshot(place, version=newest)
+    if is_pinned_branch and content_of(head) == pin.content:
+        return None
+    if not is_pinned_branch and is_beginning(head, pin.branch, pin.exact_version):
+        return None
+    return head

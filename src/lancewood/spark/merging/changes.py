@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.addresses import offsets_of
-from lancewood.engine.homes import NewFile
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.base import offsets_of
+from lancewood.engine.place import NewFile
+from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.condition import MatchCondition
@@ -28,8 +28,7 @@ from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.rows import RowChanges, RowTask, change_rows
 from lancewood.jobs.merging.search import Matches
 from lancewood.jobs.merging.source import Matched, rows_at
-from lancewood.jobs.rows.update_cost import weigh
-from lancewood.jobs.rows.updating import Updated
+from lancewood.jobs.rows.updating import Updated, weigh
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import ROW_ADDRESS

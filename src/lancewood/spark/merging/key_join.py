@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import pyarrow as pa
 
 from lancewood.jobs.merging.keys import Key
-from lancewood.spark.merging.key_codes import code_names, coded_ddl
-from lancewood.spark.merging.key_reading import ADDRESSES
+from lancewood.spark.merging.keys import ADDRESSES, code_names, coded_ddl
 from lancewood.spark.merging.planning import ChangeTasks
 from lancewood.spark.merging.task_rows import SOURCE, TARGET, TaskRows, answer_with_rows
 from lancewood.spark.runner import last_attempt
 from lancewood.spark.running.answers import Shared
-from lancewood.spark.running.arriving import Arriving
-from lancewood.spark.running.collecting import all_in_order
+from lancewood.spark.running.arriving import Arriving, all_in_order
 from lancewood.spark.running.failures import told
 from lancewood.spark.tasks import MESSAGE, TASK, frame_of, slots, spread
 

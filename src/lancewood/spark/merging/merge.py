@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lancewood.data.align import Alignment
-from lancewood.engine.projection import Parameters
-from lancewood.engine.publish import PutIfAbsent
+from lancewood.engine.commit import PutIfAbsent
+from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.counts import RowCounts
-from lancewood.jobs.execute import Change, Terms, execute
+from lancewood.jobs.job import Change, RowCounts, Terms, execute
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, same_key
 from lancewood.jobs.merging.merge import is_by_columns, key_filter, merge_operation
@@ -33,19 +32,13 @@ from lancewood.jobs.merging.source import (
     fit_condition,
     fit_schema,
 )
-from lancewood.jobs.rows.moving import check_movable
-from lancewood.jobs.rows.update_cost import sample
-from lancewood.jobs.rows.updating import Rewriting
+from lancewood.jobs.rows.matching import check_movable
+from lancewood.jobs.rows.updating import Rewriting, sample
 from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT
 from lancewood.spark.merging.changes import Changes, Done, Weight, change, weigh_ways
 from lancewood.spark.merging.key_join import FEW_ROWS, FoundIn, KeyJoin, Wanted
-from lancewood.spark.merging.key_reading import (
-    TableKeys,
-    list_source,
-    read_source_keys,
-    read_table_keys,
-)
+from lancewood.spark.merging.keys import TableKeys, list_source, read_source_keys, read_table_keys
 from lancewood.spark.merging.planning import (
     in_table_order,
     one_each,
@@ -53,8 +46,14 @@ from lancewood.spark.merging.planning import (
     source_messages,
     table_messages,
 )
-from lancewood.spark.merging.staged_source import StagedFiles, StagedSource
-from lancewood.spark.merging.staging import FrameColumns, frame_columns, stage, without_flag
+from lancewood.spark.merging.staged_source import (
+    FrameColumns,
+    StagedFiles,
+    StagedSource,
+    frame_columns,
+    stage,
+    without_flag,
+)
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:

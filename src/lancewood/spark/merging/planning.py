@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.packing import MOST_FRAGMENTS, TASKS_PER_SLOT
+from lancewood.jobs.job import MOST_FRAGMENTS, TASKS_PER_SLOT
 from lancewood.model.ids import FragmentId
-from lancewood.spark.merging.key_reading import source_message
+from lancewood.spark.merging.keys import source_message
 from lancewood.spark.merging.staged_source import StagedFiles
-from lancewood.spark.reading.message import Portion
+from lancewood.spark.reading.task import Portion
 
 _LEAST_KEYS = 65_536
 _MOST_KEYS = 1 << 26

@@ -15,13 +15,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.addresses import Addresses, offsets_by_fragment
+from lancewood.engine.base import Addresses, offsets_by_fragment
 from lancewood.jobs.merging.keys import Positions
 from lancewood.jobs.merging.search import Matches
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.spark.reading.message import Portion
+from lancewood.spark.reading.task import Portion
 from lancewood.spark.running.answers import Shared, answered, as_rows
 from lancewood.spark.tasks import MESSAGE, TASK
 

@@ -1,4 +1,14 @@
-"""Planning a read on the driver: which fragments, cut into which tasks.
+"""How wide a row of a scan is in memory, guessed from the manifest alone.
+
+Types tell most of it. What texts, bytes and lists take is guessed from the sizes of the files that
+hold them, less what the other columns take there. Opens no file.
+
+Cutting a run of fragments into tasks: small ones together, a large one into several.
+
+Knows rows, widths and sizes as numbers, and nothing of tables. A cut is told as a number of
+fragments: 3.5 is the middle of the fourth.
+
+Planning a read on the driver: which fragments, cut into which tasks.
 
 Looks at the manifest alone, and with a limit at one deletion file. Without a filter no fragment is
 decoded but a sample and those that are cut. With one, the driver leaves out fragments that cannot
@@ -8,31 +18,154 @@ for the tasks to leave out. A plan for 100,000 fragments of one file each is 3 M
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from lancewood.engine.rows import RowFacts
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
-from lancewood.model.fragment import Fragment
+from lancewood.errors import FormatError, InvalidInputError, LancewoodError, UnsupportedError
+from lancewood.jobs.job import TASKS_PER_SLOT
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import ROW_ADDRESS, SYSTEM_COLUMNS
+from lancewood.model.schema import ROW_ADDRESS, SYSTEM_COLUMNS, Schema
 from lancewood.model.segments import MAX_ROWS
-from lancewood.spark.reading.cutting import MOST, cut_fragments
-from lancewood.spark.reading.message import Portion
-from lancewood.spark.reading.row_width import RowWidth
-from lancewood.spark.reading.task import ReadWork
+from lancewood.spark.reading.task import Portion, ReadWork
 from lancewood.spark.types import Reading
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+_SYSTEM_COLUMN = 8.0
+_UNKNOWN = 32.0
+"""Bytes of a value of which nothing is known."""
+_LEAST = 4.0
+
+
+class RowWidth:
+    """The width of the rows of one scan."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan = plan
+        self._whole = WantedColumns(plan.snapshot.schema)
+
+    def of(self, sample: Iterable[Fragment]) -> float:
+        """Bytes of a row, if others are like those of the sample; at least one."""
+        fixed, varying = self._plan.wanted.width
+        width = fixed + _SYSTEM_COLUMN * len(self._plan.projection.system)
+        if varying:
+            found = [each for each in map(self._varying, sample) if each is not None]
+            guess = sum(found) / len(found) if found else _UNKNOWN * len(varying)
+            width += max(guess, _LEAST * len(varying))
+        return max(width, 1.0)
+
+    def _varying(self, fragment: Fragment) -> float | None:
+        """Bytes of the columns whose types do not tell, in a row of a fragment; None if nobody can
+        say. What is wrong with a fragment is told when it is read."""
+        rows = fragment.physical_rows
+        try:
+            sizes = [self._in_file(each, rows) for each in fragment.files] if rows else [None]
+        except LancewoodError:
+            return None
+        known = [each for each in sizes if each is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def _in_file(self, file: DataFile, rows: int) -> float | None:
+        columns = {self._whole.owners[each] for each in file.fields if each in self._whole.owners}
+        varying = columns & self._all_varying
+        asked = varying & self._asked
+        if not asked:
+            return 0.0
+        if file.size is None:
+            return None
+        fields = self._plan.snapshot.schema.fields
+        others = Schema(tuple(e for e in fields if e.name in columns and e.name not in varying))
+        left = file.size / rows - WantedColumns(others).width[0]
+        return max(left, 0.0) * len(asked) / len(varying)
+
+    @cached_property
+    def _all_varying(self) -> frozenset[str]:
+        return frozenset(self._whole.width[1])
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        return frozenset(self._plan.wanted.width[1])
+
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+OPENING = 256 << 10
+"""What it takes to open a fragment, as bytes that could have been read instead."""
+LEAST = 8 << 20
+"""Bytes in memory for which a task is worth starting."""
+MOST = 1 << 30
+"""Bytes of a task, however few slots there are: one that fails is run again as a whole."""
+MOST_TASKS = 100_000
+"""However large a table is, or says it is: Spark cannot run more in reasonable time."""
+MOST_MESSAGE = 1 << 20
+_WORTH_CUTTING = 0.5
+_SMALLEST_PIECE = 0.25
+"""Both as parts of a task."""
+
+
+def count_tasks(cost: float, slots: int, most: int = MOST) -> int:
+    """How many tasks work of so many bytes makes: a few for each slot, none too small or large."""
+    wanted = min(max(1, slots) * TASKS_PER_SLOT, math.ceil(cost / LEAST))
+    return min(max(1, wanted, math.ceil(cost / most)), MOST_TASKS)
+
+
+def cut_fragments(
+    rows: Ints, width: float, sizes: Ints, slots: int, *, split: bool, most: int = MOST
+) -> Floats:
+    """Where the tasks begin, and the end of the last; ascending, no two alike.
+
+    ``rows`` and ``sizes`` are the rows of each fragment and the bytes that a task's message holds
+    of it, ``width`` the bytes of a row. Without ``split`` a task has whole fragments. ``most`` are
+    about the bytes that a task reads at most.
+    """
+    costs = rows * width + OPENING
+    ends = np.cumsum(costs)
+    total = float(ends[-1]) if len(ends) else 0.0
+    tasks = count_tasks(total, slots, most)
+    share = total / tasks
+    goals = total * np.arange(1, tasks) / tasks
+    at = np.minimum(np.searchsorted(ends, goals), max(len(ends) - 1, 0))
+    parts = (goals - (ends[at] - costs[at])) / costs[at]
+    whole = np.round(parts)
+    if split:
+        least = _SMALLEST_PIECE * share
+        is_cut = costs[at] > _WORTH_CUTTING * share
+        is_cut &= (parts * costs[at] >= least) & ((1 - parts) * costs[at] >= least)
+        parts = np.where(is_cut, parts, whole)
+    else:
+        parts = whole
+    cuts = np.unique(np.concatenate(([0.0], at + parts, [float(len(ends))])))
+    return _with_small_messages(cuts, np.concatenate(([0], np.cumsum(sizes))))
+
+
+def _with_small_messages(cuts: Floats, held: Ints) -> Floats:
+    """The same, and more where a message would be too large; ``held`` is what is before each
+    fragment. A fragment that is too large by itself stays alone."""
+    firsts, lasts = np.ceil(cuts[:-1]).astype(int), np.floor(cuts[1:]).astype(int)
+    more: list[int] = []
+    for task in np.flatnonzero(held[lasts] - held[firsts] > MOST_MESSAGE).tolist():
+        at, last = int(firsts[task]), int(lasts[task])
+        while held[last] - held[at] > MOST_MESSAGE:
+            full = int(np.searchsorted(held, held[at] + MOST_MESSAGE, side="right")) - 1
+            at = max(at + 1, full)
+            more.append(at)
+    return np.union1d(cuts, np.array(more, float))
+
 
 _FEW_FRAGMENTS = 10_000
 """So many are looked at one by one in less than a tenth of a second."""

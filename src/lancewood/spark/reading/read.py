@@ -12,11 +12,10 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.chosen_homes import Bases
-from lancewood.engine.projection import Columns, Parameters
-from lancewood.engine.revisions import At
-from lancewood.engine.scan import plan_scan
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.place import Bases
+from lancewood.engine.rows import plan_scan
+from lancewood.engine.schema import Columns, Parameters
+from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.spark.reading.plan import ReadPlan, plan_read

@@ -1,4 +1,13 @@
-"""What runs on executors: the rows of one task, or how many there are.
+"""What one task of a read is told: the bytes of its fragments, and which of their rows it reads.
+
+Fragments of a table are much alike, so a message is compressed. Knows nothing of scans.
+
+Batches of a size that suits the way from Python to Spark.
+
+One that is large is cut, which copies nothing; small ones after another are joined, since each
+costs a round trip. Rows keep their order. Knows Arrow and nothing of tables.
+
+What runs on executors: the rows of one task, or how many there are.
 
 A task gets the version without its fragments, as all tasks do, and a message with its own. It
 opens no manifest and lists nothing. It is one of several on its machine, so it starts no threads
@@ -7,19 +16,98 @@ besides the codec's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
-from lancewood.spark.reading.batches import sized
-from lancewood.spark.reading.message import Portion
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FragmentId
+from lancewood.model.manifest import decode_fragment
 from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading
+
+_CODEC = "zstd"
+_SIZE_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A part of a table."""
+
+    fragments: Sequence[bytes]
+    """As they stand in the manifest."""
+    spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict)
+    """Of these only some physical rows: see ``engine.scan.ScanRequest``."""
+
+    def encode(self) -> bytes:
+        """A message for a task."""
+        plain = pickle.dumps((list(self.fragments), dict(self.spans)))
+        size = len(plain).to_bytes(_SIZE_BYTES, "little")
+        return size + bytes(pa.compress(plain, _CODEC, asbytes=True))
+
+    @classmethod
+    def decode(cls, message: bytes) -> Portion:
+        """The portion that a message tells of; only of messages that ``encode`` made."""
+        size = int.from_bytes(message[:_SIZE_BYTES], "little")
+        plain = pa.decompress(message[_SIZE_BYTES:], size, _CODEC, asbytes=True)
+        return cls(*pickle.loads(plain))
+
+    def decoded(self, name: str) -> list[Fragment]:
+        """The fragments; raises FormatError naming the manifest."""
+        return [Fragment(decode_fragment(each, name)) for each in self.fragments]
+
+
+MOST_BYTES = 4 << 20
+FEW_BYTES = 1 << 20
+FEW_ROWS = 8_192
+"""A batch that has as many bytes or rows is not held back for others to join it."""
+
+
+def sized(
+    batches: Iterator[pa.RecordBatch], most_rows: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of a few megabytes, and of ``most_rows`` at most."""
+    few: list[pa.RecordBatch] = []
+    rows = size = 0
+    enough = FEW_ROWS if most_rows is None else min(FEW_ROWS, most_rows)
+    for batch in batches:
+        held = batch.nbytes
+        if batch.num_rows >= enough or held >= FEW_BYTES or not batch.num_columns:
+            yield from _joined(few, most_rows)
+            yield from _cut(batch, held, most_rows)
+            few, rows, size = [], 0, 0
+            continue
+        few.append(batch)
+        rows, size = rows + batch.num_rows, size + held
+        if rows >= enough or size >= FEW_BYTES:
+            yield from _joined(few, most_rows)
+            few, rows, size = [], 0, 0
+    yield from _joined(few, most_rows)
+
+
+def _joined(few: list[pa.RecordBatch], most_rows: int | None) -> Iterator[pa.RecordBatch]:
+    if few:
+        whole = few[0] if len(few) == 1 else pa.concat_batches(few)
+        yield from _cut(whole, whole.nbytes, most_rows)
+
+
+def _cut(batch: pa.RecordBatch, size: int, most_rows: int | None) -> Iterator[pa.RecordBatch]:
+    rows = batch.num_rows
+    step = rows if size <= MOST_BYTES else max(1, rows * MOST_BYTES // size)
+    step = step if most_rows is None else min(step, most_rows)
+    if step >= rows:
+        yield batch
+        return
+    pieces = -(-rows // step)
+    even = -(-rows // pieces)
+    yield from (batch.slice(at, even) for at in range(0, rows, even))
+
 
 WORKERS = 1
 COUNT_SCHEMA = "rows long not null"

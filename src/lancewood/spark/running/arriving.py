@@ -4,6 +4,11 @@ A classic session hands them over through an accumulator, the only thing that Sp
 driver while a job runs; over Connect the rows of a result arrive partition by partition. Either
 way a task may answer twice, and only its first answer counts. Knows how to cancel a job. Does not
 know what is in an answer.
+
+The results of a Spark job on the driver, in the order of its tasks.
+
+Answers come in any order; here each waits for its turn. When a job ends early, what finished is
+handed to whoever cleans up. Knows no frames, and not what a result is.
 """
 
 from __future__ import annotations
@@ -20,12 +25,13 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from lancewood.errors import LancewoodError
-from lancewood.spark.running.answers import SCHEMA
+from lancewood.spark.running.answers import SCHEMA, result_of
 from lancewood.spark.running.failures import told
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 Answering: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """On an executor: rows of ``answers.SCHEMA`` from what is in a partition."""
@@ -213,3 +219,60 @@ def _mail_of(spark: SparkSession) -> _Mail:
             mail.accumulator = context.accumulator([], adding)
             _mails[context] = mail
         return mail
+
+
+Leftover: TypeAlias = Callable[[Any], object]
+"""Told the results of tasks that finished, but whose turn never came."""
+
+
+def in_order(
+    arriving: Arriving,
+    what: str,
+    leftover: Leftover | None,
+    on_done: Callable[[int], object] | None = None,
+) -> Iterator[Any]:
+    """The result of every task of a job, as soon as its turn comes.
+
+    ``on_done`` is called with the number of tasks that are done, each time one is. Raises the error
+    of a task, or of the job. Then, and when somebody leaves the iterator, the job is cancelled.
+    """
+    waiting: dict[int, Any] = {}
+    turn = done = 0
+    try:
+        for task, answer in arriving:
+            waiting[task] = result_of(answer, what)
+            done += 1
+            if on_done is not None:
+                on_done(done)
+            while turn in waiting:
+                turn += 1
+                yield waiting.pop(turn - 1)
+        arriving.join()
+    except BaseException:
+        late = [answer for _, answer in arriving.stop()]
+        if leftover is not None:
+            for result in (*waiting.values(), *_results(late, what)):
+                leftover(result)
+        raise
+
+
+def all_in_order(arriving: Arriving, what: str, leftover: Leftover | None) -> list[Any]:
+    """The results of all tasks at once; where one fails, ``leftover`` is told all the others."""
+    done: list[Any] = []
+    try:
+        for each in in_order(arriving, what, leftover):
+            done.append(each)
+    except BaseException:
+        if leftover is not None:
+            for each in done:
+                leftover(each)
+        raise
+    return done
+
+
+def _results(answers: list[bytes], what: str) -> Iterator[Any]:
+    for each in answers:
+        try:
+            yield result_of(each, what)
+        except Exception:  # one error is being raised already
+            continue

@@ -1,4 +1,6 @@
-"""What a failed Spark job means, in the words of our errors and without Java's stacks.
+"""Asking Spark what it may refuse, without PySpark printing the refusal before we tell it.
+
+What a failed Spark job means, in the words of our errors and without Java's stacks.
 
 Errors of tasks arrive as answers: see ``answers``. Here are the others: a Python that did not start
 or died, an executor that was lost too often, results that are too large for the driver, a job that
@@ -9,11 +11,32 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from lancewood import errors
 from lancewood.errors import LancewoodError
+
+_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They print every refused query with Java's stack, in which options may stand."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Refusals inside the block are raised, and not printed."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
+    before = [each.disabled for each in loggers]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each, was in zip(loggers, before, strict=True):
+            each.disabled = was
+
 
 CALLS = "calls"
 """The key of ``error.facts`` that has the calls of the Python that raised, outermost first."""

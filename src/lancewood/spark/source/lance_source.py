@@ -1,4 +1,9 @@
-"""``format("lance")``: from options to readers and writers.
+"""One version of one table, found once and kept: it travels to the processes of Spark by pickle.
+
+Spark makes a source in one process and plans its reads in another, perhaps much later. Whatever
+was committed meanwhile, the version is the one that was found first. Holds no fragments.
+
+``format("lance")``: from options to readers and writers.
 
 Spark makes a source when a DataFrame is loaded, pickles it, and plans the reads of all its later
 actions with that copy: so the version is found before the source is pickled, and travels with it.
@@ -12,28 +17,30 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.scan import ScanPlan, plan_scan
+from lancewood.engine.place import Place
+from lancewood.engine.rows import ScanPlan, plan_scan
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.jobs.packing import TASKS_PER_SLOT
+from lancewood.engine.versions import load_manifest
+from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
+from lancewood.format.layout import NamingScheme
+from lancewood.jobs.job import TASKS_PER_SLOT
+from lancewood.model.ids import Version
+from lancewood.model.manifest import ManifestHead
 from lancewood.model.schema import ROW_ADDRESS, ROW_ID
-from lancewood.spark.reading.cutting import MOST
-from lancewood.spark.reading.plan import plan_read
+from lancewood.spark.reading.plan import MOST, plan_read
 from lancewood.spark.source import reader as readers
 from lancewood.spark.source import writer as writers
 from lancewood.spark.source.credentials import with_credentials
 from lancewood.spark.source.metadata import plan_metadata
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, check_kind
 from lancewood.spark.source.options import SourceOptions, Use, check_use, parse_options
-from lancewood.spark.source.pin import Pin
-from lancewood.spark.source.shape import check_names, shape_of
-from lancewood.spark.source.spark_classes import spark_class
-from lancewood.spark.streaming.doors import open_reader, open_stream_schema, open_writer
-from lancewood.spark.streaming.plan import TaskSize
+from lancewood.spark.source.shape import check_names, shape_of, spark_class
+from lancewood.spark.source.stream_doors import open_reader, open_stream_schema, open_writer
+from lancewood.spark.streaming.task import TaskSize
 from lancewood.spark.types import spark_schema
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.plan import plan_write
@@ -41,6 +48,50 @@ from lancewood.table.door import open as open_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class Pin:
+    """Which version is meant, whoever asks."""
+
+    place: Place
+    version: Version
+    scheme: NamingScheme
+    mark: tuple[int, str | None]
+    """When and by which transaction it was committed: a table that was dropped and made anew has
+    others."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Pin:
+        head = snapshot.manifest
+        return cls(snapshot.place, head.version, snapshot.scheme, _mark(head))
+
+    def load(self) -> Snapshot:
+        """The version with all that it says.
+
+        Raises NotFoundError if it was cleaned up, RetryableConflictError if the table is another.
+        """
+        store = self.place.store
+        try:
+            manifest = load_manifest(store, self.version, self.scheme)
+        except NotFoundError as cause:
+            raise NotFoundError(
+                f"version {self.version} of {store.uri}, which this DataFrame reads, is gone: it "
+                "was cleaned up, or the table was dropped; load the DataFrame anew, or tag a "
+                "version that is to stay",
+                version=self.version,
+            ) from cause
+        if _mark(manifest) != self.mark:
+            raise RetryableConflictError(
+                f"{store.uri} was replaced since this DataFrame was loaded: its version "
+                f"{self.version} is of another moment; load the DataFrame anew",
+                version=self.version,
+            )
+        return Snapshot(self.place, manifest, self.scheme)
+
+
+def _mark(head: ManifestHead) -> tuple[int, str | None]:
+    return head.timestamp_ns, head.transaction_file
 
 
 MOST_BYTES = 256 << 20

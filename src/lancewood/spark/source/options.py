@@ -36,9 +36,9 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Any, NamedTuple
 
-from lancewood.engine.limits import FileLimits
+from lancewood.engine.base import FileLimits
 from lancewood.errors import InvalidInputError
-from lancewood.spark.source import option_values as values
+from lancewood.spark import option_values as values
 from lancewood.spark.streaming.options import (
     STARTING_TAG,
     STARTING_TIMESTAMP,

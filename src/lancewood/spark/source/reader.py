@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.spark.source.shape import Shape
-from lancewood.spark.source.spark_classes import spark_class
+from lancewood.spark.source.shape import Shape, spark_class
 
 Work: TypeAlias = Callable[[bytes], Iterator[pa.RecordBatch]]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.spark.source.spark_classes import spark_class
-from lancewood.spark.writing.answers import answers_in
+from lancewood.spark.source.shape import spark_class
 from lancewood.spark.writing.job import WriteJob
+from lancewood.spark.writing.work import answers_in
 
 
 class Writer:

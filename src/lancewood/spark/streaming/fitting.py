@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.engine.projection import Columns
-from lancewood.engine.scan import ScanPlan, ScanRequest
+from lancewood.engine.rows import ScanPlan, ScanRequest
+from lancewood.engine.schema import Columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.model.ids import Version

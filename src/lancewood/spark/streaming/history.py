@@ -13,10 +13,8 @@ from datetime import timedelta
 from enum import Enum
 from functools import cached_property, partial
 
-from lancewood.engine.descent import Descent
-from lancewood.engine.fanout import in_order
-from lancewood.engine.revisions import main_place, open_revision
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.base import in_order
+from lancewood.engine.snapshot import Descent, Snapshot, main_place, open_revision
 from lancewood.engine.versions import list_versions, load_as_of, newest_version
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.ids import Version

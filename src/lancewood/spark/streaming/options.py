@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import Enum
 
 from lancewood.errors import InvalidInputError
-from lancewood.spark.source import option_values as values
+from lancewood.spark import option_values as values
 
 ON_CHANGE = "onChange"
 STARTING_VERSION = "startingVersion"

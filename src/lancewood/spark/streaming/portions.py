@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lancewood.engine.live_rows import Ints, LiveRows
+from lancewood.engine.rows import Ints, LiveRows
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import decode_fragment
-from lancewood.spark.reading.message import Portion
+from lancewood.spark.reading.task import Portion
 
 _LARGE_FRAGMENT = 1_024
 

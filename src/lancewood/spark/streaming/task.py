@@ -2,32 +2,45 @@
 
 A task carries all that it needs, because a stream has nothing that its tasks share. It opens no
 manifest and lists nothing.
+
+The rows of a batch cut into tasks, each a small message.
+
+Small things are put together, large ones cut, as in a read of a whole table. Opens no file.
+
+Rows that came or changed between two versions of a table, as a frame that executors read.
+
+What a stream does batch by batch, done once: versions are compared on the driver by what manifests
+say of rows, rows are read by tasks. Rows that are gone are not told of. Changes nothing.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.change_rows import ChosenRows
-from lancewood.engine.changes import Side
-from lancewood.engine.live_rows import LiveRows
-from lancewood.engine.projection import Projection, project, stored_paths
-from lancewood.engine.row_shape import RowShape
-from lancewood.engine.scan import ScanPlan
+from lancewood.engine.changes import ChosenRows, Side, find_changes
+from lancewood.engine.rows import LiveRows, RowShape, ScanPlan
+from lancewood.engine.schema import Projection, project, stored_paths
+from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import SYSTEM_COLUMNS
-from lancewood.spark.reading.batches import sized
-from lancewood.spark.reading.message import Portion
-from lancewood.spark.reading.task import WORKERS, ReadWork, read_task
-from lancewood.spark.streaming.fitting import View
-from lancewood.spark.streaming.portions import Change, Picked
+from lancewood.spark.reading.plan import MOST, OPENING, RowWidth, count_tasks
+from lancewood.spark.reading.task import WORKERS, Portion, ReadWork, read_task, sized
+from lancewood.spark.streaming.fitting import Fitting, StreamColumns, View, stream_schema
+from lancewood.spark.streaming.portions import Change, Picked, PickedRows, StreamRows
+from lancewood.spark.tasks import messages_of, slots, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
 
 _CODEC = "zstd"
 _SIZE_BYTES = 8
@@ -115,3 +128,127 @@ def _chosen(work: ReadWork, rows: Picked, read: Projection) -> Iterator[pa.Recor
 
 def _converted(work: ReadWork, batch: pa.RecordBatch) -> pa.RecordBatch:
     return work.reading.convert(batch) if batch.num_columns else batch
+
+
+_SAMPLE = 32
+
+
+class TaskSize(NamedTuple):
+    """What decides how many tasks there are."""
+
+    slots: int
+    """How many are thought to run at once."""
+    most_bytes: int = MOST
+    """What one of them reads at most, about."""
+
+
+def plan_tasks(rows: Iterable[StreamRows], fitting: Fitting, size: TaskSize) -> list[bytes]:
+    """Messages for ``read_stream_task``.
+
+    Raises UnsupportedError for rows of a version that does not fit the stream.
+    """
+    listed = [each for each in rows if each.row_count]
+    if not listed:
+        return []
+    total = sum(each.row_count for each in listed)
+    opened = sum(each.fragment_count for each in listed)
+    cost = total * _width(listed[0], fitting) + opened * OPENING
+    tasks = count_tasks(cost, size.slots, size.most_bytes)
+    share = -(-total // tasks)
+    messages = []
+    task: list[StreamRows] = []
+    held = 0
+    for each in listed:
+        while each.row_count:
+            part = each.cut(0, min(each.row_count, share - held))
+            each = each.cut(part.row_count, each.row_count)
+            task.append(part)
+            held += part.row_count
+            if held >= share:
+                messages.append(_encoded(task, fitting))
+                task, held = [], 0
+    if task:
+        messages.append(_encoded(task, fitting))
+    return messages
+
+
+def _width(rows: StreamRows, fitting: Fitting) -> float:
+    plan = ScanPlan(rows.snapshot, fitting.view(rows.snapshot).work.request)
+    return RowWidth(plan).of(rows.sample(_SAMPLE))
+
+
+def _encoded(rows: Sequence[StreamRows], fitting: Fitting) -> bytes:
+    views: list[View] = []
+    parts: list[Part] = []
+    for each in rows:
+        view = fitting.view(each.snapshot)
+        if not views or views[-1] is not view:
+            views.append(view)
+        rows_of_part = each.portion(with_lineage=view.needs_lineage)
+        part = Part(len(views) - 1, each.change, each.version, rows_of_part)
+        joined = _joined(parts[-1], part, fitting) if parts else None
+        if joined is None:
+            parts.append(part)
+        else:
+            parts[-1] = joined
+    return StreamTask(views, parts).encode()
+
+
+def _joined(one: Part, other: Part, fitting: Fitting) -> Part | None:
+    """Neighbouring fragments of one manifest are read together, where nobody asks which version
+    they came with; None where they are not."""
+    if not isinstance(one.rows, Portion) or not isinstance(other.rows, Portion):
+        return None
+    is_told = fitting.columns.with_changes and one.version != other.version
+    if one.view != other.view or is_told:
+        return None
+    fragments = [*one.rows.fragments, *other.rows.fragments]
+    return replace(one, rows=Portion(fragments, {**one.rows.spans, **other.rows.spans}))
+
+
+@dataclass(frozen=True)
+class RowsBetween:
+    """What ``find_between`` found: where the rows are, none of them read."""
+
+    rows: tuple[PickedRows, ...]
+    """All of the later version."""
+    fitting: Fitting
+    schema: StructType
+
+    @property
+    def row_count(self) -> int:
+        return sum(each.row_count for each in self.rows)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """The rows, with their values in the later version, cut into tasks."""
+        messages = plan_tasks(self.rows, self.fitting, TaskSize(slots(spark)))
+        return spread(spark, messages).mapInArrow(_read, self.schema)
+
+
+def find_between(
+    since: Snapshot, until: Snapshot, columns: Sequence[str] | None = None
+) -> RowsBetween:
+    """The rows that were inserted or updated after one version, up to and with another.
+
+    Both are of one history of a table with stable row ids, which is for the caller to know
+    (``Table.changes`` checks it). Raises InvalidInputError for an unknown column, NotFoundError
+    where a version in between is needed that was cleaned up.
+    """
+    asked = StreamColumns(columns=None if columns is None else list(columns))
+    schema = stream_schema(until, asked)
+    fitting = Fitting.of(until, asked, schema)
+    found = find_changes(since, until)
+    version, fragments = until.manifest.version, found.until.fragments
+    fates = ((found.inserted, Change.INSERTED), (found.updated, Change.UPDATED))
+    rows = tuple(
+        PickedRows.of(until, version, fragments, part, change)
+        for part, change in fates
+        if part.row_count
+    )
+    return RowsBetween(rows, fitting, schema)
+
+
+def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For mapInArrow over a spread frame."""
+    for _, message in messages_of(batches):
+        yield from read_stream_task(message)

@@ -3,15 +3,21 @@
 A converter is called with an array and gives one of its ``target`` type: the array itself where
 the type is right already. What it was not told at birth is only what Spark decides late: the zone
 of a timestamp, and whether texts come with wide offsets. Knows nothing of schemas.
+
+Converters of lists, structs and maps: only what lies below is converted, the shape is kept.
+
+A null list or struct may have any values below it; a converter that checks values never sees those.
+Slices are cut to what they show. Knows nothing of schemas.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancewood.spark.types.refusal import Column, first_refused, shown
 
@@ -204,3 +210,185 @@ class Void:
 
     def __call__(self, array: pa.Array) -> pa.Array:
         return pa.nulls(len(array), self.target)
+
+
+_MOST_OFFSET = (1 << 31) - 1
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is a list as tables have them: no view of one, which only Arrow has."""
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Lists, large lists, list views and fixed-size lists become lists or large lists."""
+
+    column: Column
+    target: pa.DataType
+    element: Converter
+
+    @property
+    def checks(self) -> bool:
+        return self.element.checks or _is_required(self.column, self.target.value_field)
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        if is_exactly(array, self.target) and not self.checks:
+            return array
+        array = storage_of(array)
+        offsets, values = _spans(array, clean=self.checks)
+        values = self.element(values)
+        _check_all_there(self.column.below("element"), self.target.value_field, values)
+        is_large = pa.types.is_large_list(self.target)
+        make = pa.LargeListArray if is_large else pa.ListArray
+        places = _as_arrow(offsets, self.column, is_large=is_large)
+        return make.from_arrays(places, values, type=self.target, mask=_mask(array))
+
+
+@dataclass(frozen=True)
+class FixedSizeLists:
+    """Lists that all have the length of the target become fixed-size lists."""
+
+    column: Column
+    target: pa.DataType
+    element: Converter
+    checks: bool = True
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        size = self.target.list_size
+        offsets, values = _spans(array, clean=True)
+        lengths = np.diff(offsets)
+        valid = _valid(array)
+        wrong = lengths != size if valid is None else (lengths != size) & valid
+        if wrong.any():
+            found = f"a list of {lengths[wrong.argmax()]} values"
+            raise self.column.refused(found, self.target)
+        values = self.element(values)
+        _check_all_there(self.column.below("element"), self.target.value_field, values)
+        dense = pa.FixedSizeListArray.from_arrays(values, type=self.target)
+        if valid is None:
+            return dense
+        return dense.take(pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid))
+
+
+@dataclass(frozen=True)
+class Structs:
+    """Structs with the fields of the target, in its order; what is not there becomes null."""
+
+    column: Column
+    target: pa.DataType
+    sources: tuple[int | None, ...]
+    """For each field of the target, which field of the array it is made of."""
+    children: tuple[Converter | None, ...]
+
+    @property
+    def checks(self) -> bool:
+        return any(each is not None and each.checks for each in self.children) or any(
+            _is_required(self.column, each) for each in self.target
+        )
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        if is_exactly(array, self.target) and not self.checks:
+            return array
+        array = storage_of(array)
+        parts = (
+            array.flatten()
+            if self.checks and array.null_count
+            else [array.field(index) for index in range(array.type.num_fields)]
+        )
+        made = []
+        for field, source, convert in zip(self.target, self.sources, self.children, strict=True):
+            if source is None or convert is None:
+                made.append(pa.nulls(len(array), field.type))
+                continue
+            made.append(convert(parts[source]))
+            _check_all_there(self.column.below(field.name), field, made[-1], array.null_count)
+        if not made:
+            valid = array.is_valid().buffers()[1] if array.null_count else None
+            return pa.StructArray.from_buffers(self.target, len(array), [valid])
+        return pa.StructArray.from_arrays(made, fields=list(self.target), mask=_mask(array))
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Maps with other types of keys or values."""
+
+    column: Column
+    target: pa.DataType
+    key: Converter
+    value: Converter
+
+    @property
+    def checks(self) -> bool:
+        return (
+            self.key.checks
+            or self.value.checks
+            or _is_required(self.column, self.target.item_field)
+        )
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        if is_exactly(array, self.target) and not self.checks:
+            return array
+        array = storage_of(array)
+        offsets, entries = _spans(array, clean=self.checks)
+        keys, values = self.key(entries.field(0)), self.value(entries.field(1))
+        _check_all_there(self.column.below("value"), self.target.item_field, values)
+        places = _as_arrow(offsets, self.column, is_large=False)
+        return pa.MapArray.from_arrays(places, keys, values, type=self.target, mask=_mask(array))
+
+
+def _is_required(column: Column, field: pa.Field) -> bool:
+    """What a table says of itself is not doubted when it is read."""
+    return not column.is_read and not field.nullable
+
+
+def _check_all_there(column: Column, field: pa.Field, array: pa.Array, excused: int = 0) -> None:
+    """Raise InvalidInputError for nulls that are more than those of what lies above."""
+    if _is_required(column, field) and array.null_count > excused:
+        raise column.null(array.null_count - excused)
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _valid(array: pa.Array) -> Any:
+    return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def _as_arrow(offsets: Any, column: Column, *, is_large: bool) -> pa.Array:
+    if is_large:
+        return pa.array(offsets, pa.int64())
+    if offsets[-1] > _MOST_OFFSET:
+        raise column.too_large()
+    return pa.array(offsets.astype(np.int32), pa.int32())
+
+
+def _spans(array: pa.Array, *, clean: bool) -> tuple[Any, pa.Array]:
+    """Where each list begins and ends, counted from 0, in the values that come along.
+
+    ``clean``: there are no values below a null list.
+    """
+    kind = array.type
+    if not len(array):  # such an array need not even have the one offset
+        return np.zeros(1, np.int64), array.values.slice(0, 0)
+    if pa.types.is_fixed_size_list(kind):
+        if not (clean and array.null_count):
+            size = kind.list_size
+            values = array.values.slice(array.offset * size, len(array) * size)
+            return np.arange(len(array) + 1, dtype=np.int64) * size, values
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        first, last = offsets[0], offsets[-1]
+        if not (clean and array.null_count and np.diff(offsets)[~_valid(array)].any()):
+            return offsets - first, array.values.slice(first, last - first)
+        if pa.types.is_map(kind):
+            entries = pa.list_(pa.field("entries", array.values.type, False))
+            array = pa.Array.from_buffers(
+                entries, len(array), array.buffers()[:2], -1, array.offset, children=[array.values]
+            )
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets, array.flatten()

@@ -15,9 +15,17 @@ from lancewood.errors import UnsupportedError
 from lancewood.format.arrow import RESERVED_NAMES
 from lancewood.format.logical_type import BFLOAT16
 from lancewood.model.field_keys import EXTENSION_NAME
-from lancewood.spark.types.field_metadata import to_spark_metadata
-from lancewood.spark.types.leaves import Cast, Converter, Decoded, FromBfloat16
-from lancewood.spark.types.nested import Lists, Maps, Structs, is_list
+from lancewood.spark.types.leaves import (
+    Cast,
+    Converter,
+    Decoded,
+    FromBfloat16,
+    Lists,
+    Maps,
+    Structs,
+    is_list,
+)
+from lancewood.spark.types.new_table import to_spark_metadata
 from lancewood.spark.types.refusal import Column
 
 if TYPE_CHECKING:

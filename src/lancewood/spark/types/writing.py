@@ -1,4 +1,10 @@
-"""How a frame's rows become rows of a table, checked before a file is written.
+"""Whether a frame's column fits a table's column, and the converter that makes it fit.
+
+Knows which differences lose nothing (then every value passes), which may (then each value is
+checked), and which mean that another column was meant (then the frame is refused). Names decide
+which field of a struct is which, never the order. Does not look at values.
+
+How a frame's rows become rows of a table, checked before a file is written.
 
 Knows the columns of both and matches them by name. Does not write, and knows nothing of partitions
 or tasks.
@@ -6,20 +12,234 @@ or tasks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError
-from lancewood.format.arrow import schema_from_arrow, to_arrow_schema
-from lancewood.spark.types.fitting import Fitting
-from lancewood.spark.types.handed_over import handed_over
-from lancewood.spark.types.leaves import Converter
-from lancewood.spark.types.new_table import arrow_schema
+from lancewood.format.arrow import RESERVED_NAMES, schema_from_arrow, to_arrow_schema
+from lancewood.format.logical_type import BFLOAT16
+from lancewood.model.field_keys import EXTENSION_NAME
+from lancewood.spark.types.leaves import (
+    BFLOAT16_STORAGE,
+    Cast,
+    Converter,
+    Encoded,
+    FixedSizeLists,
+    Lists,
+    Maps,
+    NarrowFloat,
+    Structs,
+    ToBfloat16,
+    Void,
+    Wrapped,
+    is_list,
+)
+from lancewood.spark.types.new_table import arrow_schema, handed_over, leaf_type, way_out
 from lancewood.spark.types.refusal import Column
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+_MOST_NAMES = 100
+_MOST_HINTS = 10
+"""So many problems say what may have been meant: looking for that takes its time."""
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_EXACT_BITS = {16: 11, 32: 24, 64: 53}
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+_BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
+
+
+@dataclass
+class Fitting:
+    """Fits types to types and notes what does not fit."""
+
+    problems: list[str] = field(default_factory=list)
+
+    def fit_fields(
+        self, spark: Sequence[Any], target: Iterable[pa.Field], above: str = ""
+    ) -> list[tuple[int | None, Converter | None]]:
+        """For each field of the target, which of Spark's it is and how that becomes it.
+
+        (None, None) where Spark has no such field and the target allows nulls.
+        """
+        wanted = list(target)
+        counts = Counter(each.name for each in spark)
+        names = {each.name: None for each in wanted}
+        for name, count in counts.items():
+            if count > 1:
+                self.problems.append(f"column {above + name!r} occurs twice")
+            elif name not in names:
+                is_shown = len(self.problems) < _MOST_HINTS
+                self.problems.append(_unknown(name, list(names) if is_shown else (), above))
+        places = {each.name: index for index, each in enumerate(spark)}
+        found: list[tuple[int | None, Converter | None]] = []
+        for each in wanted:
+            index = places.get(each.name)
+            if index is not None:
+                column = Column(above + each.name, False)
+                found.append((index, self.fit(spark[index].dataType, each, column)))
+                continue
+            if not each.nullable:
+                self.problems.append(f"column {above + each.name!r} is missing and may not be null")
+            found.append((None, None))
+        return found
+
+    def fit(self, spark: Any, field: pa.Field, column: Column) -> Converter | None:
+        """The converter of a column; None, and a problem noted, where it does not fit."""
+        from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+        kind = field.type
+        if isinstance(spark, NullType):
+            return self._fit_void(spark, field, column)
+        if isinstance(kind, pa.BaseExtensionType):
+            named = {EXTENSION_NAME: kind.extension_name}
+            inner = self.fit(spark, pa.field("", kind.storage_type, metadata=named), column)
+            return None if inner is None else Wrapped(kind, inner)
+        if pa.types.is_dictionary(kind):
+            inner = self.fit(spark, pa.field("", kind.value_type), column)
+            return None if inner is None else Encoded(column, kind, inner)
+        if isinstance(spark, ArrayType) and is_list(kind):
+            return self._fit_list(spark, kind, column)
+        if isinstance(spark, MapType) and pa.types.is_map(kind):
+            return self._fit_map(spark, kind, column)
+        if isinstance(spark, StructType) and pa.types.is_struct(kind):
+            return self._fit_struct(spark, kind, column)
+        found = self._fit_leaf(leaf_type(spark), field, column)
+        if found is None:
+            self._misfit(spark, field, column)
+        return found
+
+    def _fit_void(self, spark: Any, field: pa.Field, column: Column) -> Converter | None:
+        if field.nullable:
+            return Void(field.type)
+        self.problems.append(
+            f"column {column.path!r} is {spark.simpleString()} and may not be null"
+        )
+        return None
+
+    def _fit_list(self, spark: Any, kind: pa.DataType, column: Column) -> Converter | None:
+        element = self.fit(spark.elementType, kind.value_field, column.below("element"))
+        if element is None:
+            return None
+        make = FixedSizeLists if pa.types.is_fixed_size_list(kind) else Lists
+        return make(column, kind, element)
+
+    def _fit_map(self, spark: Any, kind: pa.DataType, column: Column) -> Converter | None:
+        key = self.fit(spark.keyType, kind.key_field, column.below("key"))
+        value = self.fit(spark.valueType, kind.item_field, column.below("value"))
+        return None if key is None or value is None else Maps(column, kind, key, value)
+
+    def _fit_struct(self, spark: Any, kind: pa.DataType, column: Column) -> Converter | None:
+        before = len(self.problems)
+        found = self.fit_fields(spark.fields, kind, f"{column.path}.")
+        if len(self.problems) > before:
+            return None
+        sources, children = zip(*found, strict=True) if found else ((), ())
+        return Structs(column, kind, sources, children)
+
+    def _fit_leaf(
+        self, wire: pa.DataType | None, field: pa.Field, column: Column
+    ) -> Converter | None:
+        kind = field.type
+        if wire is None:
+            return None
+        is_float = pa.types.is_floating(wire)
+        if _is_bfloat16(field):
+            return ToBfloat16(column) if is_float else None
+        if wire == kind:
+            return Cast(column, kind)
+        if pa.types.is_integer(wire):
+            return _fit_integer(wire, kind, column)
+        if is_float and pa.types.is_floating(kind):
+            if kind.bit_width > wire.bit_width:
+                return Cast(column, kind)
+            return NarrowFloat(column, kind)
+        if pa.types.is_decimal(wire):
+            return _fit_decimal(wire, kind, column)
+        return _fit_other(wire, kind, column)
+
+    def _misfit(self, spark: Any, field: pa.Field, column: Column) -> None:
+        said = "bfloat16" if _is_bfloat16(field) else field.type
+        hint = f" ({way_out(spark)})" if leaf_type(spark) is None and _is_odd(spark) else ""
+        self.problems.append(
+            f"column {column.path!r} is {spark.simpleString()}, the table has {said}{hint}"
+        )
+
+
+def _fit_integer(wire: pa.DataType, kind: pa.DataType, column: Column) -> Converter | None:
+    if pa.types.is_integer(kind):
+        is_wider = pa.types.is_signed_integer(kind) and kind.bit_width > wire.bit_width
+        return Cast(column, kind, checks=not is_wider)
+    if pa.types.is_floating(kind):
+        if wire.bit_width <= _EXACT_BITS[kind.bit_width]:
+            return Cast(column, kind)
+        if kind == pa.float16():
+            return NarrowFloat(column, kind)
+        return Cast(column, kind, checks=True)
+    if pa.types.is_decimal(kind):
+        digits = _DIGITS[wire.bit_width]
+        checks = kind.precision - kind.scale < digits or kind.scale < 0
+        return Cast(column, kind, (pa.decimal128(digits, 0),), checks)
+    return None
+
+
+def _fit_decimal(wire: pa.DataType, kind: pa.DataType, column: Column) -> Converter | None:
+    if pa.types.is_integer(kind):
+        return Cast(column, kind, checks=True)
+    if pa.types.is_decimal(kind):
+        is_wider = (
+            kind.scale >= wire.scale and kind.precision - kind.scale >= wire.precision - wire.scale
+        )
+        return Cast(column, kind, checks=not is_wider)
+    return None
+
+
+def _fit_other(wire: pa.DataType, kind: pa.DataType, column: Column) -> Converter | None:
+    if wire in _TEXTS and kind in _TEXTS:
+        return Cast(column, kind)
+    if wire in _BYTES and kind in _BYTES:
+        return Cast(column, kind)
+    if wire in _BYTES and pa.types.is_fixed_size_binary(kind):
+        return Cast(column, kind, checks=True)
+    if pa.types.is_date(wire) and pa.types.is_date(kind):
+        return Cast(column, kind)
+    if pa.types.is_time(wire) and pa.types.is_time(kind):
+        return Cast(column, kind, checks=True)
+    if pa.types.is_duration(wire) and pa.types.is_duration(kind):
+        return Cast(column, kind, checks=True)
+    if pa.types.is_timestamp(wire) and pa.types.is_timestamp(kind):
+        if (wire.tz is None) != (kind.tz is None):
+            return None
+        return Cast(column, kind, checks=kind.unit != wire.unit)
+    return None
+
+
+def _is_bfloat16(field: pa.Field) -> bool:
+    name = (field.metadata or {}).get(EXTENSION_NAME.encode(), b"")
+    return bool(name == BFLOAT16.encode() and field.type == BFLOAT16_STORAGE)
+
+
+def _is_odd(spark: Any) -> bool:
+    """Whether no table could hold a column of this type."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    return not isinstance(spark, ArrayType | MapType | StructType)
+
+
+def _unknown(name: str, names: Sequence[str], above: str) -> str:
+    text = f"column {above + name!r} is not in the table"
+    if not above and name in RESERVED_NAMES:
+        return f"{text}: every row has it by itself, drop it"
+    same = [each for each in names if each.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, names[:_MOST_NAMES], n=1)
+    return f"{text} (did you mean {above + close[0]!r}?)" if close else text
+
 
 _MOST_SHOWN = 10
 
@@ -85,10 +305,10 @@ class Writing:
         if self.is_identity and batch.schema.equals(self.schema, check_metadata=True):
             return batch
         arrays = []
-        for index, convert, field in zip(self._sources, self._converters, self.schema, strict=True):
+        for index, convert, each in zip(self._sources, self._converters, self.schema, strict=True):
             array = convert(batch.column(index))
-            if not field.nullable and array.null_count:
-                raise Column(field.name, False).null(array.null_count)
+            if not each.nullable and array.null_count:
+                raise Column(each.name, False).null(array.null_count)
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

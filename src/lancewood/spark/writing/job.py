@@ -1,4 +1,14 @@
-"""A planned write: what executors run, and how the driver ends it, with a commit or without.
+"""What a commit leaves in a table for those who ask later whether it began, and whether it landed.
+
+Only proof allows deleting the files of a job; what nobody can tell is no proof. Reads names,
+transactions and the version that a job was planned on, changes nothing.
+
+Having a frame written by executors: each partition becomes files, and answers once.
+
+Knows frames, and what a failed Spark job means. What is written is decided in ``work``; nothing is
+committed here, and nothing removed.
+
+A planned write: what executors run, and how the driver ends it, with a commit or without.
 
 The transaction's uuid is fixed from the start, so that a commit whose answer was lost is found
 again. Nothing is deleted on doubt: what no proof allows removing is left to cleanup, by age.
@@ -9,33 +19,137 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.homes import discard, new_data_files
+from lancewood.engine.commit import CommitPolicy, find_landed
+from lancewood.engine.place import discard, new_data_files
 from lancewood.engine.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions import load_manifest
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,
     CommitUnknownError,
     ConflictError,
     LancewoodError,
+    NotFoundError,
     RetryableConflictError,
 )
+from lancewood.format.layout import transaction_key, transaction_name
 from lancewood.format.schema import encode_schema
-from lancewood.jobs.counts import RowCounts
+from lancewood.jobs.job import RowCounts
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Append, Overwrite
 from lancewood.model.transaction import Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.applied import is_applied
-from lancewood.spark.writing.answers import NOTHING, Answers, decode_answers
-from lancewood.spark.writing.trace import Trace, read_again
-from lancewood.spark.writing.work import WriteWork
-from lancewood.spark.writing.written import Written
+from lancewood.spark.batches import batches_for
+from lancewood.spark.running.failures import our_error
+from lancewood.spark.writing.work import (
+    ANSWER_DDL,
+    NOTHING,
+    Answers,
+    WriteWork,
+    Written,
+    decode_answers,
+    write_task,
+)
+from lancewood.store.base import is_there
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The traces of one transaction."""
+
+    base: Snapshot
+    """The version that it is built on."""
+    uuid: str
+
+    def was_tried(self) -> bool:
+        """Whether a commit has begun: it first writes its transaction down.
+
+        Raises StorageError where the store does not say.
+        """
+        name = transaction_name(self.base.manifest.version, self.uuid)
+        return is_there(self.base.place.store, transaction_key(name))
+
+    def has_landed(self) -> bool:
+        """Whether a version is the transaction's.
+
+        Raises CommitUnknownError or StorageError where nobody can tell.
+        """
+        base = self.base
+        return find_landed(base.place, base.scheme, self.uuid, base.manifest.version) is not None
+
+    def is_absent(self) -> bool:
+        """Whether it is proven that no version is the transaction's.
+
+        A table or branch that was deleted and made again proves nothing: a version of the one
+        before may have been published elsewhere.
+        """
+        try:
+            if self.has_landed():
+                return False
+            read_again(self.base)
+        except LancewoodError:
+            return False
+        return True
+
+    def has_failed(self) -> bool:
+        """Whether it is proven that a commit began and that no version is its."""
+        try:
+            return self.was_tried() and self.is_absent()
+        except LancewoodError:
+            return False
+
+
+def read_again(base: Snapshot) -> Snapshot:
+    """The version that a job was planned on, with its fragments, as it is now.
+
+    Raises NotFoundError if it is gone, or another one has taken its number.
+    """
+    then, uri = base.manifest, base.place.uri
+    if not then.version:
+        return base
+    try:
+        now = load_manifest(base.place.store, then.version, base.scheme)
+    except NotFoundError as gone:
+        raise NotFoundError(
+            f"version {then.version} of {uri}, on which this write was planned, is gone: the "
+            "table or branch was dropped or renamed, or a cleanup took the version; plan it anew",
+            version=then.version,
+        ) from gone
+    if (now.transaction_file, now.timestamp_ns) != (then.transaction_file, then.timestamp_ns):
+        raise NotFoundError(
+            f"version {then.version} of {uri} is not the one that this write was planned on: the "
+            "table was dropped and made again; plan it anew",
+            version=then.version,
+        )
+    return Snapshot(base.place, now, base.scheme)
+
+
+def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
+    """Write all rows of a frame, once; the answers of its partitions, in their order.
+
+    Raises the error of ours that a task raised each time Spark tried it. What is wrong with the
+    frame itself stays Spark's own exception: its owner knows those.
+    """
+    plan = df.mapInArrow(partial(write_task, work), ANSWER_DDL)
+    try:
+        with batches_for(df):
+            return [bytes(each[0]) for each in plan.collect()]
+    except Exception as failure:
+        known = our_error(str(failure))
+        if known is None:
+            raise
+        raise known from failure
+
 
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 

@@ -1,4 +1,14 @@
-"""One write to one table, in the steps that every door of Spark takes: plan, run, commit or abort.
+"""The table that a write goes to, or the place where it will be.
+
+Opens what is there, at the newest version of its branch, and refuses what nobody can write to.
+Changes nothing.
+
+Which columns a write gives the table, and how rows of a frame become them.
+
+Decides and checks; opens no file. How each Spark type becomes an Arrow type is known in
+``spark.types``.
+
+One write to one table, in the steps that every door of Spark takes: plan, run, commit or abort.
 
 ``plan_write`` checks everything and writes nothing. ``WriteJob.run`` is called on executors, once
 for each partition, perhaps more often. ``commit`` is called once, with what ``run`` answered; a
@@ -10,40 +20,206 @@ their schema.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from lancewood.data.align import align_schema
+from lancewood.data.encodings import check_encoding_keys
 from lancewood.data.home import DataHome
 from lancewood.data.writer import check_columns
-from lancewood.engine.base_paths import BasePath, NewBase, new_base_paths, uri_of_base
-from lancewood.engine.chosen_homes import Bases, homes_to_write
-from lancewood.engine.homes import own_home
-from lancewood.engine.limits import FileLimits, as_list, check_choice, check_file_version
-from lancewood.engine.manifest_stores import manifest_store_mark
-from lancewood.engine.place import Place
-from lancewood.engine.publish import PutIfAbsent
-from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import InvalidInputError
+from lancewood.engine.base import FileLimits, as_list, check_choice, check_file_version
+from lancewood.engine.commit import PutIfAbsent, manifest_store_mark
+from lancewood.engine.place import (
+    BasePath,
+    Bases,
+    NewBase,
+    Place,
+    base_options,
+    homes_to_write,
+    new_base_paths,
+    own_home,
+    uri_of_base,
+)
+from lancewood.engine.snapshot import TAG, Snapshot, find_address, is_table, open_revision
+from lancewood.engine.write import first_field_id
+from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.external.base import ManifestStore
+from lancewood.external.opening import open_table_store
+from lancewood.format.arrow import schema_from_arrow
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.manifest import FLAG_STABLE_ROW_IDS
+from lancewood.model.refs import MAIN
+from lancewood.model.revision import AtTag, OnBranch, parse_revision
+from lancewood.model.schema import Schema
 from lancewood.model.transaction import commit_properties
 from lancewood.proto import table_pb2
 from lancewood.rules.applied import is_applied
-from lancewood.spark.writing.columns import Columns, columns_of_table, new_columns
+from lancewood.spark.types import Writing, spark_schema
 from lancewood.spark.writing.job import Mode, WriteJob, table_exists
-from lancewood.spark.writing.target import find_target
 from lancewood.spark.writing.work import WriteWork
+from lancewood.store.options import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a write goes."""
+
+    place: Place
+    snapshot: Snapshot | None
+    """The version that is there; None where there is no table."""
+
+
+def find_target(
+    uri: str | os.PathLike[str],
+    branch: str | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    unsafe: bool = False,
+    fsync: bool | None = None,
+) -> Target:
+    """What a uri and a branch mean to somebody who writes.
+
+    The uri may carry the name of a branch. Raises NotFoundError for a branch that is not there,
+    InvalidInputError for a uri that means a tag or a single version, and
+    IncompatibleConflictError for a branch that was published and closed.
+    """
+    options = None if storage_options is None else StorageOptions(storage_options)
+    opened = partial(
+        open_table_store,
+        storage_options=options,
+        fsync=fsync,
+        unsafe=unsafe,
+        manifest_store=manifest_store,
+    )
+    store, revision = find_address(uri, opened)
+    place = Place(store, options, None, base_options(base_storage_options))
+    if revision is None and not is_table(store):
+        if branch is not None and branch != MAIN:
+            raise NotFoundError(
+                f"no table at {store.uri}, so it has no branch {branch!r}: write to main first, "
+                "then create the branch",
+                table=store.uri,
+                branch=branch,
+            )
+        return Target(place, None)
+    snapshot = open_revision(place, branch=branch, in_uri=revision)
+    if revision is not None:
+        _check_branch(revision, snapshot)
+    snapshot.check_writable()
+    snapshot.check_open()
+    return Target(snapshot.place, snapshot)
+
+
+def _check_branch(revision: str, snapshot: Snapshot) -> None:
+    meant = parse_revision(revision)
+    is_version = isinstance(meant, OnBranch) and meant.version is not None
+    if is_version or isinstance(meant, AtTag) or TAG in snapshot.derived:
+        raise InvalidInputError(
+            f"the uri carries {revision!r}, which is one version of {snapshot.place.uri}, and "
+            "versions do not change; write to a branch: give its name there, or as branch=",
+            revision=revision,
+        )
+
+
+class Columns(NamedTuple):
+    """The columns of one write."""
+
+    writing: Writing
+    schema: Schema
+    """The table's, with the ids that new files list."""
+
+
+def columns_of_table(frame: StructType, snapshot: Snapshot, schema: pa.Schema | None) -> Columns:
+    """For rows that are added to a table: its own columns, whatever the frame calls their types.
+
+    Raises InvalidInputError if the frame does not fit, or ``schema`` is another one.
+    """
+    known = snapshot.arrow_schema
+    if schema is not None and not schema.equals(known):
+        raise InvalidInputError(
+            f"schema= is not the schema of {snapshot.place.uri}, and rows that are added keep that "
+            "one; leave it out, or overwrite the table"
+        )
+    return Columns(Writing(frame, known), snapshot.schema)
+
+
+def new_columns(frame: StructType, snapshot: Snapshot | None, schema: pa.Schema | None) -> Columns:
+    """For a new table, or rows that replace a table's: ``schema``, or what follows from the frame.
+
+    A column that a table has under the same name keeps its Arrow type if that is read as the Spark
+    type that the frame has: so vectors stay vectors. That a frame has no nulls changes nothing:
+    its literals say so of themselves.
+    """
+    wanted = schema
+    if schema is None and snapshot is not None:
+        wanted = kept_columns(frame, snapshot.arrow_schema)
+    writing = Writing(frame, schema=wanted)
+    first_id = 0 if snapshot is None else first_field_id(snapshot.manifest)
+    new = schema_from_arrow(writing.table, first_id=first_id)
+    if not new.fields:
+        raise InvalidInputError("a table needs at least one column, the frame has none")
+    check_encoding_keys(new)
+    return Columns(writing, new)
+
+
+def kept_columns(frame: StructType, table: pa.Schema) -> pa.Schema:
+    """The columns of a frame whose rows replace a table's, with the types that stay."""
+    return pa.schema(list(_kept_fields(frame, table)))
+
+
+def _kept_fields(frame: Any, table: pa.Schema) -> Iterator[pa.Field]:
+    derived = Writing(frame).table
+    for column in frame.fields:
+        at = table.get_field_index(column.name)
+        if at >= 0 and _holds(_spark_type(table.field(at)), column.dataType):
+            known = table.field(at)
+            yield known.with_nullable(known.nullable or column.nullable)
+        else:
+            yield derived.field(column.name)
+
+
+def _holds(known: Any, given: Any) -> bool:
+    """Whether two Spark types are the same, but for nulls that the first allows besides."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if type(known) is not type(given):
+        return False
+    if isinstance(known, ArrayType):
+        return (known.containsNull or not given.containsNull) and _holds(
+            known.elementType, given.elementType
+        )
+    if isinstance(known, MapType):
+        return (
+            (known.valueContainsNull or not given.valueContainsNull)
+            and _holds(known.keyType, given.keyType)
+            and _holds(known.valueType, given.valueType)
+        )
+    if isinstance(known, StructType):
+        return known.names == given.names and all(
+            (mine.nullable or not theirs.nullable) and _holds(mine.dataType, theirs.dataType)
+            for mine, theirs in zip(known.fields, given.fields, strict=True)
+        )
+    return bool(known == given)
+
+
+def _spark_type(field: pa.Field) -> Any:
+    """What Spark sees of a column; None for one that it cannot see."""
+    try:
+        return spark_schema(pa.schema([field])).fields[0].dataType
+    except UnsupportedError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import FormatError, NotFoundError
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 ROWS = pa.table({"a": [1, 2, 3]})
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine import pins as engine_pins
+from lancewood.engine.upkeep import pins as engine_pins
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import Append

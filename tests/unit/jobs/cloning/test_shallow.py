@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.pins import CLONE_PIN, PINS_CONFIG, Pin, PinRecord, read_record
-from lancewood.engine.place import Place
-from lancewood.engine.publish import Detached
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.commit.commit import CommitPolicy
+from lancewood.engine.commit.publish import Detached
+from lancewood.engine.place.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.engine.upkeep.pins import CLONE_PIN, PINS_CONFIG, Pin, PinRecord, read_record
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -25,13 +25,13 @@ from lancewood.errors import (
     NotFoundError,
     StorageError,
 )
-from lancewood.jobs.cloning.shallow import clone_shallow
+from lancewood.jobs.cloning.clone import clone_shallow
 from lancewood.model.operations import UpdateConfig
 from lancewood.model.transaction import Transaction
 from lancewood.store.base import PutOutcome, Store
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import WatchedStore
-from lancewood.testing.surgery import edit_manifest, manifest_path
+from lancewood.testing.manifests import edit_manifest, manifest_path
 
 ROWS = pa.table({"a": [1, 2, 3]})
 

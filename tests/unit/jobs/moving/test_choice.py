@@ -12,7 +12,7 @@ import pytest
 import lancewood as lw
 from lancewood.jobs.runner import LocalRunner
 from lancewood.proto import table_pb2
-from lancewood.testing.surgery import edit_manifest
+from lancewood.testing.manifests import edit_manifest
 
 ONE = LocalRunner(1)
 Ids = list[int]

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine import switching
-from lancewood.engine.chosen_homes import find_home
-from lancewood.engine.switching import copy_fragments
-from lancewood.jobs.counts import MoveCounts
-from lancewood.jobs.moving.move import move_in
+from lancewood.engine.place.homes import find_home
+from lancewood.engine.write import switching
+from lancewood.engine.write.switching import copy_fragments
+from lancewood.jobs.job import MoveCounts
+from lancewood.jobs.moving import move_in
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.fragment import LINEAGE_FIELDS
 from lancewood.proto import table_pb2
 from lancewood.store.transfer import copy_object
-from lancewood.testing.surgery import decode_fragments, edit_manifest, put_fragments
+from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.cloning import write_clone
-from lancewood.jobs.naming import creation, intent
-from lancewood.jobs.naming.intent import INTENT_KEY, Intent, declare
+from lancewood.engine.write.cloning import write_clone
+from lancewood.jobs.naming import creation
+from lancewood.jobs.naming import records as intent
+from lancewood.jobs.naming.records import INTENT_KEY, Intent, declare
 from lancewood.model.refs import BranchName
 from lancewood.store.disk import DiskStore
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.naming import branch_root, intent
+from lancewood.jobs.naming import branch_root
+from lancewood.jobs.naming import records as intent
 from lancewood.jobs.naming.branch_root import find_files
-from lancewood.jobs.naming.intent import Intent, declare
+from lancewood.jobs.naming.records import Intent, declare
 from lancewood.store.disk import DiskStore
 
 ROWS = pa.table({"a": [1, 2, 3]})

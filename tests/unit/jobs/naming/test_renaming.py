@@ -13,8 +13,9 @@ import pytest
 
 import lancewood as lw
 from lancewood.format.layout import NamingScheme, manifest_key
-from lancewood.jobs.naming import intent, renaming
-from lancewood.jobs.naming.intent import INTENT_KEY, Intent, declare
+from lancewood.jobs.naming import records as intent
+from lancewood.jobs.naming import renaming
+from lancewood.jobs.naming.records import INTENT_KEY, Intent, declare
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.store.disk import DiskStore

@@ -9,7 +9,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import ConflictError
-from lancewood.jobs.publishing.holding import (
+from lancewood.jobs.publishing.work import (
     BRANCH_PROPERTY,
     BRANCH_VERSION_PROPERTY,
     HELD_PROPERTY,

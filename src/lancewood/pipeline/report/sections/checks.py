@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from lancewood.pipeline.report.facts import CheckFacts, RunFacts
-from lancewood.pipeline.report.figures import count, duration
-from lancewood.pipeline.report.markup import Child, Html, data, element, path, several_lines
+from lancewood.pipeline.report.markup import (
+    Child,
+    Html,
+    count,
+    data,
+    duration,
+    element,
+    path,
+    several_lines,
+)
 from lancewood.pipeline.report.sections.layout import (
     Column,
     code,

@@ -1,6 +1,11 @@
 """What all sections look like: a heading, tables, pairs of facts.
 
 On a phone each row of a table stands as a small block, whose cells say what they are.
+
+Small drawings as SVG inside a page: parts of a whole, a span of time, a line over time.
+
+Colours are classes, which the style of the page gives a meaning; every drawing has a text beside it
+or a label. Numbers in, ``Html`` out; knows nothing of runs.
 """
 
 from __future__ import annotations
@@ -8,9 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lancewood.pipeline.report.figures import counted
-from lancewood.pipeline.report.markup import Child, Html, element, joined, path
-from lancewood.pipeline.report.plots import swatch
+from lancewood.pipeline.report.markup import Child, Html, counted, element, joined, path
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +95,108 @@ def _cells(columns: Sequence[Column], row: Sequence[Child]) -> list[Html]:
 
 def _class(column: Column) -> str | None:
     return None if column.kind == "text" else column.kind
+
+
+_WIDE = 1000
+_LEAST = 12
+"""Of ``_WIDE``: what is there at all can be seen."""
+_PLOT_WIDTH, _PLOT_HEIGHT, _EDGE = 240, 56, 5
+
+
+def parts_bar(parts: Sequence[tuple[str, int]]) -> Html:
+    """One bar of parts side by side, each with its class; together they fill it."""
+    whole = sum(max(number, 0) for _, number in parts)
+    rects = []
+    at = 0.0
+    widths = _widths([max(number, 0) for _, number in parts], whole)
+    for (kind, _), width in zip(parts, widths, strict=True):
+        if width:
+            rects.append(_rect(kind, at, width))
+            at += width
+    return _bar(*rects)
+
+
+def amount_bar(kind: str, number: float, most: float) -> Html:
+    """A bar as long as a number is, where the largest fills it."""
+    share = number / most if most > 0 else 0.0
+    width = max(share * _WIDE, _LEAST) if number > 0 else 0.0
+    return _bar(_rect(kind, 0, width) if width else None)
+
+
+def span_bar(kind: str, begin: float, end: float, whole: float) -> Html:
+    """A bar from one moment to another, of a whole that begins at 0."""
+    if whole <= 0:
+        return _bar()
+    left = min(max(begin / whole, 0.0), 1.0) * _WIDE
+    right = min(max(end / whole, 0.0), 1.0) * _WIDE
+    width = max(right - left, _LEAST / 2)
+    return _bar(_rect(kind, min(left, _WIDE - width), width))
+
+
+def line_plot(values: Sequence[int], label: str, *, is_last_hollow: bool = False) -> Html:
+    """A line through the values, the oldest on the left, with a dot on the last one. It stands on
+    a line that is zero."""
+    points = _points(values)
+    drawn = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+    x, y = points[-1]
+    ground = _PLOT_HEIGHT - _EDGE
+    area = f"{_number(points[0][0])},{ground} {drawn} {_number(x)},{ground}"
+    return element(
+        "svg",
+        element("path", class_="zero", d=f"M0 {ground}H{_PLOT_WIDTH}"),
+        element("polygon", class_="area", points=Html(area)) if len(points) > 1 else None,
+        element("polyline", class_="line", points=Html(drawn)) if len(points) > 1 else None,
+        element("circle", class_="hollow" if is_last_hollow else "dot", cx=x, cy=y, r=3.5),
+        class_="plot",
+        viewBox=f"0 0 {_PLOT_WIDTH} {_PLOT_HEIGHT}",
+        role="img",
+        aria_label=label,
+    )
+
+
+def swatch(kind: str) -> Html:
+    """The colour of a class, for a legend."""
+    rect = element("rect", class_=kind, width=10, height=10, rx=2)
+    return element("svg", rect, class_="swatch", viewBox="0 0 10 10", aria_hidden="true")
+
+
+def _widths(numbers: Sequence[int], whole: int) -> list[float]:
+    """Of ``_WIDE`` together; small parts get a little more, at the cost of the others."""
+    if not whole:
+        return [0.0 for _ in numbers]
+    raw = [max(each / whole * _WIDE, _LEAST) if each else 0.0 for each in numbers]
+    return [each * _WIDE / sum(raw) for each in raw]
+
+
+def _points(values: Sequence[int]) -> list[tuple[float, float]]:
+    most = max(*values, 1)
+    step = (_PLOT_WIDTH - 2 * _EDGE) / max(len(values) - 1, 1)
+    height = _PLOT_HEIGHT - 2 * _EDGE
+    first = _EDGE if len(values) > 1 else _PLOT_WIDTH / 2
+    return [
+        (
+            round(first + at * step, 1),
+            round(_EDGE + height * (1 - each / most), 1),
+        )
+        for at, each in enumerate(values)
+    ]
+
+
+def _bar(*children: Html | None) -> Html:
+    return element(
+        "svg",
+        element("rect", class_="track", width=_WIDE, height=10),
+        joined(*children),
+        class_="bar",
+        viewBox=f"0 0 {_WIDE} 10",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+    )
+
+
+def _rect(kind: str, x: float, width: float) -> Html:
+    return element("rect", class_=kind, x=_number(x), width=_number(width), height=10)
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

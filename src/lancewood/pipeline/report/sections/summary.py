@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.pipeline.report.figures import (
+from lancewood.pipeline.report.markup import (
+    Html,
     count,
     counted,
     duration,
+    element,
+    joined,
     moment,
+    several_lines,
     short_hash,
 )
-from lancewood.pipeline.report.markup import Html, element, joined, several_lines
 from lancewood.pipeline.report.sections.layout import code, pairs
 from lancewood.pipeline.report.verdict import (
     CHANGES,

@@ -1,0 +1,96 @@
+"""``lw table cat``, ``head`` and ``count``: rows as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Protocol
+
+import pyarrow as pa
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import Output
+from lancewood.cli.tables import NEWEST, Revision, table_to_read, with_revision
+from lancewood.files.text_forms import plain_batch
+
+
+@with_revision
+def cat_command(
+    uri: options.UriOrName,
+    where: options.Where = None,
+    columns: options.Columns = None,
+    limit: options.Limit = None,
+    offset: options.Offset = 0,
+    with_row_id: Annotated[
+        bool, typer.Option("--with-row-id", help="Show the id of each row as _rowid.")
+    ] = False,
+    revision: Revision = NEWEST,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show rows, all of them or those of a filter.
+
+    JSON lines, with a key for each column.
+    """
+    table = table_to_read(uri, storage_option, revision)
+    scan = table.scan(
+        options.names(columns), where, limit=limit, offset=offset, with_row_id=with_row_id
+    )
+    print_rows(scan, Output(as_json=json))
+
+
+@with_revision
+def head_command(
+    uri: options.UriOrName,
+    rows: Annotated[
+        int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")
+    ] = 10,
+    columns: options.Columns = None,
+    revision: Revision = NEWEST,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show the first rows.
+
+    JSON lines, with a key for each column.
+    """
+    table = table_to_read(uri, storage_option, revision)
+    print_rows(table.scan(options.names(columns), limit=rows), Output(as_json=json))
+
+
+@with_revision
+def count_command(
+    uri: options.UriOrName,
+    where: options.Where = None,
+    revision: Revision = NEWEST,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Count rows.
+
+    JSON keys: uri, version, rows.
+    """
+    table = table_to_read(uri, storage_option, revision)
+    rows = table.count_rows(where)
+    document = {"uri": table.uri, "version": table.version, "rows": rows}
+    Output(as_json=json).document(document, str(rows))
+
+
+class Rows(Protocol):
+    """Rows that are read as they are asked for: a scan, or the changes of a table."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+def print_rows(rows: Rows, output: Output) -> int:
+    """Print every row; how many there were."""
+    return output.rows(rows.schema.names, _rows(rows), cut=True)
+
+
+def _rows(rows: Rows) -> Iterator[tuple[Any, ...]]:
+    for batch in rows.to_batches():
+        columns = [each.to_pylist() for each in plain_batch(batch).columns]
+        yield from zip(*columns, strict=True)

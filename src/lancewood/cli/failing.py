@@ -1,0 +1,271 @@
+"""The closed list of exit codes, one for each thing that a script would do differently.
+
+Knows the error tree. Does not print and does not exit.
+
+Keeping what storage options hold out of messages.
+
+Knows which options carry secrets by their names, also where ``--storage-option`` or its like was
+forgotten before them. Does not encrypt and does not log.
+
+The table that was meant, where a path leads to none: one beside it with a name much like it, or
+that of the repository whose directory one is in.
+
+Looks at local directories only, and at no more than a few thousand names. Does not open tables.
+
+Errors in the words of the command line: where the API would say ``force=True``, ``--force``.
+
+Knows the few arguments that errors advise. Does not know which command raised them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from enum import IntEnum
+from itertools import islice
+from shlex import quote
+
+from lancewood.catalog.names import home_uri
+from lancewood.errors import (
+    AlreadyExistsError,
+    BatchAppliedError,
+    CommitUnknownError,
+    ConflictError,
+    FormatError,
+    IncompatibleConflictError,
+    IntegrityError,
+    InvalidInputError,
+    LancewoodError,
+    NotFoundError,
+    RetryableConflictError,
+    RunFailedError,
+    StorageError,
+    UnsupportedError,
+)
+from lancewood.store.options import is_secret
+
+
+class ExitCode(IntEnum):
+    """What ``lw`` ends with. Numbers are never given a new meaning."""
+
+    OK = 0
+    INTERNAL = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    ALREADY_EXISTS = 4
+    INVALID_INPUT = 5
+    CONFLICT_RETRY = 6
+    CONFLICT = 7
+    COMMIT_UNKNOWN = 8
+    UNSUPPORTED = 9
+    DAMAGED = 10
+    STORAGE = 11
+    CHECK_FAILED = 12
+    DECLINED = 13
+    NOT_PUBLISHED = 14
+    RUN_FAILED = 15
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+MEANINGS = {
+    ExitCode.OK: "done",
+    ExitCode.INTERNAL: "a bug in lw; LANCEWOOD_DEBUG=1 shows where",
+    ExitCode.USAGE: "the command line is wrong",
+    ExitCode.NOT_FOUND: "no such repository, table, version, branch, tag, commit or file",
+    ExitCode.ALREADY_EXISTS: "the repository, table, branch, tag or file is already there",
+    ExitCode.INVALID_INPUT: "a value or the data cannot be right; nothing was changed",
+    ExitCode.CONFLICT_RETRY: "another commit was first; run the command again",
+    ExitCode.CONFLICT: "another commit changed what this one rests on; look, then decide",
+    ExitCode.COMMIT_UNKNOWN: "the store did not answer; the commit may have landed",
+    ExitCode.UNSUPPORTED: "a feature, type or version that Lancewood does not know",
+    ExitCode.DAMAGED: "the bytes of the table or the repository break the format",
+    ExitCode.STORAGE: "the store or disk failed, or memory ran out; often only for a moment",
+    ExitCode.CHECK_FAILED: "lw doctor, verify, repair or fsck found something wrong",
+    ExitCode.DECLINED: "you were asked and said no",
+    ExitCode.NOT_PUBLISHED: (
+        "lw run published nothing: a check failed, too many rows are bad, or the run was reverted"
+    ),
+    ExitCode.RUN_FAILED: "Spark, a source or a function of the pipeline failed in lw run",
+    ExitCode.INTERRUPTED: "Ctrl-C; a commit has landed whole or not at all",
+    ExitCode.BROKEN_PIPE: "whoever read the output has left",
+}
+
+OF_ERRORS: dict[type[LancewoodError], ExitCode] = {
+    LancewoodError: ExitCode.INTERNAL,
+    ConflictError: ExitCode.CONFLICT,
+    RetryableConflictError: ExitCode.CONFLICT_RETRY,
+    IncompatibleConflictError: ExitCode.CONFLICT,
+    BatchAppliedError: ExitCode.CONFLICT,
+    CommitUnknownError: ExitCode.COMMIT_UNKNOWN,
+    NotFoundError: ExitCode.NOT_FOUND,
+    AlreadyExistsError: ExitCode.ALREADY_EXISTS,
+    InvalidInputError: ExitCode.INVALID_INPUT,
+    UnsupportedError: ExitCode.UNSUPPORTED,
+    FormatError: ExitCode.DAMAGED,
+    IntegrityError: ExitCode.DAMAGED,
+    StorageError: ExitCode.STORAGE,
+    RunFailedError: ExitCode.RUN_FAILED,
+}
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """The code for an error that ends a command."""
+    if isinstance(error, LancewoodError):
+        return next(OF_ERRORS[kind] for kind in type(error).__mro__ if kind in OF_ERRORS)
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.BROKEN_PIPE
+    if isinstance(error, OSError | MemoryError):
+        return ExitCode.STORAGE
+    return ExitCode.INTERNAL
+
+
+_HIDDEN = "***"
+_OPTION = "--storage-option"
+_OPTIONS = (_OPTION, "--target-storage-option")
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:([^/\s@]+)(?=@)")
+_PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
+_WORD = re.compile(r"-*([A-Za-z0-9_.-]*)(?:=\S*)?")
+_EXTRA = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
+_SURELY_ONE = 8
+"""A value of this length is hidden wherever it stands; a shorter one could be any word."""
+
+
+def hide_secrets(message: str, args: Sequence[str]) -> str:
+    """The message without the secrets that stand on this command line."""
+    for value in sorted(set(_secrets(args)), key=len, reverse=True):
+        message = message.replace(value, _HIDDEN)
+    for each in args:
+        for password in _PASSWORD.findall(each):
+            message = message.replace(password, _HIDDEN)
+        pair = _PAIR.fullmatch(each)
+        if pair is not None and is_secret(pair[1]):
+            message = message.replace(f"{pair[1]}={pair[2]}", f"{pair[1]}={_HIDDEN}")
+            if len(pair[2]) >= _SURELY_ONE:
+                message = message.replace(pair[2], _HIDDEN)
+    return message
+
+
+def without_extra_arguments(message: str, args: Sequence[str]) -> str:
+    """What is said of arguments too many; without them where one may be a secret."""
+    found = _EXTRA.fullmatch(message)
+    if found is None or not any(map(_may_tell, args)):
+        return message
+    told = f"{found[1]}, not shown as it may be a secret"
+    if any("=" in each or "://" in each for each in args):
+        told += f"; is {_OPTION} missing before it?"
+    return told
+
+
+def _secrets(args: Sequence[str]) -> Iterator[str]:
+    for position, each in enumerate(args):
+        following = list(args[position + 1 : position + 3])
+        option, is_joined, joined = each.partition("=")
+        if each in _OPTIONS and following:
+            pair = following.pop(0)
+        elif is_joined and option in _OPTIONS:
+            pair = joined
+        else:
+            continue
+        name, equals, value = pair.partition("=")
+        if equals and value and is_secret(name):
+            yield value
+        elif not equals and pair:
+            yield pair
+        if not value and is_secret(name) and following and not following[0].startswith("-"):
+            yield following[0]  # a space stands in or behind the pair
+
+
+def _may_tell(argument: str) -> bool:
+    """Whether a word may come with a secret: a setting of a store, or a uri. SQL has spaces."""
+    word = _WORD.fullmatch(argument)
+    return "://" in argument or (word is not None and ("=" in argument or is_secret(word[1])))
+
+
+_MOST_NAMES = 5_000
+_VERSIONS = "_versions"
+_SUFFIX = ".lance"
+
+
+def near_table(path: str) -> str | None:
+    """The path of the table that was most likely meant; None where there is none like it."""
+    if "://" in path:
+        return None
+    parent, name = os.path.split(path.rstrip("/"))
+    found = [each for each in _tables(parent or ".") if each != name]
+    if f"{name}{_SUFFIX}" in found:
+        return os.path.join(parent, f"{name}{_SUFFIX}")
+    of_repository = os.path.join(parent, home_uri(name))
+    if os.path.isdir(os.path.join(of_repository, _VERSIONS)):
+        return of_repository
+    near = get_close_matches(name, found, 1)
+    if near:
+        return os.path.join(parent, near[0])
+    inside = _tables(path)
+    return os.path.join(path, inside[0]) if len(inside) == 1 else None
+
+
+def _tables(directory: str) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            names = [each.name for each in islice(entries, _MOST_NAMES)]
+    except OSError:
+        return []
+    return sorted(e for e in names if os.path.isdir(os.path.join(directory, e, _VERSIONS)))
+
+
+_ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
+_SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
+_OF_REPOSITORY = re.compile(
+    r"(?<![\w.])(commit|reset|log|status|switch|gc|fsck|merge|remove|snapshot)\(\)"
+)
+_OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
+_PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
+_ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
+_TYPED = {
+    "switch(create=True)": "lw switch -c",
+    "create=True": "-c",
+    "already: open it": "already, and stays as it is: lw status looks at it",
+    "detach() goes there": "lw switch -d goes there",
+    "log(table=…)": "lw log --table NAME",
+    "adopt=True": "--adopt",
+    "force=True": "--force",
+    "check=False": "--no-check",
+    "in_flight=timedelta(0)": "--in-flight 0s",
+    "lw.drop": "lw table drop",
+    "manifest_store takes": "--manifest-store takes",
+    "Open it with that manifest_store": "Name that one with --manifest-store",
+    "set_config({'lancewood.manifest_store': None})": (
+        "lw table config URI --unset lancewood.manifest_store"
+    ),
+    "'allow_http': 'true' in storage_options": "--storage-option allow_http=true",
+    "'region' in storage_options": "--storage-option region=…",
+    "'timeout' in storage_options": "--storage-option timeout=…",
+    "in storage_options or in the environment": "with --storage-option or in the environment",
+    "set_base": "lw table base URI --set",
+    ". A pathlib.Path is never taken for a revision": "",
+}
+
+
+def as_typed(message: str) -> str:
+    """The message with options in the place of arguments.
+
+    >>> as_typed("it is needed; force=True does it all the same")
+    'it is needed; --force does it all the same'
+    >>> as_typed("it has diverged; commit() takes it as it stands, repo.add('a', uri) takes it in")
+    'it has diverged; lw commit takes it as it stands, lw add a URI takes it in'
+    >>> as_typed("an http:// endpoint needs 'allow_http': 'true' in storage_options")
+    'an http:// endpoint needs --storage-option allow_http=true'
+    """
+    message = _SET_BASE.sub(r"lw table base URI --set ID \1", message)
+    message = _ADD.sub(lambda found: f"lw add {found[1]} {quote(found[2] or 'URI')}", message)
+    message = _PROTECT.sub(r"lw protect \1", message)
+    message = _OF_REPOSITORY.sub(r"lw \1", message)
+    message = _OF_TABLE.sub(r"lw table \1", message)
+    for argument, option in _TYPED.items():
+        message = message.replace(argument, option)
+    return _ON_BRANCH.sub(r"lw table branch URI --\1 \2", message)

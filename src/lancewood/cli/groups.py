@@ -1,0 +1,344 @@
+"""The groups of commands below ``lw``: which commands there are, and which function each one is.
+
+A command is named by its module below ``lancewood.cli`` and the function there. Nothing is imported
+until a command is used.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import ClassVar
+
+from lancewood.cli.lazy import Entry, LazyGroup, new_app
+
+STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
+"""The uri of a repository in a bucket that ``-C`` was given."""
+
+VERBS: dict[str, Entry] = {
+    "init": Entry("repository.commits:init_command", "Make an empty repository."),
+    "add": Entry("repository.tables:add_command", "Take a table into the repository, as a commit."),
+    "remove": Entry(
+        "repository.tables:remove_command", "Take a table out of the repository, as a commit."
+    ),
+    "tables": Entry(
+        "repository.tables:tables_command", "List the tables of a commit, and where each is read."
+    ),
+    "prepare": Entry(
+        "repository.tables:prepare_command",
+        "Make tables ready to be written on the current branch, and say where.",
+    ),
+    "status": Entry(
+        "repository.looking:status_command", "Show which tables differ from the current commit."
+    ),
+    "commit": Entry(
+        "repository.commits:commit_command",
+        "Record all tables of the branch as they stand at one moment.",
+    ),
+    "snapshot": Entry(
+        "repository.commits:snapshot_command", "Record the files of a directory as a commit."
+    ),
+    "log": Entry("repository.looking:log_command", "Show commits, newest first."),
+    "show": Entry(
+        "repository.looking:show_command",
+        "Show a commit and the tables it changed, against its first parent.",
+    ),
+    "diff": Entry(
+        "repository.looking:diff_command",
+        "Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.",
+    ),
+    "branch": Entry("repository.refs:branch_command", "List, make or delete branches."),
+    "switch": Entry("repository.refs:switch_command", "Make another branch the current one."),
+    "tag": Entry("repository.refs:tag_command", "List, make or delete tags."),
+    "merge": Entry(
+        "repository.moving:merge_command", "Bring the work of a branch into the current one."
+    ),
+    "revert": Entry(
+        "repository.moving:revert_command", "Take back what a commit did, as a new commit."
+    ),
+    "reset": Entry(
+        "repository.moving:reset_command", "Put the branch and its tables back to a commit."
+    ),
+    "cherry-pick": Entry(
+        "repository.moving:cherry_pick_command", "Do again what a commit did, as a new commit."
+    ),
+    "reflog": Entry(
+        "repository.looking:reflog_command", "Show every move of HEAD or of a branch, newest first."
+    ),
+    "protect": Entry(
+        "repository.tables:protect_command",
+        "Keep what a commit pins from every cleanup, pylance's too.",
+    ),
+    "exclusive": Entry(
+        "repository.tables:exclusive_command",
+        "Keep the tables for transactions of the repository, or open them to every writer.",
+    ),
+    "gc": Entry("repository.upkeep:gc_command", "Remove what no commit needs any more."),
+    "fsck": Entry("repository.upkeep:fsck_command", "Check that history and tables are whole."),
+}
+KNOWN_AS = {
+    "checkout": "switch",
+    "rm": "remove",
+    "ls": "tables",
+    "ls-files": "tables",
+    "st": "status",
+    "history": "log",
+    "branches": "branch",
+    "tags": "tag",
+    "backout": "revert",
+}
+"""What people may type, and what the verb is called here."""
+
+
+class TableGroup(LazyGroup):
+    """The commands on one table, in the order in which people meet them."""
+
+    entries: ClassVar[dict[str, Entry]] = {
+        "create": Entry("commands.create:create_command", "Make an empty table."),
+        "import": Entry(
+            "commands.import_files:import_files_command",
+            "Load files into a new or an existing table.",
+        ),
+        "export": Entry("commands.export:export_command", "Write rows to a file or to stdout."),
+        "info": Entry(
+            "commands.info:info_command", "Show what a table is: size, versions, flags, settings."
+        ),
+        "schema": Entry(
+            "commands.info:schema_command", "Show columns with their ids, types and metadata."
+        ),
+        "head": Entry("commands.rows:head_command", "Show the first rows."),
+        "cat": Entry("commands.rows:cat_command", "Show rows, all of them or those of a filter."),
+        "count": Entry("commands.rows:count_command", "Count rows."),
+        "delete": Entry("commands.change_rows:delete_command", "Delete rows."),
+        "update": Entry("commands.change_rows:update_command", "Change values of rows."),
+        "merge": Entry(
+            "commands.merge:merge_command", "Insert, update and delete rows by key, from files."
+        ),
+        "add-columns": Entry(
+            "commands.add_columns:add_columns_command",
+            "Add columns: computed, empty, or from a file.",
+        ),
+        "drop-columns": Entry("commands.change_columns:drop_columns_command", "Remove columns."),
+        "rename-column": Entry(
+            "commands.change_columns:rename_column_command", "Give a column another name."
+        ),
+        "cast-column": Entry(
+            "commands.change_columns:cast_column_command", "Give a column another type."
+        ),
+        "replace-columns": Entry(
+            "commands.add_columns:replace_columns_command",
+            "Replace the values of columns in some fragments.",
+        ),
+        "versions": Entry("commands.info:versions_command", "List versions, newest first."),
+        "changes": Entry(
+            "commands.changes:changes_command",
+            "Show rows that were inserted, updated or deleted in between.",
+        ),
+        "files": Entry("commands.info:files_command", "List fragments with their files."),
+        "restore": Entry(
+            "commands.restore:restore_command", "Make an older version the newest again."
+        ),
+        "branch": Entry(
+            "commands.branch:branch_command", "List, make, delete, rename or reset branches."
+        ),
+        "tag": Entry("commands.tag:tag_command", "List, make, move or delete tags."),
+        "publish": Entry(
+            "commands.publish:publish_command",
+            "Bring the work on a branch to the branch it was made from.",
+        ),
+        "config": Entry(
+            "commands.config:config_command", "Show, set or unset the table's settings."
+        ),
+        "compact": Entry(
+            "commands.compact:compact_command", "Join small fragments and leave out deleted rows."
+        ),
+        "cleanup": Entry(
+            "commands.cleanup:cleanup_command", "Remove old versions, and files that nothing needs."
+        ),
+        "verify": Entry("commands.verify:verify_command", "Check that a version is whole."),
+        "repair": Entry(
+            "commands.verify:repair_command", "Propose how to mend a table, and do it if told so."
+        ),
+        "index-mask": Entry(
+            "commands.index_mask:index_mask_command", "Show which rows an index may answer for."
+        ),
+        "clone": Entry(
+            "commands.clone:clone_command",
+            "Make another table that begins with a version of this one.",
+        ),
+        "detach": Entry(
+            "commands.clone:detach_command",
+            "Copy in what a clone or a branch reads from elsewhere.",
+        ),
+        "base": Entry(
+            "commands.base:base_command", "List, add or set the other homes of a table's files."
+        ),
+        "move": Entry(
+            "commands.base:move_command", "Bring fragments to another home of the table."
+        ),
+        "relocate": Entry(
+            "commands.relocate:relocate_command",
+            "Write the present place of a moved table into its manifests.",
+        ),
+        "migrate-names": Entry(
+            "commands.relocate:migrate_names_command",
+            "Rename manifests from scheme V1 to V2, or finish doing so.",
+        ),
+        "drop": Entry("commands.create:drop_command", "Delete a table."),
+    }
+    known_as: ClassVar[dict[str, str]] = {
+        "load": "import",
+        "append": "import",
+        "insert": "import",
+        "upsert": "merge",
+        "show": "cat",
+        "select": "cat",
+        "describe": "schema",
+        "columns": "schema",
+        "history": "versions",
+        "log": "versions",
+        "diff": "changes",
+        "optimize": "compact",
+        "vacuum": "cleanup",
+        "gc": "cleanup",
+        "prune": "cleanup",
+        "fsck": "verify",
+        "check": "verify",
+        "rollback": "restore",
+        "revert": "restore",
+        "branches": "branch",
+        "checkout": "branch",
+        "switch": "branch",
+        "reset": "branch",
+        "tags": "tag",
+        "label": "tag",
+        "merge-branch": "publish",
+        "fast-forward": "publish",
+        "fork": "clone",
+        "copy": "clone",
+        "unshare": "detach",
+        "bases": "base",
+        "base-paths": "base",
+        "tier": "move",
+        "archive": "move",
+        "relink": "relocate",
+    }
+
+
+table_group = new_app(
+    TableGroup,
+    help="Make, fill, read and look after a table.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@table_group.callback()
+def table() -> None:
+    """Make, fill, read and look after a table."""
+
+
+class SparkGroup(LazyGroup):
+    """The commands about Spark on this machine."""
+
+    entries: ClassVar[dict[str, Entry]] = {
+        "doctor": Entry(
+            "commands.doctor:spark_doctor_command", "Say what Spark needs, and what of it is there."
+        ),
+    }
+    known_as: ClassVar[dict[str, str]] = {"check": "doctor", "info": "doctor", "java": "doctor"}
+
+
+spark_group = new_app(
+    SparkGroup, help="Look after what Spark needs.", no_args_is_help=True, add_completion=False
+)
+
+
+@spark_group.callback()
+def spark() -> None:
+    """Look after what Spark needs."""
+
+
+class ItemsGroup(LazyGroup):
+    """The commands on all repositories below a folder."""
+
+    entries: ClassVar[dict[str, Entry]] = {
+        "refs": Entry("items:refs_command", "List HEAD, branches and tags of every item."),
+        "log": Entry("items:log_command", "Show the commits of every item, newest first."),
+        "files": Entry("items:files_command", "List the files of every item at a revision."),
+        "tag": Entry("items:tag_command", "Tag every item at a revision."),
+    }
+    known_as: ClassVar[dict[str, str]] = {
+        "history": "log",
+        "contents": "files",
+        "ls": "files",
+        "ls-files": "files",
+        "branch": "refs",
+        "branches": "refs",
+        "tags": "refs",
+    }
+
+
+items_group = new_app(
+    ItemsGroup,
+    help="Look at, and tag, all small repositories below a folder.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@items_group.callback()
+def items() -> None:
+    """Look at, and tag, all small repositories below a folder."""
+
+
+class RepoGroup(LazyGroup):
+    """The commands that make repositories."""
+
+    entries: ClassVar[dict[str, Entry]] = {
+        "import-plain": Entry(
+            "items:import_plain_command",
+            "Import snapshots in the plain layout of ADR-019 into a repository.",
+        ),
+    }
+
+
+repo_group = new_app(
+    RepoGroup,
+    help="Make a repository of something else.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@repo_group.callback()
+def repo() -> None:
+    """Make a repository of something else."""
+
+
+class RunsGroup(LazyGroup):
+    """The commands about runs of pipelines, in one repository."""
+
+    entries: ClassVar[dict[str, Entry]] = {
+        "list": Entry(
+            "pipeline.runs:list_runs_command", "List the runs of a repository, and how each stands."
+        ),
+        "show": Entry("pipeline.runs:show_run_command", "Show one run, and what it loaded."),
+        "clean": Entry(
+            "pipeline.runs:clean_runs_command", "Remove the branches of runs that nobody finished."
+        ),
+    }
+    known_as: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("ls", "log", "status"), "list"),
+        **dict.fromkeys(("info", "describe", "get"), "show"),
+        **dict.fromkeys(("cleanup", "prune", "gc", "rm", "remove", "delete"), "clean"),
+    }
+
+
+runs_group = new_app(
+    RunsGroup, help="Look after the runs of pipelines.", no_args_is_help=True, add_completion=False
+)
+
+
+@runs_group.callback()
+def runs() -> None:
+    """Look after the runs of pipelines."""

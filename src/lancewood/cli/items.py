@@ -1,0 +1,257 @@
+"""Every item below a folder, one after the other; what cannot be read is told in the end.
+
+``lw items refs``: the refs of every item.
+
+``lw items log``: the commits of every item.
+
+``lw items files``: the files of every item.
+
+``lw items tag``: one tag in every item.
+
+``lw repo import-plain``: the plain layout of ADR-019 as a repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from lancewood.cli import options
+from lancewood.cli.output import Output, counted, moment, note, size
+from lancewood.cli.repository import telling as words
+from lancewood.cli.repository.telling import short
+from lancewood.errors import LancewoodError
+from lancewood.git.names import HEADS
+from lancewood.git.repository import GitRepository
+from lancewood.items.looking import (
+    CONTENTS,
+    HISTORY,
+    REFS,
+    contents_of,
+    history_of,
+    opened,
+    refs_of,
+    tag_item,
+)
+from lancewood.items.outcome import Done, Outcome, Tally
+from lancewood.items.places import find_items, path_on_disk
+from lancewood.items.plain.importing import FILE_NAME, import_plain
+from lancewood.repo.identity import author_here
+from lancewood.repo.ref_names import tag_ref
+
+Folder: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="What the items are below, at any depth.")
+]
+
+
+class Every:
+    """Goes through the items, and counts what became of them."""
+
+    def __init__(self, folder: Path, what: str, *, json: bool) -> None:
+        self._folder = path_on_disk(folder, "a folder of items")
+        self._what = what
+        self._notes = not json
+        self.tally = Tally()
+
+    def rows(
+        self, rows_of: Callable[[GitRepository, str], Iterator[Any]], *, fsync: bool | None = False
+    ) -> Iterator[Any]:
+        """The rows of all items. For people, an item that fails gets a note on stderr."""
+        for item in find_items(self._folder):
+            try:
+                with opened(self._folder, item, fsync=fsync) as git:
+                    yield from rows_of(git, item)
+            except LancewoodError as error:
+                if self._notes:
+                    note(f"lw: {item!r}: {error.message}")
+                self.tally.add(Outcome.refused(item, error))
+            else:
+                self.tally.add(Outcome(item, Done.UNCHANGED))
+
+    def check(self) -> None:
+        """Raise the error of the first item that failed, when all others are done."""
+        self.tally.check(f"{self._what} failed for", told_above=self._notes)
+
+
+def refs_command(folder: Folder, json: options.Json = False) -> None:
+    """List HEAD, branches and tags of every item.
+
+    An item is a folder with HEAD, refs and objects. One that cannot be read is told on stderr, and
+    the command fails when all others are shown. Millions of items are read by
+    lancewood.items.spark.
+
+    JSON lines with keys: item, ref, kind, hash, commit, target, is_head.
+    """
+    every = Every(folder, "listing refs", json=json)
+    found = every.rows(lambda git, item: refs_of(git, item, REFS))
+    if json:
+        Output(as_json=True).rows(REFS, ([row[key] for key in REFS] for row in found))
+    else:
+        Output(as_json=False).rows(
+            ("item", "ref", "hash", "target"),
+            ([row["item"], row["ref"], short(row["hash"]), row["target"] or ""] for row in found),
+        )
+    every.check()
+
+
+_TIMES = ("author_time", "commit_time")
+
+
+def log_command(
+    folder: Folder,
+    revision: words.Revision = "HEAD",
+    limit: Annotated[
+        int | None,
+        typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N of each item."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Show the commits of every item, newest first.
+
+    JSON lines with keys: item, position, hash, parents, tree, author, author_email, author_time,
+    committer, committer_email, commit_time, message, run.
+    """
+    every = Every(folder, "reading history", json=json)
+    found = every.rows(lambda git, item: history_of(git, item, revision, limit))
+    if json:
+        told = ({**row, **{each: moment(row[each]) for each in _TIMES}} for row in found)
+        Output(as_json=True).rows(HISTORY, ([row[key] for key in HISTORY] for row in told))
+    else:
+        Output(as_json=False).rows(
+            ("item", "hash", "time", "author", "run", "message"),
+            (
+                [
+                    row["item"],
+                    short(row["hash"]),
+                    moment(row["commit_time"]),
+                    row["author"],
+                    row["run"] or "",
+                    row["message"].partition("\n")[0],
+                ]
+                for row in found
+            ),
+            cut=True,
+        )
+    every.check()
+
+
+_KEYS = tuple(each for each in CONTENTS if each != "content")
+
+
+def files_command(
+    folder: Folder, revision: words.Revision = "HEAD", json: options.Json = False
+) -> None:
+    """List the files of every item at a revision.
+
+    JSON lines with keys: item, path, commit, hash, mode, size.
+    """
+    every = Every(folder, "listing files", json=json)
+    found = every.rows(lambda git, item: contents_of(git, item, revision, _KEYS))
+    if json:
+        Output(as_json=True).rows(_KEYS, ([row[key] for key in _KEYS] for row in found))
+    else:
+        Output(as_json=False).rows(
+            ("item", "path", "size", "hash"),
+            ([row["item"], row["path"], size(row["size"]), short(row["hash"])] for row in found),
+        )
+    every.check()
+
+
+def tag_command(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tag.")],
+    revision: words.Revision = "HEAD",
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Move tags that are elsewhere.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Tag every item at a revision.
+
+    Done again it changes nothing. An item whose tag is elsewhere is told on stderr and left as it
+    is, and the command fails when all others are tagged.
+
+    JSON keys: tag, items, tagged, moved, unchanged, refused.
+    """
+    tag_ref(name)
+    by, tally, every = author_here(), Tally(), Every(folder, f"tagging {name!r}", json=json)
+
+    def tagged(git: GitRepository, item: str) -> Iterator[Outcome]:
+        yield tag_item(git, item, name, revision, by, force=force)
+
+    for each in every.rows(tagged, fsync=None):
+        tally.add(each)
+    made, moved, same = tally[Done.WRITTEN], tally[Done.MOVED], tally[Done.UNCHANGED]
+    refused = every.tally[Done.REFUSED]
+    document = {
+        "tag": name,
+        "items": every.tally.items,
+        "tagged": made,
+        "moved": moved,
+        "unchanged": same,
+        "refused": refused,
+    }
+    told = [f"tagged {counted(made, 'item')} {name}"]
+    told += [f"{number} {how}" for number, how in _others(moved, same, refused) if number]
+    Output(as_json=json).document(document, ", ".join(told))
+    every.check()
+
+
+def _others(moved: int, same: int, refused: int) -> tuple[tuple[int, str], ...]:
+    return (moved, "moved"), (same, "had it already"), (refused, "refused")
+
+
+def import_plain_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Where HEAD, refs and objects are; only read.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="The repository; made if it is not there.")
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="PATH", help="What the file of a snapshot is called.")
+    ] = FILE_NAME,
+    author: words.Author = None,
+    no_log: Annotated[
+        bool, typer.Option("--no-log", help="Leave the history that log.jsonl tells.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Move refs of TARGET that lead elsewhere.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Import snapshots in the plain layout of ADR-019 into a repository.
+
+    SOURCE holds HEAD, refs/heads/NAME and refs/tags/NAME as texts with the 64 digits of a snapshot,
+    and each snapshot as raw bytes in objects/, named by their SHA-256. Every snapshot is checked,
+    and becomes a commit with one file; where there is a log.jsonl, the commits follow each other as
+    it tells. Snapshots that no ref leads to are kept under refs/lancewood/plain. Done again it
+    changes nothing.
+
+    JSON keys: path, head, branches, tags, snapshots, changed.
+    """
+    done = import_plain(source, target, name=name, author=author, log=not no_log, force=force)
+    document = {
+        "path": str(done.path),
+        "head": done.head,
+        "branches": done.branches,
+        "tags": done.tags,
+        "snapshots": done.snapshots,
+        "changed": [*done.changed],
+    }
+    head = done.head.removeprefix(HEADS)
+    shown = head if done.head.startswith(HEADS) else f"{head[:12]} (detached)"
+    found = ", ".join(
+        [
+            counted(done.snapshots, "snapshot"),
+            f"{done.branches} {'branch' if done.branches == 1 else 'branches'}",
+            counted(done.tags, "tag"),
+        ]
+    )
+    told = (
+        counted(len(done.changed), "ref") + " made or moved" if done.changed else "nothing is new"
+    )
+    Output(as_json=json).document(document, f"{found}; HEAD is {shown}; {told}")

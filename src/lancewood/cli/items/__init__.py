@@ -1,1 +1,0 @@
-"""The commands on item repositories: ``lw items``, and ``lw repo`` for one in the plain layout."""

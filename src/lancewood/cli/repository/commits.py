@@ -1,0 +1,164 @@
+"""``lw init``: a new repository.
+
+``lw commit``: recording where the tables stand.
+
+``lw snapshot``: the files of a directory, as a commit.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import lancewood as lw
+from lancewood import Repository
+from lancewood.cli import options
+from lancewood.cli.output import Output, counted
+from lancewood.cli.repository import telling as words
+from lancewood.cli.repository.names import repository, started_at
+from lancewood.cli.repository.telling import committed_facts, committed_text, one_line
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.git.names import Home, below, is_uri
+
+
+def init_command(
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="Where; made if it is not there. A uri is a place in a bucket, as s3://name/path.",
+        ),
+    ] = None,
+    exclusive: Annotated[
+        bool,
+        typer.Option(
+            "--exclusive",
+            help="Tables are written by transactions of the repository only; others are refused.",
+        ),
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Make an empty repository.
+
+    It is a bare git repository in SHA-256 format. Tables that are made in it live in its
+    directory tables.
+
+    JSON keys: path, branch.
+    """
+    given = options.storage(storage_option)
+    made = lw.Repository.init(_place(path), exclusive=exclusive, storage_options=given)
+    where = os.path.join(made.uri, "")
+    document = {"path": made.uri, "branch": made.head.branch}
+    Output(as_json=json).document(document, f"Initialized empty Lancewood repository in {where}")
+
+
+def _place(path: str | None) -> Home:
+    """A path from where ``-C`` says, which may be in a bucket; or a uri as it is."""
+    if path is not None and is_uri(path):
+        return path
+    above = started_at()
+    if above is None:
+        return Path(path or "")
+    return above if path is None else below(above, Path(path).as_posix())
+
+
+def commit_command(
+    message: words.Messages = None,
+    author: words.Author = None,
+    branch: words.OnBranch = None,
+    adopt: words.Adopt = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="What is done anyway, for fingers used to git.")
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Record all tables of the branch as they stand at one moment.
+
+    Like git commit -a: there is no index, and who wrote them does not matter. If no table differs
+    from the last commit, there is no new one, and that is no error.
+
+    JSON keys: branch, hash, new, tables, diverged, taken_in.
+    """
+    text = words.paragraphs(message)
+    if text is None:
+        raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
+    with repository(storage_option) as repo:
+        done = repo.commit(text, branch=branch, author=author, adopt=adopt)
+        told = committed_text(repo, done) if done.is_new else _nothing(repo, branch)
+        Output(as_json=json).document(committed_facts(done), told)
+
+
+def _nothing(repo: Repository, branch: str | None) -> str:
+    """Why there is no commit; tables that were never added are the likely reason."""
+    if branch is None and repo.status().untracked:
+        return 'nothing to commit but untracked tables (use "lw add NAME")'
+    return "nothing to commit, tables clean"
+
+
+def snapshot_command(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Where the files are; they are only read.")
+    ],
+    message: words.Messages = None,
+    author: words.Author = None,
+    branch: words.OnBranch = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Record the files of a directory as a commit.
+
+    They are the whole set: what is not there is gone from the branch. Tables of the branch stay as
+    they are. If the files are those of the last commit, there is no new one, and that is no error.
+    lw show REVISION:PATH prints a file.
+
+    JSON keys: branch, hash, new, files.
+    """
+    text = words.paragraphs(message)
+    if text is None:
+        raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
+    with repository(storage_option) as repo:
+        files = _files(directory, repo.home)
+        done = repo.snapshot(files, text, branch=branch, author=author)
+        told = "nothing to commit, the files are the same"
+        if done.is_new:
+            assert done.hash is not None
+            commit = one_line(repo.at(done.hash).commit)
+            told = f"[{done.branch}] {commit}\n {counted(len(files), 'file')}"
+    document = {"branch": done.branch, "hash": done.hash, "new": done.is_new, "files": [*files]}
+    Output(as_json=json).document(document, told)
+
+
+def _files(directory: Path, repository: Home) -> dict[str, bytes]:
+    """The files below a directory, by their paths there.
+
+    Raises NotFoundError, and InvalidInputError for what is neither a file nor a directory.
+    """
+    if not directory.is_dir():
+        raise NotFoundError(f"there is no directory {directory}", path=str(directory))
+    if isinstance(repository, Path) and repository.resolve().is_relative_to(directory.resolve()):
+        raise InvalidInputError(
+            f"the repository itself is in {directory}; name the directory with the files only"
+        )
+    found = {}
+    for above, directories, names in os.walk(directory, onerror=_refuse):
+        directories.sort()
+        links = [each for each in directories if os.path.islink(os.path.join(above, each))]
+        for name in sorted([*names, *links]):
+            path = Path(above, name)
+            if path.is_symlink() or not path.is_file():
+                raise InvalidInputError(
+                    f"{path} is no plain file, and links and the like are not recorded; take it "
+                    "out of the directory",
+                    path=str(path),
+                )
+            found[path.relative_to(directory).as_posix()] = path.read_bytes()
+    return dict(sorted(found.items()))
+
+
+def _refuse(error: OSError) -> None:
+    raise error

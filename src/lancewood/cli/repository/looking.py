@@ -1,0 +1,357 @@
+"""``lw status``: where the tables stand.
+
+``lw show``: one commit, or one pin of it.
+
+``lw diff``: what differs between two commits, or between one and the tables as they stand.
+
+``lw log``: the commits, newest first.
+
+``lw reflog``: where a ref has been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from json import loads
+from typing import Annotated, Any
+
+import typer
+
+from lancewood.catalog.names import pin_file
+from lancewood.catalog.pin import encode_pin
+from lancewood.cli import options
+from lancewood.cli.output import Output
+from lancewood.cli.repository import telling as words
+from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.telling import (
+    Decorations,
+    change_facts,
+    commit_facts,
+    commit_text,
+    iso,
+    one_line,
+    plain,
+    short,
+    stat_lines,
+)
+from lancewood.errors import NotFoundError
+from lancewood.git.hashes import ZERO
+from lancewood.git.objects import Commit
+from lancewood.git.refs import LogEntry
+from lancewood.git.revisions import lines
+from lancewood.repo.looking.status import State, Status, TableStatus
+from lancewood.repo.looking.view import View
+
+_SECTIONS = {
+    State.MODIFIED: (
+        "Changes not committed:",
+        ['use "lw commit -m TEXT" to record them', 'use "lw reset HEAD" to take them back'],
+    ),
+    State.UNLANDED: (
+        "Committed, and not yet part of the tables' own history:",
+        ["readers of the repository see it; the next writer brings it there"],
+    ),
+    State.DIVERGED: (
+        "Diverged: the commit, and what somebody else wrote, exclude each other:",
+        [
+            'use "lw commit -m TEXT" to take the tables as they stand',
+            'use "lw reset HEAD" to bring back what is committed',
+        ],
+    ),
+    State.MISSING: ("Cannot be read:", ['use "lw fsck" to see what else is wrong']),
+}
+_ELSEWHERE = (
+    "Tables of other branches, not on this one:",
+    ['use "lw merge BRANCH" to bring them here'],
+)
+_UNTRACKED = ("Untracked tables:", ['use "lw add NAME" to take them in'])
+
+
+def status_command(
+    storage_option: options.StorageOptions = None, json: options.Json = False
+) -> None:
+    """Show which tables differ from the current commit.
+
+    Content is compared: rows and columns, not the numbers of versions.
+
+    JSON keys: branch, hash, clean, tables, untracked, elsewhere. A table has name, state (clean,
+    modified, unlanded, diverged, missing), version, why; one elsewhere name, branches.
+    """
+    with repository(storage_option) as repo:
+        found = repo.status()
+    document = {
+        "branch": found.branch,
+        "hash": found.hash,
+        "clean": found.is_clean,
+        "tables": [
+            {"name": e.name, "state": e.state.value, "version": e.version, "why": e.why}
+            for e in found.tables
+        ],
+        "untracked": list(found.untracked),
+        "elsewhere": [
+            {"name": name, "branches": list(each)} for name, each in found.elsewhere.items()
+        ],
+    }
+    Output(as_json=json).document(document, "\n".join(_lines(found)))
+
+
+def _lines(status: Status) -> Iterator[str]:
+    if status.branch is None:
+        yield f"HEAD detached at {short(status.hash)}"
+    else:
+        yield f"On branch {status.branch}"
+    if status.hash is None:
+        yield "\nNo commits yet"
+    for state, (title, ways) in _SECTIONS.items():
+        yield from _section(title, ways, [_named(e) for e in status.tables if e.state is state])
+    kept = [f"{name} ({', '.join(each)})" for name, each in status.elsewhere.items()]
+    yield from _section(*_ELSEWHERE, kept)
+    yield from _section(*_UNTRACKED, list(status.untracked))
+    if status.is_clean:
+        if status.untracked:
+            yield '\nnothing to commit but untracked tables (use "lw add NAME")'
+        elif status.tables or status.elsewhere:
+            yield "nothing to commit, tables clean"
+        else:
+            yield '\nnothing to commit (make tables, and use "lw add NAME")'
+
+
+def _section(title: str, ways: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield f"\n{title}"
+        yield from (f"  ({way})" for way in ways)
+        yield from (f"\t{name}" for name in names)
+
+
+def _named(table: TableStatus) -> str:
+    if table.state is State.MODIFIED:
+        return f"modified:   {table.name} (version {table.version})"
+    told = f"{table.state.value}:".ljust(11)
+    return f"{told} {table.name}: {table.why}" if table.why else f"{told} {table.name}"
+
+
+def show_command(
+    revision: Annotated[
+        str,
+        typer.Argument(
+            metavar="[REVISION]",
+            help=f"The commit: {words.REVISIONS}; or REVISION:NAME for what it says of a table, "
+            "or a file in it.",
+        ),
+    ] = "HEAD",
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show a commit and the tables it changed, against its first parent.
+
+    JSON keys: hash, parents, author, email, time, message, changes. A change has table, change
+    (added, removed, changed, moved), rows, rows_before, fragments, fragments_before, inserted,
+    updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns.
+    REVISION:TABLE is the pin as git keeps it, REVISION:FILE has path, bytes.
+    """
+    commit, colon, name = revision.partition(":")
+    with repository(storage_option) as repo:
+        if colon:
+            _show_part(repo.at(commit or "HEAD"), name, Output(as_json=json))
+            return
+        shown = repo.show(revision)
+        text = [commit_text(shown.commit, Decorations(repo).text(shown.commit.hash))]
+    stat = list(stat_lines(shown.changes))
+    if stat:
+        text += ["", *stat]
+    changes = [change_facts(each) for each in shown.changes]
+    document = {**commit_facts(shown.commit), "changes": changes}
+    Output(as_json=json).document(document, "\n".join(text))
+
+
+def _show_part(view: View, name: str, output: Output) -> None:
+    """A pin, or the bytes of a file; one that is there under neither name is a missing table."""
+    name = next((each for each in view.tables if pin_file(each) == name), name)
+    if name in view.tables or name not in view.files:
+        text = encode_pin(view.pin(name)).decode()
+        output.document(loads(text), text.rstrip("\n"))
+        return
+    data = view.read(name)
+    if output.as_json:
+        output.document({"path": name, "bytes": data}, "")
+    else:
+        typer.echo(data, nl=False)
+
+
+_DIFF_KEYS = (
+    *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),
+    *("inserted", "updated", "deleted", "same_rows", "unrelated"),
+    *("added_columns", "removed_columns", "renamed_columns"),
+)
+
+
+def diff_command(
+    before: Annotated[
+        str, typer.Argument(metavar="[BEFORE]", help=f"A commit: {words.REVISIONS}.")
+    ] = "HEAD",
+    after: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[AFTER]", help="Another one; the tables as they stand if left out."
+        ),
+    ] = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.
+
+    Without AFTER the tables of the current branch as they stand are compared. Rows are counted by
+    what became of them where row ids can tell: on one line of a table, not between two branches
+    that both went on. Rows that differ are for lw table changes to show.
+
+    JSON lines with keys: table, change, rows, rows_before, fragments, fragments_before, inserted,
+    updated, deleted, same_rows, unrelated, added_columns, removed_columns, renamed_columns. Counts
+    that cannot be told are null; same_rows is true where a small table was written over by what it
+    held, unrelated where both commits have a table of this name and no history that they share.
+    """
+    with repository(storage_option) as repo:
+        changes = repo.diff(before, after)
+    if json:
+        Output(as_json=True).rows(
+            _DIFF_KEYS, (tuple(change_facts(each).values()) for each in changes)
+        )
+        return
+    for line in stat_lines(changes):
+        print(line)
+
+
+_LOG_KEYS = ("hash", "parents", "author", "email", "time", "message", "branches", "tags")
+
+
+def log_command(
+    revisions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REVISION]...", help=f"From here back: {words.REVISIONS}. HEAD if left out."
+        ),
+    ] = None,
+    graph: Annotated[bool, typer.Option("--graph", help="Draw how lines part and meet.")] = False,
+    oneline: Annotated[bool, typer.Option("--oneline", help="One line for each commit.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N commits."),
+    ] = None,
+    skip: Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Pass over N.")] = 0,
+    all_refs: Annotated[
+        bool, typer.Option("--all", help="From all branches and tags, and HEAD.")
+    ] = False,
+    first_parent: Annotated[
+        bool, typer.Option("--first-parent", help="Leave out what merges brought in.")
+    ] = False,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAME", help="Only commits that changed this table."),
+    ] = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show commits, newest first.
+
+    JSON lines with keys: hash, parents, author, email, time, message, branches, tags.
+    """
+    if graph and table is not None:
+        raise typer.BadParameter("--graph and --table do not go together: parents would be missing")
+    with repository(storage_option) as repo:
+        decorations = Decorations(repo)
+        tips = list(revisions or ())
+        if all_refs:
+            tips += decorations.commits
+        if not tips and repo.head.hash is None:
+            if not json:
+                print(f"branch {repo.head.branch} has no commits yet")
+            return
+        try:
+            found = repo.log(*tips, limit=limit, skip=skip, first_parent=first_parent, table=table)
+        except NotFoundError as missing:
+            named = next((each for each in tips if each in repo.tables), None)
+            if named is not None:
+                missing.add_note(f"lw log --table {named} shows the commits that changed the table")
+            raise
+        if json:
+            Output(as_json=True).rows(_LOG_KEYS, _commit_facts(found, decorations))
+            return
+        _print(found, decorations, graph=graph, oneline=oneline, first_parent=first_parent)
+
+
+def _commit_facts(commits: Iterable[Commit], decorations: Decorations) -> Iterator[tuple[Any, ...]]:
+    for each in commits:
+        yield tuple({**commit_facts(each), **decorations.facts(each.hash)}.values())
+
+
+def _print(
+    commits: Iterable[Commit],
+    decorations: Decorations,
+    *,
+    graph: bool,
+    oneline: bool,
+    first_parent: bool,
+) -> None:
+    ahead = _Ahead(commits)
+
+    def text(commit: Commit) -> str:
+        decoration = decorations.text(commit.hash)
+        if oneline:
+            return one_line(commit, decoration)
+        return commit_text(commit, decoration) + ("" if ahead.is_over else "\n")
+
+    told = lines(ahead, text, first_parent=first_parent) if graph else map(text, ahead)
+    for each in told:
+        print(each)
+
+
+class _Ahead:
+    """Commits one by one, and whether the one in hand is the last: only others get an empty line
+    after them."""
+
+    def __init__(self, commits: Iterable[Commit]) -> None:
+        self._commits = iter(commits)
+        self.is_over = False
+
+    def __iter__(self) -> Iterator[Commit]:
+        last = next(self._commits, None)
+        while last is not None:
+            following = next(self._commits, None)
+            self.is_over = following is None
+            yield last
+            last = following
+
+
+_MOVE_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
+
+
+def reflog_command(
+    ref: Annotated[
+        str, typer.Argument(metavar="[REF]", help="HEAD, a branch or the full name of a ref.")
+    ] = "HEAD",
+    limit: Annotated[
+        int | None, typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N moves.")
+    ] = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Show every move of HEAD or of a branch, newest first.
+
+    REF@{2} names where it was two moves ago, wherever a revision is asked for.
+
+    JSON lines with keys: ref, number, old, new, name, email, time, why.
+    """
+    with repository(storage_option) as repo:
+        found = islice(repo.reflog(ref), limit)
+        if json:
+            Output(as_json=True).rows(_MOVE_KEYS, _move_facts(ref, found))
+            return
+        for number, each in enumerate(found):
+            print(f"{short(each.new)} {ref}@{{{number}}}: {plain(each.why)}")
+
+
+def _move_facts(ref: str, entries: Iterator[LogEntry]) -> Iterator[tuple[Any, ...]]:
+    for number, each in enumerate(entries):
+        old = None if each.old == ZERO else each.old
+        new = None if each.new == ZERO else each.new
+        yield ref, number, old, new, each.by.name, each.by.email, iso(each.by), each.why

@@ -1,0 +1,221 @@
+"""``lw branch``: lines of commits.
+
+``lw switch``: the current branch.
+
+``lw tag``: names for commits that stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli import options as ref_options
+from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
+from lancewood.cli.output import Output, aligned
+from lancewood.cli.repository.names import repository
+from lancewood.cli.repository.telling import one_line, short, subject
+
+_DELETE = "--delete"
+_BRANCH_KEYS = ("name", "hash", "current")
+
+
+def branch_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME] [REVISION]",
+            help="The branch to make, and where it begins: at HEAD if left out. Without a NAME "
+            "branches are listed.",
+        ),
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option(_DELETE, "-d", help="Delete branches that are part of others.")
+    ] = False,
+    force_delete: Annotated[
+        bool, typer.Option("-D", help="Delete branches, with commits that no other has.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="With -d the same as -D.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List with the newest commit of each.")
+    ] = False,
+    show_current: Annotated[
+        bool, typer.Option("--show-current", help="Print the name of the current branch.")
+    ] = False,
+    pattern: ref_options.Pattern = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """List, make or delete branches.
+
+    A branch costs one small file; tables get a branch of that name when they are first written
+    there. A deleted branch's commits can be found in lw reflog until gc.
+
+    JSON lines with keys: name, hash, current. A change is told with action, branch and hash.
+    """
+    given = names or []
+    verb = chosen_verb({_DELETE: delete or force_delete}, given)
+    check_fits(
+        verb,
+        {
+            "--list": (pattern is not None, [LIST]),
+            "--verbose": (verbose, [LIST]),
+            "--show-current": (show_current, [LIST]),
+            "--force": (force, [_DELETE]),
+        },
+    )
+    output = Output(as_json=json)
+    with repository(storage_option) as repo:
+        if show_current:
+            _show_current(repo, output)
+        elif verb == LIST:
+            _show(repo, output, pattern, verbose=verbose)
+        elif verb == NEW:
+            if len(given) > 2:
+                raise typer.BadParameter(f"give a NAME and a REVISION, not {len(given)} words")
+            made = repo.branches.create(*given)
+            told = f"made branch {given[0]} at {short(made)}"
+            output.document({"action": "created", "branch": given[0], "hash": made}, told)
+        else:
+            _delete(repo, output, given, force=force or force_delete)
+
+
+def _show_current(repo: lw.Repository, output: Output) -> None:
+    head = repo.head
+    document = {"name": head.branch, "hash": head.hash, "current": True}
+    if output.as_json or head.branch is not None:
+        output.document(document, head.branch or "")
+
+
+def _show(repo: lw.Repository, output: Output, pattern: str | None, *, verbose: bool) -> None:
+    head = repo.head
+    found = repo.branches.list()
+    chosen = list(ref_options.matching({name: name for name in found}, pattern))
+    if output.as_json:
+        output.rows(_BRANCH_KEYS, ((name, found[name], name == head.branch) for name in chosen))
+        return
+    lines: list[list[str]] = []
+    if head.branch is None and pattern is None:
+        lines.append([f"* (HEAD detached at {short(head.hash)})", *_newest(repo, head.hash)])
+    for name in chosen:
+        mark = "*" if name == head.branch else " "
+        lines.append([f"{mark} {name}", *(_newest(repo, found[name]) if verbose else ())])
+    if not verbose:
+        lines = [line[:1] for line in lines]
+    width = len(lines[0]) if lines else 0
+    for line in aligned(lines, [False] * width, [0] * width) if lines else ():
+        print(line)
+
+
+def _newest(repo: lw.Repository, commit: Any) -> Iterator[str]:
+    yield short(commit)
+    yield subject(repo.at(commit).commit.message)
+
+
+def _delete(repo: lw.Repository, output: Output, names: list[str], *, force: bool) -> None:
+    known = repo.branches.list()
+    for each in names:
+        was = known.get(each)
+        repo.branches.delete(each, force=force)
+        told = f"Deleted branch {each} (was {short(was)})."
+        output.document({"action": "deleted", "branch": each, "hash": was}, told)
+
+
+def switch_command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="The branch, or what -d names.")
+    ] = None,
+    revision: Annotated[
+        str | None,
+        typer.Argument(metavar="[REVISION]", help="With -c: where it begins. HEAD if left out."),
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", "-c", help="Make the branch first.")] = False,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", "-d", help="Name a commit and no branch: for reading only."),
+    ] = False,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """Make another branch the current one.
+
+    Nothing happens to tables: on each branch of the repository they have one of their own. So
+    there is nothing to stash, and what was not committed stays where it was written.
+
+    JSON keys: branch, hash.
+    """
+    if create and detach:
+        raise typer.BadParameter("--create and --detach do not go together")
+    if revision is not None and not create:
+        raise typer.BadParameter("REVISION is for --create")
+    if name is None and not detach:
+        raise typer.BadParameter("which branch? lw branch lists them")
+    with repository(storage_option) as repo:
+        before = repo.head
+        if detach:
+            head = repo.detach(name or "HEAD")
+            told = f"HEAD is now at {one_line(repo.at().commit)}"
+        else:
+            assert name is not None
+            head = repo.switch(name, create=create, at=revision or "HEAD")
+            told = f"Switched to branch '{name}'"
+            if create:
+                told = f"Switched to a new branch '{name}'"
+            elif before.branch == name:
+                told = f"Already on '{name}'"
+    Output(as_json=json).document({"branch": head.branch, "hash": head.hash}, told)
+
+
+_TAG_KEYS = ("name", "hash")
+
+
+def tag_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME] [REVISION]",
+            help="The tag to make, and the commit it names: HEAD if left out. Without a NAME tags "
+            "are listed.",
+        ),
+    ] = None,
+    delete: Annotated[bool, typer.Option(_DELETE, "-d", help="Delete tags.")] = False,
+    pattern: ref_options.Pattern = None,
+    storage_option: options.StorageOptions = None,
+    json: options.Json = False,
+) -> None:
+    """List, make or delete tags.
+
+    A tag also tags the versions of the tables, so that no cleanup removes them, pylance's
+    neither. A tag does not move: delete it first.
+
+    JSON lines with keys: name, hash. A change is told with action, tag and hash.
+    """
+    given = names or []
+    verb = chosen_verb({_DELETE: delete}, given)
+    check_fits(verb, {"--list": (pattern is not None, [LIST])})
+    output = Output(as_json=json)
+    with repository(storage_option) as repo:
+        if verb == LIST:
+            found = repo.tags.list()
+            chosen = list(ref_options.matching({name: name for name in found}, pattern))
+            if json:
+                output.rows(_TAG_KEYS, ((name, found[name]) for name in chosen))
+            else:
+                print("".join(f"{name}\n" for name in chosen), end="")
+        elif verb == NEW:
+            if len(given) > 2:
+                raise typer.BadParameter(f"give a NAME and a REVISION, not {len(given)} words")
+            made = repo.tags.create(*given)
+            told = f"tag {given[0]} is {short(made)}"
+            output.document({"action": "created", "tag": given[0], "hash": made}, told)
+        else:
+            known = repo.tags.list()
+            for each in given:
+                was = known.get(each)
+                repo.tags.delete(each)
+                told = f"Deleted tag '{each}' (was {short(was)})"
+                output.document({"action": "deleted", "tag": each, "hash": was}, told)

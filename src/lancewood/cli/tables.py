@@ -1,0 +1,336 @@
+"""The options that say which version of a table is meant: one group, the same everywhere.
+
+A command that reads takes ``revision: Revision = NEWEST`` and is wrapped in ``with_revision``,
+which gives it the five options; ``with_revision_to`` says what the command does with the version.
+One that writes takes ``branch`` alone: it goes on from the newest version of that, or of the branch
+that a uri like ``t.lance@exp`` names. Does not open anything.
+
+Opening a place or a version as the engine sees it, for commands that show how it is stored.
+
+Commands on a whole table refuse a uri that carries a revision, and those that write refuse one that
+names a single version: what they would write comes after the newest one of its branch. Those that
+read take names of tables in the repository around, too (``table_names``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial, wraps
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+import lancewood as lw
+from lancewood.cli import options
+from lancewood.cli.options import manifest_store
+from lancewood.cli.repository.names import TableNames
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import (
+    TAG,
+    Descent,
+    Snapshot,
+    check_whole,
+    find_address,
+    history_place,
+    open_revision,
+)
+from lancewood.errors import InvalidInputError
+from lancewood.external.opening import open_table_store
+from lancewood.model.refs import MAIN, called
+from lancewood.model.revision import OnBranch, parse_revision
+from lancewood.store.base import Store
+from lancewood.store.options import StorageOptions
+
+Branch: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--branch", metavar="NAME", help="On this branch; as in URI@NAME."),
+]
+Command: TypeAlias = Callable[..., None]
+
+
+def _group(verb: str) -> dict[str, Any]:
+    """The five options by the names of their parameters."""
+
+    def option(kind: Any, name: str, metavar: str, text: str) -> Any:
+        return Annotated[kind | None, typer.Option(name, metavar=metavar, help=f"{verb} {text}")]
+
+    return {
+        "branch": Branch,
+        "version": option(int, "--version", "N", "this version, of main or of --branch."),
+        "tag": option(str, "--tag", "NAME", "the version that a tag names."),
+        "as_of": option(
+            str,
+            "--as-of",
+            "TIME",
+            "the newest version of that moment: ISO 8601, local time without a zone.",
+        ),
+        "at": option(
+            str,
+            "--at",
+            "REVISION",
+            "this revision: a tag or branch, branch:N, :N of main, tag:NAME; as in URI@REVISION.",
+        ),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What the options say; the newest version of the root that the uri names if they say nothing.
+
+    Raises typer.BadParameter where they say it twice.
+    """
+
+    branch: str | None = None
+    version: int | None = None
+    tag: str | None = None
+    as_of: str | None = None
+    at: str | None = None
+
+    def __post_init__(self) -> None:
+        given = {
+            "--version": self.version,
+            "--tag": self.tag,
+            "--as-of": self.as_of,
+            "--at": self.at,
+        }
+        said = [name for name, value in given.items() if value is not None]
+        if len(said) > 1:
+            raise typer.BadParameter(f"give {' or '.join(said)}, not both")
+        if self.branch is not None and (self.tag is not None or self.at is not None):
+            raise typer.BadParameter(f"give --branch or {said[0]}, not both")
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it may be another version than the newest of a branch."""
+        return any(each is not None for each in (self.version, self.tag, self.as_of, self.at))
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as ``lancewood.open`` takes it."""
+        return {
+            "branch": self.branch,
+            "version": self.version,
+            "tag": self.tag,
+            "as_of": _when(self.as_of),
+            "at": self.at,
+        }
+
+    def on_branch(self) -> int | str | datetime | None:
+        """The same as ``at`` of verbs that know their branch; None if nothing is said.
+
+        Raises typer.BadParameter where another branch is asked for.
+        """
+        if self.branch is not None:
+            raise typer.BadParameter("the branch is known here; leave --branch out")
+        tag = None if self.tag is None else f"tag:{self.tag}"
+        said = (self.version, tag, _when(self.as_of), self.at)
+        return next((each for each in said if each is not None), None)
+
+
+NEWEST = Revision()
+
+
+def with_revision_to(verb: str) -> Callable[[Command], Command]:
+    """Puts the group of options in the place of a command's parameter ``revision``; the help of
+    each begins with the verb."""
+    group = _group(verb)
+
+    def wrapped(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [
+            new
+            for each in signature.parameters.values()
+            for new in (_options(each, group) if each.name == "revision" else [each])
+        ]
+
+        @wraps(command)
+        def expanded(**given: Any) -> None:
+            said = {name: given.pop(name) for name in group}
+            command(revision=Revision(**said), **given)
+
+        expanded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        expanded.__annotations__ = {each.name: each.annotation for each in parameters}
+        return expanded
+
+    return wrapped
+
+
+with_revision = with_revision_to("Read")
+"""For commands that read the version."""
+
+
+def _options(parameter: inspect.Parameter, group: dict[str, Any]) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(name, parameter.kind, default=None, annotation=option)
+        for name, option in group.items()
+    ]
+
+
+def _when(text: str | None) -> datetime | None:
+    """A moment; without a zone it is local time."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"--as-of {text!r} is no time: write it as 2026-05-01 or 2026-05-01T12:30:00Z"
+        ) from None
+
+
+def opened_store(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Store:
+    """The place where a table is, or could be."""
+    return opened_place(uri, storage_options, unsafe=unsafe).store
+
+
+def opened_place(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Place:
+    """The same with the way to all homes of its files."""
+    place, revision = _address(uri, storage_options, unsafe)
+    check_whole("the command", uri, revision)
+    return place
+
+
+def opened_history(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None = None
+) -> Store:
+    """The root of the branch that a command is about; its newest version need not be readable."""
+    names = TableNames(options.storage(storage_options))
+    place, revision = _address(names.whole(uri) or uri, storage_options)
+    with names.told():
+        return history_place(place, branch=branch, in_uri=revision).store
+
+
+def opened_snapshot(
+    uri: str,
+    storage_options: Sequence[str] | None,
+    revision: Revision = NEWEST,
+    *,
+    unsafe: bool = False,
+) -> Snapshot:
+    """One version of the table that a command is about."""
+    place, in_uri = _address(uri, storage_options, unsafe)
+    return open_revision(place, in_uri=in_uri, **revision.arguments())
+
+
+def opened_to_read(
+    uri: str,
+    storage_options: Sequence[str] | None,
+    revision: Revision = NEWEST,
+    *,
+    unsafe: bool = False,
+) -> Snapshot:
+    """The same for a command that reads: the uri may be a name in the repository around."""
+    names = TableNames(options.storage(storage_options))
+    if revision in (NEWEST, Revision(at=revision.at)):
+        exact = names.read_as(uri, revision.at)
+        revision = revision if exact is None else NEWEST
+    else:
+        exact = names.whole(uri)
+    with names.told():
+        return opened_snapshot(exact or uri, storage_options, revision, unsafe=unsafe)
+
+
+def table_to_read(
+    uri: str,
+    storage_options: Sequence[str] | None,
+    revision: Revision = NEWEST,
+    *,
+    unsafe: bool = False,
+) -> lw.Table:
+    """The same as a handle."""
+    return lw.Table(opened_to_read(uri, storage_options, revision, unsafe=unsafe))
+
+
+def table_to_compare(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None
+) -> lw.Table:
+    """The table whose versions a command compares; the uri may be a name, as for one that reads."""
+    names = TableNames(options.storage(storage_options))
+    named = names.compared_as(uri) if branch is None else names.whole(uri)
+    with names.told():
+        return lw.Table(opened_snapshot(named or uri, storage_options, Revision(branch=branch)))
+
+
+def compared_version(
+    uri: str, storage_options: Sequence[str] | None, table: lw.Table, text: str
+) -> int:
+    """The number of a version of that table, which a text says: the number itself, a revision of
+    the repository around, or one of the table."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    names = TableNames(options.storage(storage_options))
+    named = names.compared_as(_without_revision(uri), text)
+    with names.told():
+        if named is None:
+            found = table.checkout(at=text)._snapshot
+        else:
+            found = opened_snapshot(named, storage_options)
+    number = found.manifest.version
+    if Descent(table._snapshot).find(found) is None:
+        raise InvalidInputError(
+            f"{text!r} is version {number} of {called(found.manifest.branch)}, which is none of "
+            f"{called(table.branch)}; --branch or URI@REVISION says of which branch changes are "
+            "asked for",
+            revision=text,
+        )
+    return number
+
+
+def opened_to_write(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
+) -> Snapshot:
+    """The newest version of the branch that a command writes to.
+
+    Raises InvalidInputError for a uri with a tag or the number of a version.
+    """
+    snapshot, single = opened_maybe_past(uri, storage_options, branch, unsafe=unsafe)
+    if single is not None:
+        kind = "a tag" if TAG in snapshot.derived else "a single version"
+        on = snapshot.manifest.branch
+        raise InvalidInputError(
+            f"{single!r} is {kind}, and {kind} is not written to: make a branch there "
+            f"(lw table branch URI NAME --at {single}), or write to {called(on)} "
+            f"(URI@{on or MAIN})",
+            revision=single,
+        )
+    return snapshot
+
+
+def table_to_write(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
+) -> lw.Table:
+    """The same as a handle."""
+    return lw.Table(opened_to_write(uri, storage_options, branch, unsafe=unsafe))
+
+
+def opened_maybe_past(
+    uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
+) -> tuple[Snapshot, str | None]:
+    """The version that a branch or a uri names; with the uri's revision, if that is a tag or the
+    number of a version."""
+    place, in_uri = _address(uri, storage_options, unsafe)
+    snapshot = open_revision(place, in_uri=in_uri, branch=branch)
+    if in_uri is None:
+        return snapshot, None
+    meant = parse_revision(in_uri)
+    is_numbered = isinstance(meant, OnBranch) and meant.version is not None
+    return snapshot, in_uri if is_numbered or TAG in snapshot.derived else None
+
+
+def _without_revision(uri: str) -> str:
+    """The table alone; a path that is one is not parted."""
+    return uri if os.path.isdir(uri) else uri.partition("@")[0]
+
+
+def _address(
+    uri: str, storage_options: Sequence[str] | None, unsafe: bool = False
+) -> tuple[Place, str | None]:
+    given = StorageOptions(options.storage(storage_options))
+    opened = partial(
+        open_table_store, storage_options=given, unsafe=unsafe, manifest_store=manifest_store()
+    )
+    store, revision = find_address(uri, opened)
+    return Place(store, given), revision

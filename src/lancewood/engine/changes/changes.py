@@ -1,0 +1,222 @@
+"""Which rows differ between two versions of a table: inserted, updated, deleted, by row id.
+
+Rows are compared by what is known of them, not by their values: whether the id is live in both
+versions, and which version last changed it. Fragments that are the same in both are passed over.
+Nothing is assumed about the order of versions, so overwrites and restores in between are no
+special case. Which marks of a change are believed is told in ``change_marks``. Reads manifests,
+deletion files and sequences; a column only where somebody wrote it anew in place and marked no row
+(``unmarked``). Rows that such a writer changed and a compaction moved afterwards are not found:
+nothing but their values would tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lancewood.engine.changes.change_marks import (
+    Marks,
+    Pieces,
+    common_fields,
+    same_columns,
+    same_marks,
+)
+from lancewood.engine.changes.unmarked import Unmarked
+from lancewood.engine.rows import Ids, Ints, LiveRows, cut_at, distinct
+from lancewood.engine.snapshot import Snapshot
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import FieldId
+from lancewood.model.manifest import decode_fragment, peek_fragment_id
+from lancewood.proto import table_pb2
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The fragments of one version that the other does not have just so, and their rows."""
+
+    snapshot: Snapshot
+    fragments: tuple[Fragment, ...]
+    rows: LiveRows
+
+
+@dataclass(frozen=True, eq=False)
+class RowChanges:
+    """What became of rows from ``since`` to ``until``; the parts are stretches of their sides."""
+
+    since: Side
+    until: Side
+    inserted: LiveRows
+    """Stretches of ``until``."""
+    updated: LiveRows
+    """Stretches of ``until``."""
+    deleted: LiveRows
+    """Stretches of ``since``."""
+
+
+def find_changes(since: Snapshot, until: Snapshot) -> RowChanges:
+    """What became of every row between two versions of a table with stable row ids.
+
+    Raises NotFoundError where a version in between is needed that was cleaned up.
+    """
+    return _Comparison(since, until).changes()
+
+
+@dataclass
+class _Comparison:
+    since: Snapshot
+    until: Snapshot
+
+    def changes(self) -> RowChanges:
+        since, until = self._sides()
+        old, new = since.rows, until.rows
+        edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
+        starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
+        in_old, in_new = old.find(starts), new.find(starts)
+        gone, fresh = (in_old >= 0) & (in_new < 0), (in_old < 0) & (in_new >= 0)
+        both = (in_old >= 0) & (in_new >= 0)
+        before = old.part(starts[both], counts[both])
+        after = new.part(starts[both], counts[both])
+        is_same, is_doubtful = self._in_place(since, before, until, after)
+        suspects = Pieces(before.firsts, before.counts, before.updated, after.updated)
+        marked = new.part(*_by_id(self._marks.really_updated(suspects.only(~is_same))))
+        doubtful = _without(after.only(is_doubtful), marked)
+        others = self._unmarked.rows(since.fragments, until.fragments, doubtful, self._fields)
+        return RowChanges(
+            since,
+            until,
+            inserted=new.part(starts[fresh], counts[fresh]),
+            updated=marked.and_also(new.part(*others)),
+            deleted=old.part(starts[gone], counts[gone]),
+        )
+
+    @cached_property
+    def _unmarked(self) -> Unmarked:
+        return Unmarked(self.since, self.until)
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks(self.since, self.until)
+
+    @cached_property
+    def _fields(self) -> frozenset[FieldId]:
+        return common_fields(self.since.manifest, self.until.manifest)
+
+    @cached_property
+    def _are_fields_same(self) -> bool:
+        """Whether both have the same fields. One that was dropped or cast may have got other values
+        before, one that was added afterwards: of those only the marks of rows tell."""
+        sides = (self.since.manifest.fields, self.until.manifest.fields)
+        return all(each.id in self._fields for side in sides for each in side)
+
+    def _sides(self) -> tuple[Side, Side]:
+        old = dict.fromkeys(self.since.manifest.message.fragments)
+        new = dict.fromkeys(self.until.manifest.message.fragments)
+        self._marks.passed.update(old.keys() & new.keys())
+        old = {raw: None for raw in old if raw not in self._marks.passed}
+        new = {raw: None for raw in new if raw not in self._marks.passed}
+        by_id = {peek_fragment_id(raw, self.until.manifest.name): raw for raw in new}
+        for raw in list(old):
+            other = by_id.get(peek_fragment_id(raw, self.since.manifest.name))
+            if other is not None and self._same_rows(raw, other):
+                self._marks.passed.update((raw, other))
+                del old[raw], new[other]
+        return self._side(self.since, old), self._side(self.until, new)
+
+    def _same_rows(self, raw: bytes, other: bytes) -> bool:
+        """Whether one fragment at two versions has the same rows with the same values."""
+        then = Fragment(decode_fragment(raw, self.since.manifest.name))
+        now = Fragment(decode_fragment(other, self.until.manifest.name))
+        return (
+            then.lineage("row_ids") == now.lineage("row_ids")
+            and then.message.deletion_file == now.message.deletion_file
+            and (same_columns(then, now, self._fields) or self._is_only_moved(then, now))
+            and (self._are_fields_same or same_marks(then, now))
+        )
+
+    def _side(self, snapshot: Snapshot, raws: Iterable[bytes]) -> Side:
+        listed = list(raws)
+        name = snapshot.manifest.name
+        fragments = tuple(Fragment(decode_fragment(raw, name)) for raw in listed)
+        rows = LiveRows.of(self._marks.stretches(snapshot, listed), name)
+        return Side(snapshot, fragments, rows)
+
+    def _in_place(
+        self, since: Side, before: LiveRows, until: Side, after: LiveRows
+    ) -> tuple[_Mask, _Mask]:
+        """Which rows are where they were, in files that are what they were; and which are where
+        they were, and may have other values without a mark of it."""
+        is_same = np.zeros(len(before.firsts), np.bool_)
+        is_doubtful = is_same.copy()
+        if not len(before.firsts):
+            return is_same, is_doubtful
+        old_ids = np.array([each.id for each in since.fragments], np.int64)
+        new_ids = np.array([each.id for each in until.fragments], np.int64)
+        stayed = (old_ids[before.fragments] == new_ids[after.fragments]) & (
+            before.offsets == after.offsets
+        )
+        pairs = before.fragments[stayed] * len(new_ids) + after.fragments[stayed]
+        known = distinct(pairs)
+        same, doubtful = np.zeros(len(known), np.bool_), np.zeros(len(known), np.bool_)
+        for at, (one, other) in enumerate(divmod(each, len(new_ids)) for each in known.tolist()):
+            then, now = since.fragments[one], until.fragments[other]
+            if same_columns(then, now, self._fields):
+                same[at] = self._are_fields_same
+            else:
+                doubtful[at] = self._may_differ(then, now)
+        found = np.searchsorted(known, pairs)
+        is_same[stayed], is_doubtful[stayed] = same[found], doubtful[found]
+        return is_same, is_doubtful
+
+    def _may_differ(self, then: Fragment, now: Fragment) -> bool:
+        """Whether rows that nobody has marked may have other values, now that columns of their
+        fragment come from other files."""
+        if _is_moved(then, now):
+            return not self._is_only_moved(then, now)
+        return same_marks(then, now) or self._unmarked.may_be_in(now.id)
+
+    def _is_only_moved(self, then: Fragment, now: Fragment) -> bool:
+        return _is_moved(then, now) and not self._unmarked.is_in(now.id)
+
+
+def _is_moved(then: Fragment, now: Fragment) -> bool:
+    """Whether files are in other homes by now, and nobody has marked a row since."""
+    old, new = then.message.files, now.message.files
+    return (
+        same_marks(then, now)
+        and len(old) == len(new)
+        and all(
+            a.fields == b.fields and a.column_indices == b.column_indices and _home(a) != _home(b)
+            for a, b in zip(old, new, strict=True)
+            if a != b
+        )
+    )
+
+
+def _home(file: table_pb2.DataFile) -> int | None:
+    return file.base_id if file.HasField("base_id") else None
+
+
+def _by_id(parts: Iterable[Pieces]) -> tuple[Ids, Ints]:
+    """The stretches of all parts, by id."""
+    listed = list(parts)
+    firsts = np.concatenate([np.empty(0, np.uint64), *(each.firsts for each in listed)])
+    counts = np.concatenate([np.empty(0, np.int64), *(each.counts for each in listed)])
+    order = np.argsort(firsts)
+    return firsts[order], counts[order]
+
+
+def _without(rows: LiveRows, others: LiveRows) -> LiveRows:
+    """The rows that are not among others."""
+    if not len(rows.firsts) or not len(others.firsts):
+        return rows
+    edges = np.concatenate((others.firsts, others.ends))
+    firsts, counts = cut_at(edges, rows.firsts, rows.counts)
+    left = others.find(firsts) < 0
+    return rows.part(firsts[left], counts[left])

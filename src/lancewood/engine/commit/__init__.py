@@ -1,0 +1,41 @@
+"""The commit: judge what landed meanwhile, build the next version on it, publish it, look back.
+``commit`` is the one place where a table changes.
+"""
+
+from __future__ import annotations
+
+from lancewood.engine.commit.aftermath import Putting, find_landed
+from lancewood.engine.commit.commit import commit, commit_steps, pause_before
+from lancewood.engine.commit.composer import Composer, Composition
+from lancewood.engine.commit.drafting import Draft, Drafting
+from lancewood.engine.commit.judging import Step, steps_of
+from lancewood.engine.commit.new_files import lost_staged_file
+from lancewood.engine.commit.publish import (
+    CommitPolicy,
+    Detached,
+    PutIfAbsent,
+    check_manifest_store,
+    manifest_store_mark,
+)
+from lancewood.engine.commit.rebase import row_conflict
+
+__all__ = [
+    "CommitPolicy",
+    "Composer",
+    "Composition",
+    "Detached",
+    "Draft",
+    "Drafting",
+    "PutIfAbsent",
+    "Putting",
+    "Step",
+    "check_manifest_store",
+    "commit",
+    "commit_steps",
+    "find_landed",
+    "lost_staged_file",
+    "manifest_store_mark",
+    "pause_before",
+    "row_conflict",
+    "steps_of",
+]

@@ -1,0 +1,246 @@
+"""The commit: the one place where a table changes.
+
+Judge what landed meanwhile, patch the newest manifest, publish; if somebody was faster, again.
+Nothing that others made visible is ever changed or deleted.
+
+The versions are listed before every attempt, although the next number is known: a handle may be
+old, and cleanup may have removed the versions after it. A manifest put into such a gap would be
+a version in the past, and the commit would be lost. Whoever is held up between that look and the
+put may still hit a gap, so the versions are looked at once more afterwards (``engine.aftermath``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass
+
+from lancewood.engine.commit.aftermath import Putting, check_source
+from lancewood.engine.commit.composer import Composer
+from lancewood.engine.commit.drafting import Draft, Drafting
+from lancewood.engine.commit.judging import Step, steps_of
+from lancewood.engine.commit.new_files import File, lost_file, seen_files
+from lancewood.engine.commit.publish import CommitPolicy, check_manifest_store
+from lancewood.engine.place import Place
+from lancewood.engine.versions import leave_hint, take_sighting
+from lancewood.errors import InvalidInputError, RetryableConflictError
+from lancewood.format.layout import (
+    VERSIONS_DIR,
+    NamingScheme,
+    transaction_key,
+    transaction_name,
+)
+from lancewood.model.ids import Version, is_detached
+from lancewood.model.manifest import Manifest
+from lancewood.model.manifest_store import leaves_manifest_store
+from lancewood.model.transaction import Transaction
+from lancewood.rules.apply import needed_version
+from lancewood.rules.features import check_writable
+from lancewood.store.base import PutOutcome
+from lancewood.store.together import both
+
+__all__ = ["CommitPolicy", "Committed", "commit", "commit_steps", "pause_before"]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The manifest after the last step, and the version that each step became."""
+
+    manifest: Manifest
+    versions: tuple[Version, ...]
+
+
+def commit(
+    place: Place,
+    base: Manifest,
+    scheme: NamingScheme,
+    transaction: Transaction,
+    policy: CommitPolicy | None = None,
+    composer: Composer | None = None,
+) -> Manifest:
+    """The manifest after a transaction that was built on ``base``.
+
+    A list of operations becomes consecutive versions: all are judged and built before the first
+    is published. Committing a transaction that has landed already changes nothing. With a
+    ``composer`` it becomes one version, which that builds; of the transaction only the identity,
+    the properties and the names of the operations count.
+
+    Raises RetryableConflictError or IncompatibleConflictError if what landed meanwhile does not go
+    together with it, CommitUnknownError if the store never said whether it landed. Nothing is
+    visible after a conflict, unless it hit a list between two of its versions: ``facts["landed"]``
+    then names those that are there.
+    """
+    policy = policy or CommitPolicy()
+    check_writable(base, place.repository)
+    if not leaves_manifest_store(transaction.operations):
+        check_manifest_store(place, base)
+    steps = steps_of(transaction, policy, composer)
+    if is_detached(base.version) and policy.publisher.follows_newest:
+        raise InvalidInputError(
+            f"version {base.version} is detached: it is beside the history of {place.uri}, and "
+            "nothing can follow it there; a table of a repository's commit is written in "
+            "repo.transaction(), any other at latest()"
+        )
+    return commit_steps(place, base, scheme, steps, policy, composer).manifest
+
+
+def commit_steps(
+    place: Place,
+    base: Manifest,
+    scheme: NamingScheme,
+    steps: Sequence[Step],
+    policy: CommitPolicy,
+    composer: Composer | None = None,
+    *,
+    noted: Collection[str] = (),
+) -> Committed:
+    """The same for steps that were checked already; ``noted`` are transaction files that are there.
+
+    They must not depend on each other: see ``rules.lists``.
+    """
+    policy.publisher.check_trust(place.store)
+    drafting = Drafting(place, scheme, base, steps, policy, composer)
+    done = _Attempt(place, scheme, policy, drafting, composer, {*noted}).run()
+    if policy.publisher.follows_newest:
+        leave_hint(place.store, done.version)
+    return Committed(done, tuple(drafting.landed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was seen before a step is published."""
+
+    started: int
+    """When, by the clock of the policy."""
+    seen: frozenset[File] = frozenset()
+    """Files that it brings, and that were there."""
+
+
+@dataclass
+class _Attempt:
+    """One commit under way."""
+
+    place: Place
+    scheme: NamingScheme
+    policy: CommitPolicy
+    drafting: Drafting
+    composer: Composer | None
+    noted: set[str]
+    """The transaction files that were written."""
+
+    def run(self) -> Manifest:
+        """Publish every step; the lost race for one of them is run again."""
+        drafting, policy, store = self.drafting, self.policy, self.place.store
+        started = policy.clock()
+        if self.composer is None:
+            self._write_transaction(drafting.steps[0].transaction)
+        # The queue keeps our own writers on this machine out of each other's way. It is held while
+        # we step back, so the pauses below are for pylance, and for who could not queue.
+        with store.turn(VERSIONS_DIR):
+            for attempt in range(policy.max_attempts):
+                look = self._look()
+                if self._publish(drafting.drafts(), look):
+                    return drafting.newest
+                policy.sleep(pause_before(attempt))
+        seconds = (policy.clock() - started) / 1e9
+        raise RetryableConflictError(
+            f"{drafting.names} lost the race for the next version of {store.uri} "
+            f"{policy.max_attempts} times in {seconds:.1f} s; run it again when fewer "
+            "writers are active",
+            attempts=policy.max_attempts,
+            seconds=seconds,
+            landed=drafting.landed,
+        )
+
+    def _look(self) -> _Look:
+        """Catch up with others, and see the files that are known to come with the next step."""
+        drafting, started = self.drafting, self.policy.clock()
+        if not self.policy.publisher.follows_newest:
+            return _Look(started)
+        steps = () if self.composer else drafting.steps[:1]
+        coming = [each for step in steps for each in step.transaction.operations]
+        _, seen = both(
+            self.place.store,
+            drafting.catch_up,
+            lambda: seen_files(self.place, drafting.base, coming),
+        )
+        return _Look(started, seen)
+
+    def _publish(self, drafts: Sequence[Draft], look: _Look) -> bool:
+        """Whether all drafts became visible; the first that does not is the last to be tried."""
+        drafting, publisher, store = self.drafting, self.policy.publisher, self.place.store
+        for draft in drafts:
+            version = draft.manifest.version
+            if self._write_transaction(draft.step.transaction) and publisher.follows_newest:
+                look = _Look(look.started)
+                drafting.check_same_table()
+            self._check_files(draft, look)
+            if publisher.publish(store, version, self.scheme, draft.data) is PutOutcome.EXISTS:
+                return False
+            if publisher.follows_newest and not self._stands(draft, look):
+                drafting.doubt()
+                self.noted.clear()
+                return False
+            drafting.has_landed(draft.manifest)
+            self._check_source(draft)
+            look = _Look(self.policy.clock())
+        if drafts and drafting.is_long and publisher.follows_newest:
+            drafting.newest.sighting = take_sighting(store, drafting.newest.version)
+        return True
+
+    def _check_files(self, draft: Draft, look: _Look) -> None:
+        """Raises RetryableConflictError if a file that the draft brings is gone, NotFoundError if
+        that is because the whole table is."""
+        lost = self._lost(draft, look.seen)
+        if lost is not None:
+            if self.policy.publisher.follows_newest:
+                self.drafting.doubt()
+                self.drafting.catch_up()
+            raise RetryableConflictError(
+                f"{lost}, which {self.drafting.names} on {self.place.uri} was to name, is gone: "
+                "a cleanup took it for what a failed writer left. Nothing was changed; write it "
+                "again",
+                file=lost,
+                landed=self.drafting.landed,
+            )
+
+    def _lost(self, draft: Draft, seen: Set[File] = frozenset()) -> str | None:
+        return lost_file(self.place, draft.source, draft.patch, draft.manifest, seen)
+
+    def _stands(self, draft: Draft, look: _Look) -> bool:
+        """Whether a draft that was put is part of the history; a ghost is withdrawn, and its race
+        is lost like any other."""
+        step = draft.step.transaction
+        return Putting(
+            place=self.place,
+            scheme=self.scheme,
+            manifest=draft.manifest,
+            data=draft.data,
+            before=lambda: self.drafting.newest,
+            lost=lambda: self._lost(draft),
+            witness=transaction_key(transaction_name(step.read_version, step.uuid)),
+            took_ns=self.policy.clock() - look.started,
+            is_long=self.drafting.is_long,
+        ).stands()
+
+    def _check_source(self, draft: Draft) -> None:
+        source = None if self.composer else needed_version(draft.step.transaction)
+        if source is None and not self.policy.publisher.follows_newest:
+            source = self.drafting.base.version
+        if source is not None:
+            check_source(self.place.store, self.scheme, draft.manifest.version, source)
+
+    def _write_transaction(self, step: Transaction) -> bool:
+        """Whether it was not there. It tells afterwards whether this is still the table that was
+        looked at, so whoever looked before it was written looks again."""
+        name = transaction_name(step.read_version, step.uuid)
+        if name in self.noted:
+            return False
+        self.place.store.put(transaction_key(name), self.drafting.encoded(step))
+        self.noted.add(name)
+        return True
+
+
+def pause_before(attempt: int) -> float:
+    """How long to step back: a random moment in a window that grows to a quarter of a second."""
+    return random.uniform(0, min(0.002 * 1.6**attempt, 0.25))

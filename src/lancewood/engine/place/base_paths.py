@@ -1,0 +1,260 @@
+"""Base paths as people give and read them, what is checked before a table declares one, and which
+of them lead to a place where the table no longer is.
+
+Lancewood finds the files of a moved table anyway (``base_homes``); readers who believe what is
+written do not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lancewood.engine.base import as_list, check_number
+from lancewood.engine.place.base_homes import find_trace, is_relative
+from lancewood.engine.place.place import Place
+from lancewood.errors import InvalidInputError, LancewoodError, StorageError, UnsupportedError
+from lancewood.format.layout import OWNED_DIRS, VERSIONS_DIR, parse_manifest_name
+from lancewood.model.ids import BaseId
+from lancewood.model.manifest import Manifest
+from lancewood.model.transaction import check_text
+from lancewood.proto import table_pb2
+from lancewood.rules.apply_settings import with_bases
+from lancewood.store.base import Store
+from lancewood.store.locate import open_store
+from lancewood.store.options import StorageOptions
+
+ALL = "all"
+"""Stands for every home of a table at once, so no base path is called so."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class BasePath:
+    """Another home of a table's files: ``BasePath("s3://cold/photos", name="cold")``.
+
+    ``path`` is absolute, and a relative one is made so at once. Data files lie directly in it or,
+    where ``is_dataset_root`` is true, in its directory ``data``. ``id`` is what a table calls it:
+    None for one that no table declares yet. A table's own list spells paths as the manifest does.
+    """
+
+    path: str
+    name: str | None
+    is_dataset_root: bool
+    id: int | None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        is_dataset_root: bool = False,
+        id: int | None = None,
+    ) -> None:
+        if not isinstance(is_dataset_root, bool):
+            raise InvalidInputError(f"is_dataset_root is True or False, got {is_dataset_root!r}")
+        if name is not None:
+            check_text("the name of a base path", name)
+        if id is None:
+            path = normal_path(path)
+        else:
+            check_number("the id of a base path", id)
+            if not isinstance(path, str | os.PathLike):
+                raise InvalidInputError(f"a base path is at a text or a path, got {path!r}")
+            path = os.fspath(path)
+        for field, value in (("path", path), ("name", name), ("id", id)):
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "is_dataset_root", is_dataset_root)
+
+
+NewBase: TypeAlias = BasePath | str | os.PathLike[str]
+"""A base path to be declared; a bare path has no name and is no dataset root."""
+
+
+def normal_path(path: str | os.PathLike[str]) -> str:
+    """A path or URI as manifests should spell it: absolute, and without a slash at its end."""
+    if path == "":
+        raise InvalidInputError("a base path needs a path, got an empty text")
+    return open_store(path).uri
+
+
+def uri_of_base(place: Place, base: table_pb2.BasePath) -> str:
+    """Where a base path leads; as it is written, where nothing here can follow it."""
+    try:
+        return place.base_store(base).uri
+    except LancewoodError:
+        return base.path
+
+
+def declared_bases(bases: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
+    """What a manifest declares, by id: pylance writes them down in any order."""
+    return tuple(
+        BasePath(
+            each.path,
+            name=each.name if each.HasField("name") else None,
+            is_dataset_root=each.is_dataset_root,
+            id=each.id,
+        )
+        for each in sorted(bases, key=lambda base: base.id)
+    )
+
+
+def new_base_paths(
+    place: Place, known: tuple[table_pb2.BasePath, ...], bases: Iterable[NewBase]
+) -> tuple[table_pb2.BasePath, ...]:
+    """The bases with the ids that they get beside the known ones, counted from 1; raises as
+    ``checked_bases`` does."""
+    new = checked_bases(place, known, bases)
+    return with_bases(known, new)[len(known) :]
+
+
+def checked_bases(
+    place: Place, known: Iterable[table_pb2.BasePath], bases: Iterable[NewBase]
+) -> tuple[table_pb2.BasePath, ...]:
+    """The bases to be declared, without ids.
+
+    Raises InvalidInputError for a name or place that is taken, the table's own root, and a place
+    where the cleanup of a table would take the files for its own garbage.
+    """
+    known = tuple(known)
+    listed = as_list("bases", bases)
+    new = [each if isinstance(each, BasePath) else BasePath(each) for each in listed]
+    taken = {uri_of_base(place, each): f"base path {each.id}" for each in known}
+    taken[place.uri] = "the table's own root"
+    names = {each.name for each in known if each.HasField("name")}
+    for each in new:
+        if each.id is not None:
+            raise InvalidInputError(
+                f"base path {each.path!r} has the id {each.id} already: it belongs to a table, and "
+                "a new one gets its id when it is declared; leave id out"
+            )
+        _check_name(each, names)
+        if each.path in taken:
+            raise InvalidInputError(
+                f"base path {each.path!r} is not allowed: it is {taken[each.path]}", path=each.path
+            )
+        taken[each.path] = f"given twice, as {each.path!r}"
+        check_place(place, _message(each))
+    return tuple(map(_message, new))
+
+
+def owner_of_place(place: Place, base: table_pb2.BasePath) -> str | None:
+    """The root of the table in whose own directories a base path lies; None where it is free.
+
+    The directories of ``place`` count whether or not there is a table yet. What may not be looked
+    at is taken to be free.
+    """
+    for above in _roots_above(uri_of_base(place, base)):
+        if above == place.uri:
+            return above
+        if is_table_root(open_store(above, storage_options=place.options_of(base))):
+            return above
+    return None
+
+
+def is_table_root(store: Store) -> bool:
+    """Whether there are manifests; a store that does not answer has none to show."""
+    try:
+        return any(parse_manifest_name(each) is not None for each in store.names(VERSIONS_DIR))
+    except StorageError:
+        return False
+
+
+def base_options(
+    options: Mapping[str, Mapping[str, str]] | None,
+) -> dict[str, Mapping[str, str]]:
+    """Storage options of bases by name or path, so that a path is found however it is spelled."""
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInputError(
+            "base_storage_options takes a dictionary from the name or path of a base path to its "
+            f"storage options, got a {type(options).__name__}"
+        )
+    found: dict[str, Mapping[str, str]] = {}
+    for key, each in (options or {}).items():
+        if not isinstance(key, str | os.PathLike) or not key:
+            raise InvalidInputError(
+                f"base_storage_options are for the name or path of a base path, got {key!r}"
+            )
+        hidden = StorageOptions(each)
+        found[os.fspath(key)] = hidden
+        found.setdefault(normal_path(key), hidden)
+    return found
+
+
+def _message(base: BasePath) -> table_pb2.BasePath:
+    return table_pb2.BasePath(name=base.name, path=base.path, is_dataset_root=base.is_dataset_root)
+
+
+def _check_name(base: BasePath, names: set[str]) -> None:
+    if base.name is None:
+        return
+    problem = None
+    if base.name == "":
+        problem = "it is empty; leave it out"
+    elif base.name == ALL:
+        problem = "it stands for all homes of a table"
+    elif base.name in names:
+        problem = "another base path of the table is called so"
+    if problem:
+        raise InvalidInputError(
+            f"the name {base.name!r} of base path {base.path!r} is not allowed: {problem}",
+            name=base.name,
+        )
+    names.add(base.name)
+
+
+def check_place(place: Place, base: table_pb2.BasePath) -> None:
+    """Raise InvalidInputError for a place where a cleanup would take files for garbage."""
+    owner = owner_of_place(place, base)
+    if owner is not None:
+        raise InvalidInputError(
+            f"base path {base.path!r} is not allowed: it lies in a directory of the table at "
+            f"{owner}, whose cleanup would remove files that it does not know; choose a place "
+            "outside of it",
+            path=base.path,
+        )
+
+
+def _roots_above(uri: str) -> Iterator[str]:
+    """Where a table would have to be for the place to lie in one of its own directories."""
+    scheme, mark, rest = uri.rpartition("://")
+    segments = rest.split("/")
+    for at, each in enumerate(segments):
+        if at and each in OWNED_DIRS:
+            yield scheme + mark + "/".join(segments[:at]) or "/"
+
+
+def moved_bases(place: Place, manifest: Manifest, *, also_relative: bool = False) -> dict[str, str]:
+    """The paths that are written down, and the roots of the table that they are today.
+
+    ``also_relative``: with those that are right in this working directory, and in no other.
+    """
+    place.settle(manifest)
+    moved = {}
+    for base in manifest.base_paths:
+        found = place.finding(base)
+        if found is None or found.root is None:
+            continue
+        if found.is_moved or (
+            also_relative and is_relative(base.path) and _proves(manifest, base, found.root)
+        ):
+            moved[base.path] = found.root.uri
+    return moved
+
+
+def check_not_moved(place: Place, manifest: Manifest) -> None:
+    """Raise UnsupportedError where pylance would look for files at an old place."""
+    moved = moved_bases(place, manifest)
+    if moved:
+        old, new = next(iter(moved.items()))
+        raise UnsupportedError(
+            f"{place.uri} was moved: pylance would look for files of {new} at {old}; relocate() "
+            "writes the present place into the manifests",
+            path=old,
+        )
+
+
+def _proves(manifest: Manifest, base: table_pb2.BasePath, root: Store) -> bool:
+    trace = find_trace(manifest, BaseId(base.id))
+    return trace is not None and trace.is_below(root)

@@ -1,0 +1,68 @@
+"""Reading rows: scans, single rows, blobs, and what is known of rows besides their values."""
+
+from __future__ import annotations
+
+from lancewood.engine.rows.blobs import find_data_file, take_blobs
+from lancewood.engine.rows.facts import (
+    RowFacts,
+    load_row_ids,
+    load_row_versions,
+    open_fragment,
+    small_fragments,
+)
+from lancewood.engine.rows.fragment_scan import FragmentScan, chosen
+from lancewood.engine.rows.group_scan import FragmentGroup, GroupScan, grouped, scan_each
+from lancewood.engine.rows.index_mask import IndexMask, load_index_mask
+from lancewood.engine.rows.live_rows import (
+    Ids,
+    Ints,
+    LiveRows,
+    Stretches,
+    cut_at,
+    distinct,
+    stretches_of,
+)
+from lancewood.engine.rows.physical_rows import Portions, spread
+from lancewood.engine.rows.picking import pick_rows
+from lancewood.engine.rows.prune import Pruner
+from lancewood.engine.rows.row_shape import RowShape, batch_of, nameless
+from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
+from lancewood.engine.rows.take import Numbers, take_positions, take_row_ids
+
+__all__ = [
+    "FragmentGroup",
+    "FragmentScan",
+    "GroupScan",
+    "Ids",
+    "IndexMask",
+    "Ints",
+    "LiveRows",
+    "Numbers",
+    "Portions",
+    "Pruner",
+    "RowFacts",
+    "RowShape",
+    "ScanPlan",
+    "ScanRequest",
+    "Stretches",
+    "batch_of",
+    "chosen",
+    "cut_at",
+    "distinct",
+    "find_data_file",
+    "grouped",
+    "load_index_mask",
+    "load_row_ids",
+    "load_row_versions",
+    "nameless",
+    "open_fragment",
+    "pick_rows",
+    "plan_scan",
+    "scan_each",
+    "small_fragments",
+    "spread",
+    "stretches_of",
+    "take_blobs",
+    "take_positions",
+    "take_row_ids",
+]

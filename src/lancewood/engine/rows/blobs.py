@@ -1,0 +1,120 @@
+"""Where the bytes of blobs are: descriptors of rows → files that are open for reading.
+
+Knows both layouts, and the four kinds of place that the second has. Opens nothing before somebody
+reads: the rows' descriptors are all that is fetched here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lancewood.data.blob_file import BlobFile
+from lancewood.engine.rows.take import Numbers, take_positions, take_row_ids
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
+from lancewood.format.layout import blob_key
+from lancewood.model.fragment import DataFile
+from lancewood.model.ids import BaseId, FragmentId
+from lancewood.model.schema import ROW_ADDRESS, Field
+from lancewood.store.base import Store, is_there
+
+_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+
+
+def take_blobs(
+    snapshot: Snapshot, column: str, positions: Numbers | None, row_ids: Numbers | None
+) -> list[BlobFile | None]:
+    """The blobs of a column in the rows asked for, in that order; None for a null.
+
+    Raises InvalidInputError for a column that holds no blobs, and what ``take`` raises.
+    """
+    field = _blob_column(snapshot, column)
+    asked = [column, ROW_ADDRESS]
+    if positions is not None:
+        rows = take_positions(snapshot, positions, asked)
+    else:
+        assert row_ids is not None
+        rows = take_row_ids(snapshot, row_ids, asked)
+    found: list[BlobFile | None] = []
+    finders: dict[int, _Finder] = {}
+    addresses = rows.column(ROW_ADDRESS).to_pylist()
+    for descriptor, address in zip(rows.column(column).to_pylist(), addresses, strict=True):
+        if descriptor is None:
+            found.append(None)
+            continue
+        number = address >> 32
+        if number not in finders:
+            finders[number] = _finder(snapshot, field, FragmentId(number))
+        found.append(finders[number].open(descriptor))
+    return found
+
+
+def _blob_column(snapshot: Snapshot, column: str) -> Field:
+    field = snapshot.schema.by_name.get(column) if isinstance(column, str) else None
+    if field is not None and field.is_blob:
+        return field
+    blobs = ", ".join(each.name for each in snapshot.schema.fields if each.is_blob) or "none"
+    raise InvalidInputError(
+        f"column {column!r} is no blob column of the table; those are: {blobs}", column=column
+    )
+
+
+@dataclass(frozen=True)
+class _Finder:
+    """Turns descriptors of one data file into open files."""
+
+    snapshot: Snapshot
+    store: Store
+    key: str
+    size: int | None
+
+    def open(self, descriptor: dict[str, Any]) -> BlobFile:
+        kind = descriptor.get("kind", _INLINE)
+        position, size = descriptor["position"], descriptor["size"]
+        if kind == _INLINE:
+            return BlobFile(self.store, self.key, position, size, object_size=self.size)
+        if kind in (_PACKED, _DEDICATED):
+            return BlobFile(self.store, blob_key(self.key, descriptor["blob_id"]), position, size)
+        if kind == _EXTERNAL:
+            return self._external(descriptor)
+        raise UnsupportedError(
+            f"{self.store.uri}/{self.key}: a blob is of the kind {kind}, Lancewood knows 0 to 3; "
+            "use a newer one"
+        )
+
+    def _external(self, descriptor: dict[str, Any]) -> BlobFile:
+        """A file that is not the table's: below a base path, or anywhere by its URI.
+
+        A size of 0 from position 0 means the whole of it.
+        """
+        store, key = self.snapshot.place.foreign_file(
+            self.snapshot.manifest, descriptor["blob_uri"], BaseId(descriptor["blob_id"])
+        )
+        return BlobFile(store, key, descriptor["position"], descriptor["size"] or None)
+
+
+def _finder(snapshot: Snapshot, field: Field, number: FragmentId) -> _Finder:
+    file = _file_with(snapshot, field, number)
+    store, key = find_data_file(snapshot, file)
+    return _Finder(snapshot, store, key, file.size)
+
+
+def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
+    """Where a data file is: one of a table that was moved may have stayed behind.
+
+    Where it is nowhere, the answer is the place where it should be.
+    """
+    place, head = snapshot.place, snapshot.manifest
+    expected, key = place.data_file(head, file)
+    if file.base_id is None or is_there(expected, key):
+        return expected, key
+    others = (store for store, _ in place.elsewhere(head, file.base_id))
+    return next((each for each in others if is_there(each, key)), expected), key
+
+
+def _file_with(snapshot: Snapshot, field: Field, number: FragmentId) -> DataFile:
+    for file in reversed(snapshot.manifest.fragment(number).files):
+        if field.id in file.fields:
+            return file
+    raise FormatError(f"fragment {number} has no file for blob column {field.name!r}")

@@ -1,0 +1,261 @@
+"""One fragment: its data files, opened wherever a snapshot says they are, and what is known of its
+rows that is not stored there.
+
+Which rows are deleted, where they are, their ids, and which versions made and last changed them.
+Ids and versions are in the manifest mostly; in a part of another file below the table's root, as
+the specification allows; or spilled into columns of the fragment's own data files, as pylance does
+when it is asked to. What a manifest says about other files is checked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancewood.data.local_copy import readable_location
+from lancewood.data.reader import FragmentReader
+from lancewood.data.small_fragments import SmallFragments
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, found_in
+from lancewood.model.bitmap import bitmap_runs
+from lancewood.model.fragment import DataFile, ExternalRange, Fragment, Lineage
+from lancewood.model.ids import FieldId
+from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
+from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW_ID, Field, Schema
+from lancewood.store.base import check_key
+
+
+def open_fragment(
+    snapshot: Snapshot, fragment: Fragment, wanted: Schema | WantedColumns
+) -> FragmentReader:
+    """A reader of the wanted columns; opens no file yet."""
+
+    def elsewhere(file: DataFile) -> Iterator[tuple[str, Mapping[str, str] | None]]:
+        place, head = snapshot.place, snapshot.manifest
+        _, key = place.data_file(head, file)
+        for store, options in place.elsewhere(head, file.base_id):
+            yield readable_location(store, key), options
+
+    with found_in(snapshot.manifest.name):
+        return FragmentReader(fragment, wanted, partial(_locate, snapshot), elsewhere=elsewhere)
+
+
+def small_fragments(snapshot: Snapshot, wanted: WantedColumns) -> SmallFragments:
+    """A reader of the wanted columns of small fragments."""
+    return SmallFragments(wanted, partial(_locate, snapshot), partial(open_fragment, snapshot))
+
+
+def _locate(snapshot: Snapshot, file: DataFile) -> tuple[str, Mapping[str, str] | None]:
+    place, head = snapshot.place, snapshot.manifest
+    store, key = place.data_file(head, file)
+    return readable_location(store, key), place.options_at(head, file.base_id)
+
+
+_NAMES: dict[Lineage, str] = {
+    "row_ids": ROW_ID,
+    "created_at_versions": CREATED_AT,
+    "last_updated_at_versions": LAST_UPDATED_AT,
+}
+
+_FEW_BYTES = 64
+_decode_versions = lru_cache(maxsize=1024)(RowVersions.decode)
+"""Fragments of one write have versions in the same few bytes."""
+
+
+def load_row_ids(snapshot: Snapshot, fragment: Fragment) -> RowIdSequence | None:
+    """The stable row ids of a fragment; None where it has none."""
+    with found_in(snapshot.manifest.name):
+        found = _load(snapshot, fragment, "row_ids")
+        if isinstance(found, bytes):
+            return RowIdSequence.decode(found, fragment.check_length)
+        return None if found is None else RowIdSequence.from_values(found)
+
+
+def load_row_versions(snapshot: Snapshot, fragment: Fragment, what: Lineage) -> RowVersions | None:
+    """The version of each row; None means the first for all."""
+    with found_in(snapshot.manifest.name):
+        found = _load(snapshot, fragment, what)
+        if isinstance(found, bytes):
+            if len(found) > _FEW_BYTES:
+                return RowVersions.decode(found, fragment.check_length)
+            versions = _decode_versions(found)
+            fragment.check_length("row version sequence", len(versions))
+            return versions
+        return None if found is None else RowVersions.from_values(found)
+
+
+def _load(
+    snapshot: Snapshot, fragment: Fragment, what: Lineage
+) -> bytes | npt.NDArray[np.uint64] | None:
+    place = fragment.lineage(what)
+    if isinstance(place, ExternalRange):
+        return _external(snapshot, fragment, what, place)
+    if isinstance(place, bytes | None):
+        return place
+    return _spilled(snapshot, fragment, what, place)
+
+
+def _external(snapshot: Snapshot, fragment: Fragment, what: Lineage, place: ExternalRange) -> bytes:
+    which = f"the {what.replace('_', ' ')} of fragment {fragment.id}"
+    try:
+        check_key(place.path)
+    except InvalidInputError as cause:
+        raise FormatError(
+            f"{which} are said to be at {place.path!r}, which is not below the table: {cause}",
+            fragment=fragment.id,
+        ) from cause
+    store = snapshot.place.store
+    try:
+        size = store.head(place.path).size
+    except NotFoundError as cause:
+        path = f"{store.uri}/{place.path}"
+        raise NotFoundError(f"{path}, with {which}, is missing", file=path) from cause
+    if place.offset + place.size > size:
+        raise FormatError(
+            f"{place.path} has {size} bytes, {which} would take {place.size} from {place.offset}",
+            fragment=fragment.id,
+        )
+    return store.get_range(place.path, place.offset, place.size)
+
+
+def _spilled(
+    snapshot: Snapshot, fragment: Fragment, what: Lineage, field: FieldId
+) -> npt.NDArray[np.uint64]:
+    if not any(field in each.fields for each in fragment.files):
+        raise FormatError(
+            f"fragment {fragment.id} keeps its {what.replace('_', ' ')} in a column that none of "
+            "its data files has",
+            fragment=fragment.id,
+        )
+    column = Field(field, _NAMES[what], "uint64", nullable=False)
+    batches = open_fragment(snapshot, fragment, Schema((column,))).batches()
+    parts = [each.column(0).to_numpy(zero_copy_only=False) for each in batches]
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+_Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """Lazy: a deletion file or a sequence is read when it is first needed."""
+
+    snapshot: Snapshot
+    fragment: Fragment
+
+    @cached_property
+    def deleted(self) -> BitMap:
+        """The deleted offsets."""
+        bitmap = self.snapshot.deletions(self.fragment)
+        return BitMap() if bitmap is None else bitmap
+
+    @cached_property
+    def _gone(self) -> tuple[_Ints, _Ints, _Ints]:
+        """Deleted stretches: where they begin, where they end, and the deleted rows before each
+        and in all. Stretches, because a small file can delete four billion rows."""
+        begins, ends = bitmap_runs(self.deleted)
+        return begins, ends, np.concatenate(([0], np.cumsum(ends - begins)))
+
+    def are_deleted(self, offsets: _Ints) -> npt.NDArray[np.bool_]:
+        """Which of the physical offsets are those of deleted rows."""
+        begins, ends, _ = self._gone
+        if not len(begins):
+            return np.zeros(len(offsets), np.bool_)
+        before = np.searchsorted(begins, offsets, side="right") - 1
+        return (before >= 0) & (offsets < ends[before])
+
+    @cached_property
+    def row_ids(self) -> RowIdSequence | None:
+        """The stable row ids; None on a table without them."""
+        if not self.snapshot.manifest.has_stable_row_ids:
+            return None
+        ids = load_row_ids(self.snapshot, self.fragment)
+        if ids is None:
+            raise FormatError(
+                f"{self.snapshot.manifest.name}: fragment {self.fragment.id} of a table with "
+                "stable row ids has no row ids"
+            )
+        return ids
+
+    @cached_property
+    def live_ids(self) -> RowIdSequence:
+        """The stable row ids of the live rows; asked of tables that have them only."""
+        ids = self.row_ids
+        assert ids is not None, "asked of a table without stable row ids"
+        return ids if self.fragment.deletion_file is None else ids.without(self.deleted)
+
+    def live_mask(self, first: int, rows: int) -> npt.NDArray[np.bool_] | None:
+        """Which of the physical rows from ``first`` on are live; None means all."""
+        if self.fragment.deletion_file is None:
+            return None
+        begins, ends, _ = self._gone
+        low = np.searchsorted(ends, first, side="right")
+        high = np.searchsorted(begins, first + rows)
+        if low == high:
+            return None
+        turns = np.zeros(rows + 1, np.int8)
+        turns[np.maximum(begins[low:high] - first, 0)] = 1
+        turns[np.minimum(ends[low:high] - first, rows)] = -1
+        mask: npt.NDArray[np.bool_] = np.cumsum(turns[:rows], dtype=np.int8) == 0
+        return mask
+
+    def physical_offsets(self, live: _Ints) -> _Ints:
+        """Physical offsets of the n-th live rows: each deleted row before one pushes it back."""
+        begins, _, before = self._gone
+        if not len(begins):
+            return live
+        return live + before[np.searchsorted(begins - before[:-1], live, side="right")]
+
+    def physical_range(self, skip: int, count: int | None, physical: int) -> tuple[int, int]:
+        """The physical rows that hold the live rows ``skip`` to ``skip + count``."""
+        if self.fragment.deletion_file is not None and len(self.deleted) >= physical:
+            return 0, 0
+        if not skip and count is None:
+            return 0, physical
+        last = physical - len(self.deleted) - 1 if count is None else skip + count - 1
+        start, end = self.physical_offsets(np.array([skip, last], np.int64))
+        return int(start), int(end) + 1
+
+    @cached_property
+    def created_at(self) -> RowVersions | None:
+        """The version that made each physical row; None means the first for all."""
+        return load_row_versions(self.snapshot, self.fragment, "created_at_versions")
+
+    @cached_property
+    def last_updated_at(self) -> RowVersions | None:
+        """The version that last changed each physical row; None means the first for all."""
+        return load_row_versions(self.snapshot, self.fragment, "last_updated_at_versions")
+
+    def column(self, name: str, first: int, rows: int) -> pa.Array:
+        """A system column for the physical rows from ``first`` on."""
+        if name == ROW_ID and self.row_ids is not None:
+            return pa.array(self.row_ids.slice(first, first + rows).to_numpy(), pa.uint64())
+        return self.column_at(name, np.arange(first, first + rows, dtype=np.int64))
+
+    def column_at(self, name: str, offsets: _Ints) -> pa.Array:
+        """A system column for these physical offsets."""
+        if name == ROW_ID and self.row_ids is not None:
+            values = self.row_ids.values_at(offsets)
+        elif name in (ROW_ID, ROW_ADDRESS):
+            values = offsets.astype(np.uint64) + np.uint64(self.fragment.id << 32)
+        elif name == CREATED_AT:
+            values = _pick(self.created_at, offsets)
+        elif name == LAST_UPDATED_AT:
+            values = _pick(self.last_updated_at, offsets)
+        else:
+            raise ValueError(f"{name!r} is not a system column")
+        return pa.array(values, pa.uint64())
+
+
+def _pick(versions: RowVersions | None, offsets: _Ints) -> npt.NDArray[np.uint64]:
+    if versions is None:
+        return np.full(len(offsets), FIRST_VERSION, np.uint64)
+    return versions.values_at(offsets)

@@ -1,0 +1,343 @@
+"""The rows of one fragment that a scan gives: live ones, that pass the filter, shaped.
+
+A filter's columns are read first. The others are fetched only for rows that pass: one by one where
+that is cheaper, else by reading on past the rows between, and where such rows are frequent along
+with the filter's. A small file is read in one go. Does not know which fragments a scan reads, nor
+limits that span several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancewood.data.reader import FragmentReader
+from lancewood.data.streams import in_step
+from lancewood.data.wanted import WantedColumns, has_dictionary
+from lancewood.engine.rows.facts import RowFacts, open_fragment
+from lancewood.engine.rows.picking import CALL, savings
+from lancewood.engine.rows.row_shape import Fetching, RowShape, batch_of, nameless
+from lancewood.errors import FormatError
+from lancewood.model.fragment import Fragment
+
+
+def bits_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    """The values of a mask without nulls; several times faster than pyarrow's own way."""
+    if not len(mask):
+        return np.empty(0, np.bool_)
+    start, stop = mask.offset, mask.offset + len(mask)
+    packed = np.frombuffer(mask.buffers()[1], np.uint8, count=(stop + 7) // 8)
+    return np.unpackbits(packed, bitorder="little", count=stop)[start:].view(np.bool_)
+
+
+def places_in(mask: pa.BooleanArray) -> npt.NDArray[np.int64]:
+    """Where a mask is true."""
+    if not mask.true_count:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(bits_of(mask))
+
+
+def chosen(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows at ascending places, each of which is there once."""
+    if len(places) == batch.num_rows:
+        return batch
+    return batch.take(pa.array(places)) if batch.num_columns else nameless(len(places))
+
+
+_Ints = npt.NDArray[np.int64]
+_Passing = tuple[int, pa.RecordBatch, pa.BooleanArray]
+"""The offset of a batch, the batch, and which of its rows are live and pass."""
+
+_SMALL = 1 << 20
+_PORTION_ROWS = 8_192
+_PORTION_BYTES = 8 << 20
+_FIRST_STAGE = 65_536
+_LATER_STAGE = 1 << 20
+_GROWTH = 16
+_ALONG = "read along with the filter"
+
+
+class FragmentScan:
+    """One fragment, read once."""
+
+    def __init__(
+        self, shape: RowShape, fragment: Fragment, span: tuple[int, int] | None = None
+    ) -> None:
+        """``span``: only these of its physical rows, from the first to before the second."""
+        self._shape = shape
+        self._span = span
+        self._facts = RowFacts(shape.snapshot, fragment)
+        self._fragment = fragment
+
+    def batches(self, skip: int = 0, count: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows; without a filter, the live rows ``skip`` to ``skip + count``.
+
+        Reading begins now.
+        """
+        shape = self._shape
+        if shape.predicate is None:
+            return self._unfiltered(skip, count)
+        reader = self._open(shape.filtering)
+        if not shape.late.schema.fields:
+            return self._in_one_go(reader)
+        if self._is_read_together(reader):
+            return self._in_one_go(reader.of(shape.together))
+        return self._late(reader)
+
+    def count(self) -> Iterator[int]:
+        """How many rows pass, batch by batch."""
+        passing = self._passing(self._open(self._shape.filtering))
+        return (mask.true_count for _, _, mask in passing)
+
+    def _open(self, wanted: WantedColumns) -> FragmentReader:
+        return open_fragment(self._shape.snapshot, self._fragment, wanted)
+
+    def _is_read_together(self, reader: FragmentReader) -> bool:
+        fetching = self._shape.fetching
+        if fetching is not Fetching.AUTO:
+            return fetching is Fetching.TOGETHER
+        late = reader.of(self._shape.late)
+        if not late.file_numbers <= reader.file_numbers:
+            return False
+        reader.look()
+        return sum(late.stored_widths().values()) * late.physical_rows() <= _SMALL
+
+    def _unfiltered(self, skip: int, count: int | None) -> Iterator[pa.RecordBatch]:
+        shape = self._shape
+        reader = self._open(shape.together)
+        start, stop = self._range(reader, skip, count)
+        return self._live(reader.batches(start, stop, shape.batch_rows), start)
+
+    def _live(self, batches: Iterator[pa.RecordBatch], start: int) -> Iterator[pa.RecordBatch]:
+        shape, facts = self._shape, self._facts
+        position, system = start, shape.projection.system
+        for batch in batches:
+            first, position = position, position + batch.num_rows
+            rows = batch.num_rows
+            live = facts.live_mask(first, rows)
+            if shape.is_plain and live is None:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=shape.schema)
+                continue
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            for name in system:
+                columns[name] = facts.column(name, first, rows)
+            if live is not None:
+                whole = batch_of(columns, rows).filter(pa.array(live))
+                columns = dict(zip(whole.schema.names, whole.columns, strict=True))
+                rows = whole.num_rows
+            if rows:
+                yield shape.shaped(columns, rows)
+
+    def _in_one_go(self, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+        return self._cut(self._passing(reader, self._shape.batch_rows))
+
+    def _cut(self, passing: Iterator[_Passing]) -> Iterator[pa.RecordBatch]:
+        left = self._shape.most_rows
+        for first, batch, mask in passing:
+            places = places_in(mask)[:left]
+            if left is not None:
+                left -= len(places)
+            if len(places):
+                rows = chosen(batch, places)
+                columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+                yield self._finished(columns, places + first)
+            if left == 0:
+                return
+
+    def _late(self, reader: FragmentReader) -> Iterator[pa.RecordBatch]:
+        start, stop = self._range(reader)
+        hint = self._shape.hints.get(_ALONG)
+        rows = _FIRST_STAGE if hint is None else _LATER_STAGE
+        first = self._stage(reader, hint or frozenset(), start, min(start + rows, stop))
+        return self._completed(reader, self._portions(reader, first, stop))
+
+    def _completed(
+        self, reader: FragmentReader, portions: Iterator[_Portion]
+    ) -> Iterator[pa.RecordBatch]:
+        """One portion is fetched while the rows of the next are judged."""
+        begun: Iterator[pa.RecordBatch] = iter(())
+        for portion in portions:
+            following = self._fetched(reader, portion)
+            yield from begun
+            begun = following
+        yield from begun
+
+    def _portions(self, reader: FragmentReader, stage: _Stage, stop: int) -> Iterator[_Portion]:
+        """Rows that pass, in portions; each stage learns from the one before."""
+        left = self._shape.most_rows
+        while True:
+            portion, hits = _Portion(stage.late), 0
+            for first, batch, mask in stage.passing:
+                places = places_in(mask)[:left]
+                hits += len(places)
+                if left is not None:
+                    left -= len(places)
+                if len(places):
+                    portion.add(chosen(batch.select(stage.kept), places), places + first)
+                if left == 0:
+                    break
+                if portion.rows >= stage.portion_rows or portion.size >= _PORTION_BYTES:
+                    yield portion
+                    portion = _Portion(stage.late)
+            along = self._along(reader, hits, stage.stop - stage.start)
+            if left == 0 or stage.stop == stop:
+                if portion.rows:
+                    yield portion
+                return
+            end = min(stage.stop + _GROWTH * (stage.stop - stage.start), stop)
+            stage = self._stage(reader, along, stage.stop, end)
+            if portion.rows:
+                yield portion
+
+    def _stage(
+        self, reader: FragmentReader, along: frozenset[str], start: int, stop: int
+    ) -> _Stage:
+        """A stretch of rows whose filter columns, and those ``along``, are read from now on."""
+        shape = self._shape
+        early = reader.of(shape.early(along))
+        late = frozenset(shape.late.schema.names) - along
+        needed = frozenset(shape.projection.stored.names) - late
+        kept = [each for each in early.schema.names if each in needed]
+        dictionaries = any(has_dictionary(early.schema.field(each).type) for each in kept)
+        passing = self._judged(early.batches(start, stop), start)
+        return _Stage(start, stop, passing, kept, late, 1 if dictionaries else _PORTION_ROWS)
+
+    def _along(self, reader: FragmentReader, hits: int, rows: int) -> frozenset[str]:
+        """The late columns that are worth reading for every row, if it goes on like this."""
+        shape = self._shape
+        if shape.fetching is not Fetching.AUTO or not rows:
+            return frozenset()
+        late = reader.of(shape.late)
+        found = savings(late.schema, late.stored_widths(), hits, rows)
+        along = frozenset(name for name, saving in found.items() if hits and saving >= CALL)
+        shape.hints[_ALONG] = along
+        return along
+
+    def _passing(self, reader: FragmentReader, batch_rows: int | None = None) -> Iterator[_Passing]:
+        start, stop = self._range(reader)
+        return self._judged(reader.batches(start, stop, batch_rows), start)
+
+    def _range(
+        self, reader: FragmentReader, skip: int = 0, count: int | None = None
+    ) -> tuple[int, int]:
+        """The physical rows that are read."""
+        start, stop = self._facts.physical_range(skip, count, reader.physical_rows())
+        if self._span is None:
+            return start, stop
+        first, last = self._span
+        return min(max(start, first), stop), min(max(start, last), stop)
+
+    def _judged(self, batches: Iterator[pa.RecordBatch], position: int) -> Iterator[_Passing]:
+        shape, facts = self._shape, self._facts
+        assert shape.predicate is not None
+        for batch in batches:
+            first, position = position, position + batch.num_rows
+            rows = batch
+            if shape.filter_system:
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                for name in shape.filter_system:
+                    columns[name] = facts.column(name, first, batch.num_rows)
+                rows = batch_of(columns, batch.num_rows)
+            live = facts.live_mask(first, batch.num_rows)
+            if live is None:
+                mask = shape.predicate.mask(rows)
+            else:
+                # Deleted rows are no rows: a filter must not fail on what they hold.
+                places = np.flatnonzero(live)
+                live[places] = bits_of(shape.predicate.mask(chosen(rows, places)))
+                mask = pa.array(live)
+            yield first, batch, mask
+
+    def _fetched(self, reader: FragmentReader, portion: _Portion) -> Iterator[pa.RecordBatch]:
+        """The rows that passed, with the columns that the filter did not need. Begins now."""
+        early, offsets = portion.joined()
+        streams = [
+            reader.of(wanted).pick(offsets, within=within, batch_rows=self._shape.batch_rows)
+            for wanted, within in self._ways(reader, portion.late, offsets)
+        ]
+        return self._joined(early, offsets, streams)
+
+    def _joined(
+        self, early: pa.RecordBatch, offsets: _Ints, streams: list[Iterator[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        size = self._shape.batch_rows or len(offsets)
+        pieces = (early.slice(at, size) for at in range(0, len(offsets), size))
+        at = 0
+        for parts in in_step([pieces, *streams]):
+            rows = parts[0].num_rows
+            columns = {
+                name: array
+                for part in parts
+                for name, array in zip(part.schema.names, part.columns, strict=True)
+            }
+            yield self._finished(columns, offsets[at : at + rows])
+            at += rows
+        if at != len(offsets):
+            raise FormatError(
+                f"fragment {self._fragment.id} gave {at} rows where {len(offsets)} were asked for",
+                fragment=self._fragment.id,
+            )
+
+    def _ways(
+        self, reader: FragmentReader, names: frozenset[str], offsets: _Ints
+    ) -> Iterator[tuple[WantedColumns, bool]]:
+        """The late columns in groups, and whether each is read with the rows between."""
+        shape = self._shape
+        if not names:
+            return
+        if shape.fetching is not Fetching.AUTO:
+            yield shape.late, shape.fetching is Fetching.WITHIN
+            return
+        late = reader.of(shape.part_of_late(names))
+        span = int(offsets[-1] - offsets[0]) + 1
+        found = savings(late.schema, late.stored_widths(), len(offsets), span)
+        within = frozenset(name for name, saving in found.items() if saving >= 0)
+        if len(within) < len(names) and sum(found[each] for each in within) < CALL:
+            within = frozenset()
+        for group, is_within in ((within, True), (names - within, False)):
+            if group:
+                yield shape.part_of_late(group), is_within
+
+    def _finished(self, columns: dict[str, Any], offsets: _Ints) -> pa.RecordBatch:
+        for name in self._shape.projection.system:
+            columns[name] = self._facts.column_at(name, offsets)
+        return self._shape.shaped(columns, len(offsets))
+
+
+class _Stage(NamedTuple):
+    """A stretch of rows that is read in one way."""
+
+    start: int
+    stop: int
+    passing: Iterator[_Passing]
+    kept: list[str]
+    """Of what is read, the columns that come out."""
+    late: frozenset[str]
+    portion_rows: int
+
+
+class _Portion:
+    """Rows that passed and wait for their other columns."""
+
+    def __init__(self, late: frozenset[str]) -> None:
+        self.late = late
+        """The columns that they wait for."""
+        self._kept: list[pa.RecordBatch] = []
+        self._offsets: list[_Ints] = []
+        self.rows = self.size = 0
+
+    def add(self, kept: pa.RecordBatch, offsets: _Ints) -> None:
+        self._kept.append(kept)
+        self._offsets.append(offsets)
+        self.rows += len(offsets)
+        self.size += kept.nbytes + offsets.nbytes
+
+    def joined(self) -> tuple[pa.RecordBatch, _Ints]:
+        kept = self._kept[0]
+        if len(self._kept) > 1:
+            kept = pa.concat_batches(self._kept) if kept.num_columns else nameless(self.rows)
+        return kept, np.concatenate(self._offsets)

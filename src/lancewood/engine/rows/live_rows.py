@@ -1,0 +1,223 @@
+"""The live rows of fragments by row id: stretches of ids that lie side by side in one fragment.
+
+A stretch knows where its rows are and which versions made and last changed them, so that versions
+of a table can be compared row by row without spelling a row out: work grows with the number of
+stretches. Reads deletion files and sequences, never a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lancewood.engine.rows.facts import RowFacts
+from lancewood.errors import FormatError, found_in
+from lancewood.model.bitmap import bitmap_runs
+from lancewood.model.fragment import Fragment, Lineage
+from lancewood.model.rowids import FIRST_VERSION, RowIdSequence, RowVersions
+from lancewood.model.segments import expand
+
+Ids: TypeAlias = npt.NDArray[np.uint64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+_Number = TypeVar("_Number", np.uint64, np.int64)
+
+
+class Stretches(NamedTuple):
+    """The live rows of one fragment, in the order of the fragment."""
+
+    firsts: Ids
+    """The first id of each."""
+    counts: Ints
+    offsets: Ints
+    """The physical offset of the first row of each."""
+    created: Ids
+    updated: Ids
+
+
+def stretches_of(facts: RowFacts) -> Stretches:
+    """The live rows of a fragment of a table with stable row ids."""
+    ids = facts.row_ids
+    assert ids is not None, "asked of a table without stable row ids"
+    if facts.fragment.deletion_file is None and len(ids.bounds) == 2:
+        with found_in(facts.snapshot.manifest.name):
+            created = _only_version(facts.fragment, "created_at_versions")
+            updated = _only_version(facts.fragment, "last_updated_at_versions")
+        if created is not None and updated is not None:
+            return _single(ids, created, updated)
+    rows = facts.fragment.physical_rows or len(ids)
+    return _cut_up(
+        ids,
+        facts.created_at or RowVersions.uniform(FIRST_VERSION, rows),
+        facts.last_updated_at or RowVersions.uniform(FIRST_VERSION, rows),
+        facts.deleted,
+    )
+
+
+def _cut_up(
+    ids: RowIdSequence, created: RowVersions, updated: RowVersions, deleted: BitMap
+) -> Stretches:
+    begins, ends = bitmap_runs(deleted)
+    bounds = (ids.bounds, created.bounds, updated.bounds)
+    cuts = distinct(np.concatenate((*bounds, begins, ends)))
+    starts, stops = cuts[:-1], cuts[1:]
+    if len(begins):
+        before = np.searchsorted(begins, starts, side="right") - 1
+        live = (before < 0) | (starts >= ends[before])
+        starts, stops = starts[live], stops[live]
+    return Stretches(
+        ids.values_at(starts),
+        stops - starts,
+        starts,
+        created.values_at(starts),
+        updated.values_at(starts),
+    )
+
+
+def _single(ids: RowIdSequence, created: int, updated: int) -> Stretches:
+    """One stretch, the shape of nearly every fragment: made without the work that many need."""
+    return Stretches(
+        np.array([ids.value_at(0)], np.uint64),
+        np.array([len(ids)], np.int64),
+        np.zeros(1, np.int64),
+        np.array([created], np.uint64),
+        np.array([updated], np.uint64),
+    )
+
+
+def _only_version(fragment: Fragment, what: Lineage) -> int | None:
+    """The version of all rows; None where there are several, or only reading tells."""
+    place = fragment.lineage(what)
+    if place is None:
+        return FIRST_VERSION
+    if not isinstance(place, bytes):
+        return None
+    found = _decode_only(place)
+    return found[1] if found is not None and found[0] == fragment.physical_rows else None
+
+
+@lru_cache(maxsize=1024)
+def _decode_only(data: bytes) -> tuple[int, int] | None:
+    """Fragments of one write have versions in the same bytes."""
+    versions = RowVersions.decode(data)
+    return next(versions.runs()) if len(versions.bounds) == 2 else None
+
+
+@dataclass(frozen=True, eq=False)
+class LiveRows:
+    """Stretches of several fragments, sorted by id."""
+
+    firsts: Ids
+    counts: Ints
+    fragments: Ints
+    """Which of the fragments they were made of, by position."""
+    offsets: Ints
+    created: Ids
+    updated: Ids
+
+    @classmethod
+    def of(cls, parts: Iterable[Stretches], what: str) -> LiveRows:
+        """All of them; raises FormatError, which names ``what``, for an id that two rows have."""
+        listed = list(parts)
+        owner = np.repeat(np.arange(len(listed)), [len(each.firsts) for each in listed])
+        firsts, counts, offsets, created, updated = (
+            np.concatenate([np.empty(0, kind), *(each[at] for each in listed)])
+            for at, kind in enumerate((np.uint64, np.int64, np.int64, np.uint64, np.uint64))
+        )
+        unsorted = cls(firsts, counts, owner.astype(np.int64), offsets, created, updated)
+        made = unsorted._at(np.argsort(firsts, kind="stable"))
+        double = np.flatnonzero(made.firsts[1:] < made.ends[:-1])
+        if len(double):
+            raise FormatError(f"{what}: two live rows have the id {made.firsts[double[0] + 1]}")
+        return made
+
+    @cached_property
+    def ends(self) -> Ids:
+        """The id after the last of each stretch."""
+        return self.firsts + self.counts.astype(np.uint64)
+
+    @property
+    def row_count(self) -> int:
+        return int(self.counts.sum())
+
+    def find(self, ids: Ids) -> Ints:
+        """The stretch that each id is in; -1 for an id that is not here."""
+        if not len(self.firsts):
+            return np.full(len(ids), -1, np.int64)
+        at = np.searchsorted(self.firsts, ids, side="right") - 1
+        return np.where((at >= 0) & (ids < self.ends[at]), at, -1)
+
+    def part(self, firsts: Ids, counts: Ints) -> LiveRows:
+        """Pieces of stretches: each lies within one of them."""
+        at = self.find(firsts)
+        return LiveRows(
+            firsts,
+            counts,
+            self.fragments[at],
+            self.offsets[at] + (firsts - self.firsts[at]).astype(np.int64),
+            self.created[at],
+            self.updated[at],
+        )
+
+    def only(self, chosen: npt.NDArray[np.bool_]) -> LiveRows:
+        """The stretches that are chosen."""
+        return self._at(np.flatnonzero(chosen))
+
+    def and_also(self, other: LiveRows) -> LiveRows:
+        """The stretches of both, which are of the same fragments and have no row in common."""
+        both = LiveRows(
+            np.concatenate((self.firsts, other.firsts)),
+            np.concatenate((self.counts, other.counts)),
+            np.concatenate((self.fragments, other.fragments)),
+            np.concatenate((self.offsets, other.offsets)),
+            np.concatenate((self.created, other.created)),
+            np.concatenate((self.updated, other.updated)),
+        )
+        return both._at(np.argsort(both.firsts, kind="stable")) if len(other.firsts) else self
+
+    def _at(self, places: npt.NDArray[np.intp]) -> LiveRows:
+        return LiveRows(
+            self.firsts[places],
+            self.counts[places],
+            self.fragments[places],
+            self.offsets[places],
+            self.created[places],
+            self.updated[places],
+        )
+
+    def by_fragment(self) -> Iterator[tuple[int, Ints]]:
+        """Each fragment that rows are in, by position, and their physical offsets, ascending."""
+        order = np.lexsort((self.offsets, self.fragments))
+        owners, offsets, counts = self.fragments[order], self.offsets[order], self.counts[order]
+        numbers, begins = np.unique(owners, return_index=True)
+        bounds = pairwise([*begins.tolist(), len(owners)])
+        for number, (begin, end) in zip(numbers.tolist(), bounds, strict=True):
+            starts = offsets[begin:end].astype(np.uint64)
+            yield number, expand(starts, counts[begin:end], 1).astype(np.int64)
+
+
+def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """The values, ascending, each once. ``np.unique`` of numpy 2.4 goes by hashes, which is several
+    times slower for numbers that come almost sorted, as those of rows do."""
+    ordered = np.sort(values, kind="stable")
+    if not len(ordered):
+        return ordered
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+
+
+def cut_at(edges: Ids, firsts: Ids, counts: Ints) -> tuple[Ids, Ints]:
+    """The stretches cut at every edge that lies inside one; stretches ascend and are disjoint."""
+    ends = firsts + counts.astype(np.uint64)
+    cuts = distinct(np.concatenate((firsts, ends, edges)))
+    starts = cuts[:-1]
+    if not len(firsts) or not len(starts):
+        return firsts, counts
+    at = np.searchsorted(firsts, starts, side="right") - 1
+    inside = (at >= 0) & (starts < ends[at])
+    return starts[inside], (cuts[1:] - starts)[inside].astype(np.int64)

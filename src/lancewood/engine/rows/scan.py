@@ -1,0 +1,430 @@
+"""Reading rows: which fragments, which rows of them, in which tasks.
+
+A plan is checked when it is made and read as often as one likes; rows come out in the order of the
+table. How one fragment is read is told in ``fragment_scan``. A job that reads only what is near it
+names homes: a fragment is near when every data file of it that holds a wanted column is in one of
+them; where it holds none of the columns, when all its files are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.base import WORKERS, Task, as_list, check_number, in_order
+from lancewood.engine.place import Bases, ids_to_read
+from lancewood.engine.rows.fragment_scan import FragmentScan
+from lancewood.engine.rows.group_scan import GroupScan
+from lancewood.engine.rows.prune import Pruner
+from lancewood.engine.rows.row_shape import Fetching, RowShape
+from lancewood.engine.schema import Columns, Parameters, Projection, project, row_schema
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.expr import Predicate, parse_predicate
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import BaseId, FragmentId
+from lancewood.model.manifest import decode_fragment
+from lancewood.model.schema import Schema
+from lancewood.proto import table_pb2
+
+
+class Nearness(Enum):
+    """How much of what would be read of a fragment is in the chosen homes."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+
+
+def homes_unless_all(
+    declared: Iterable[table_pb2.BasePath],
+    base_ids: frozenset[BaseId | None] | None,
+    wanted: Schema,
+) -> Homes | None:
+    """The chosen homes; None where those are all, and no fragment need be looked at."""
+    if base_ids is None or base_ids >= {None, *(each.id for each in declared)}:
+        return None
+    return Homes(wanted, base_ids)
+
+
+def told_homes(declared: Iterable[table_pb2.BasePath], base_ids: frozenset[BaseId | None]) -> str:
+    """The chosen homes in words."""
+    told = ["the own root"] if None in base_ids else []
+    told += [each.name or each.path for each in declared if each.id in base_ids]
+    return " and ".join(told)
+
+
+class Homes:
+    """Chosen homes, asked about the fragments of one table."""
+
+    def __init__(self, wanted: Schema, base_ids: frozenset[BaseId | None]) -> None:
+        self._wanted = frozenset(each.id for top in wanted.fields for each in top.walk())
+        self._base_ids = base_ids
+        self._has_own = None in base_ids
+
+    def near(self, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
+        """Those that can be read from the homes alone."""
+        base_ids, has_own = self._base_ids, self._has_own
+        for fragment in fragments:
+            files = fragment.message.files
+            if len(files) == 1:  # nearly all of a million are like that
+                file = files[0]
+                if file.base_id in base_ids if file.HasField("base_id") else has_own:
+                    yield fragment
+            elif self.nearness(fragment) is Nearness.ALL:
+                yield fragment
+
+    def told_partly_near(self, fragments: Iterable[Fragment]) -> str:
+        """How many are left out although a part of them is near, in words; empty for none."""
+        partly = sum(
+            1
+            for each in fragments
+            if len(each.message.files) > 1 and self.nearness(each) is Nearness.SOME
+        )
+        return f" ({partly} more, only partly in those homes, left out)" if partly else ""
+
+    def nearness(self, fragment: Fragment) -> Nearness:
+        """Of the files that would be read, how many are in the homes."""
+        files = fragment.message.files
+        read = [each for each in files if not self._wanted.isdisjoint(each.fields)] or files
+        held = sum(map(self._holds, read))
+        if held == len(read):
+            return Nearness.ALL
+        return Nearness.SOME if held else Nearness.NONE
+
+    def _holds(self, file: table_pb2.DataFile) -> bool:
+        return file.base_id in self._base_ids if file.HasField("base_id") else self._has_own
+
+
+_MOST_ROWS = (1 << 63) - 1
+_MOST_BATCH_ROWS = 1 << 20
+_MOST_KEPT = 64
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanRequest:
+    """What a caller asks a scan for."""
+
+    columns: Columns = None
+    where: str | None = None
+    parameters: Parameters = field(default=None, repr=False)
+    limit: int | None = None
+    offset: int = 0
+    batch_rows: int | None = None
+    with_row_id: bool = False
+    with_row_address: bool = False
+    fragments: Sequence[Fragment] | None = field(default=None, repr=False)
+    """Only these; None means all."""
+    spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
+    """Of these fragments only some physical rows, from the first to before the second."""
+    base_ids: frozenset[BaseId | None] | None = None
+    """Only fragments that can be read from these homes alone; None means all."""
+    fetching: Fetching = Fetching.AUTO
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """Rows of one fragment: live rows ``skip`` to ``skip + count`` (None: to the end)."""
+
+    fragment: Fragment
+    skip: int = 0
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A checked request against one snapshot. Making it reads no data file."""
+
+    snapshot: Snapshot
+    request: ScanRequest
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is worked out again elsewhere."""
+        return {"snapshot": self.snapshot, "request": self.request}
+
+    def __post_init__(self) -> None:
+        _ = self.projection, self.predicate  # wrong names and filters are told now
+
+    @cached_property
+    def projection(self) -> Projection:
+        return project(
+            self.snapshot.schema,
+            self.request.columns,
+            with_row_id=self.request.with_row_id,
+            with_row_address=self.request.with_row_address,
+            parameters=self.request.parameters,
+            rows=self._row_schema if isinstance(self.request.columns, Mapping) else None,
+        )
+
+    @cached_property
+    def predicate(self) -> Predicate | None:
+        where, parameters = self.request.where, self.request.parameters
+        if where is None:
+            return None
+        if parameters is not None:
+            return parse_predicate(where, self._row_schema, parameters)
+        known = _derived(self.snapshot, "predicates", dict[str, Predicate])
+        found = known.get(where)
+        if found is None:
+            if len(known) >= _MOST_KEPT:
+                known.clear()
+            found = known[where] = parse_predicate(where, self._row_schema)
+        return found
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the batches."""
+        return self._shape.schema
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """All that the request speaks of, whether they can match or not."""
+        chosen = self._chosen
+        return self.snapshot.manifest.fragments if chosen is None else chosen
+
+    @property
+    def wanted(self) -> WantedColumns:
+        """The stored columns that come out or that the filter reads."""
+        return self._shape.together
+
+    def batches(self, workers: int = WORKERS) -> Iterator[pa.RecordBatch]:
+        """The rows, never an empty batch. With one worker no thread is started."""
+        limit, offset = self.request.limit, self.request.offset
+        if limit == 0:
+            return
+        slices = self._slices()
+        skip, left = (offset, limit) if slices is None else (0, None)
+        tasks = self._tasks() if slices is None else map(self._task, slices)
+        for batch in in_order(tasks, workers=workers):
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            batch, skip = batch.slice(skip), 0
+            if left is not None:
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+            yield batch
+            if left == 0:
+                return
+
+    def _task(self, part: _Slice) -> Task[pa.RecordBatch]:
+        scan = self._scan_of(part.fragment)
+        return partial(scan.batches, part.skip, part.count)
+
+    def _tasks(self) -> Iterator[Task[pa.RecordBatch]]:
+        """All fragments that can match: small ones together, others one by one."""
+        scan = GroupScan(self._shape)
+        for group in self._groups(scan):
+            if len(group) == 1:
+                yield self._task(_Slice(group[0]))
+            else:
+                yield partial(scan.batches, group)
+
+    def _counting(self) -> Iterator[Task[int]]:
+        scan = GroupScan(self._shape, self._shape.filtering)
+        for group in self._groups(scan):
+            if len(group) == 1:
+                yield self._scan_of(group[0]).count
+            else:
+                yield partial(scan.count, group)
+
+    def _groups(self, scan: GroupScan) -> Iterator[tuple[Fragment, ...]]:
+        """A fragment of which only some rows are asked for is read by itself."""
+        spans = self.request.spans
+        if not spans:
+            yield from scan.groups(self.matching())
+            return
+        for is_cut, members in groupby(self.matching(), lambda each: each.id in spans):
+            if is_cut:
+                yield from ((each,) for each in members)
+            else:
+                yield from scan.groups(members)
+
+    def _scan_of(self, fragment: Fragment) -> FragmentScan:
+        return FragmentScan(self._shape, fragment, self.request.spans.get(fragment.id))
+
+    def count(self, workers: int = WORKERS) -> int:
+        """How many rows come out; from the manifest alone where that is enough.
+
+        With a filter, only its columns are read.
+        """
+        offset, limit = self.request.offset, self.request.limit
+        if self.predicate is not None:
+            total = sum(in_order(self._counting(), workers=workers))
+        elif self._counts is not None:
+            total = sum(self._counts)
+        else:
+            request = ScanRequest(columns=(), fragments=self._chosen, spans=self.request.spans)
+            rows = ScanPlan(self.snapshot, request).batches(workers)
+            total = sum(each.num_rows for each in rows)
+        rest = max(total - offset, 0)
+        return rest if limit is None else min(rest, limit)
+
+    def explain(self) -> str:
+        """What will be read, in words. Looks at every fragment, opens no data file."""
+        slices = self._slices()
+        read = sum(1 for _ in self.matching()) if slices is None else len(slices)
+        chosen = self.request.fragments
+        total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
+        homes = self._homes
+        besides = "" if homes is None else homes.told_partly_near(self._named)
+        return self.describe(f"{read} of {total} fragments{besides}, ")
+
+    def describe(self, fragments: str = "") -> str:
+        """The same without looking at a fragment."""
+        snapshot, shape = self.snapshot, self._shape
+        names = shape.together.schema.names
+        text = (
+            f"{snapshot.place.uri} version {snapshot.manifest.version}: {fragments}"
+            f"columns {', '.join(names) or 'none'}"
+        )
+        if self.request.base_ids is not None:
+            text += f", in {told_homes(snapshot.manifest.base_paths, self.request.base_ids)}"
+        if self.request.where is not None:
+            text += f", filter {self.request.where}"
+            late = shape.late.schema.names
+            if late:
+                text += f", then for rows that pass {', '.join(late)}"
+        if self.request.limit is not None or self.request.offset:
+            text += f", rows {self.request.offset} to "
+            end = self.request.limit
+            text += "the end" if end is None else str(self.request.offset + end)
+        return text
+
+    @cached_property
+    def _row_schema(self) -> pa.Schema:
+        known = _derived(self.snapshot, "row schema", dict[str, pa.Schema])
+        if "rows" not in known:
+            known["rows"] = row_schema(self.snapshot.schema)
+        return known["rows"]
+
+    @cached_property
+    def _shape(self) -> RowShape:
+        limit, offset = self.request.limit, self.request.offset
+        return RowShape(
+            snapshot=self.snapshot,
+            projection=self.projection,
+            predicate=self.predicate,
+            batch_rows=self.request.batch_rows,
+            most_rows=None if limit is None else limit + offset,
+            fetching=self.request.fetching,
+        )
+
+    @cached_property
+    def _chosen(self) -> Sequence[Fragment] | None:
+        """The fragments that the request names or whose homes it names; None means all."""
+        homes = self._homes
+        return self.request.fragments if homes is None else list(homes.near(self._named))
+
+    @property
+    def _named(self) -> Sequence[Fragment]:
+        named = self.request.fragments
+        return self.snapshot.manifest.fragments if named is None else named
+
+    @property
+    def _homes(self) -> Homes | None:
+        base_ids, wanted = self.request.base_ids, self._shape.together.schema
+        return homes_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
+
+    def matching(self) -> Iterator[Fragment]:
+        """The fragments that can hold a row that passes, told from the manifest alone."""
+        if self.predicate is None:
+            return iter(self.fragments)
+        pruner = Pruner(self.snapshot, self.predicate, self._shape.filtering)
+        return pruner.pruned(self._chosen)
+
+    @cached_property
+    def _counts(self) -> Sequence[int] | None:
+        """The live rows of each fragment; None where a writer left one of them out, or where not
+        all of a fragment is asked for."""
+        if self.request.spans:
+            return None
+        if self._chosen is None:
+            return self.snapshot.manifest.rows_by_fragment
+        counts = [each.num_rows for each in self._chosen]
+        known = [each for each in counts if each is not None]
+        return known if len(known) == len(counts) else None
+
+    def _slices(self) -> Sequence[_Slice] | None:
+        """The slices that limit and offset leave; None where only reading can tell."""
+        limit, offset = self.request.limit, self.request.offset
+        if self.predicate is not None or (limit is None and not offset) or self._counts is None:
+            return None
+        slices = []
+        for at, rows in enumerate(self._counts):
+            if offset >= rows:
+                offset -= rows
+                continue
+            take = rows - offset if limit is None else min(rows - offset, limit)
+            slices.append(_Slice(self._fragment_at(at), offset, take))
+            offset = 0
+            if limit is not None:
+                limit -= take
+                if limit == 0:
+                    break
+        return slices
+
+    def _fragment_at(self, position: int) -> Fragment:
+        """One fragment, without decoding the others."""
+        if self._chosen is not None:
+            return self._chosen[position]
+        manifest = self.snapshot.manifest
+        return Fragment(decode_fragment(manifest.message.fragments[position], manifest.name))
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    *,
+    columns: Columns = None,
+    where: str | None = None,
+    parameters: Parameters = None,
+    limit: int | None = None,
+    offset: int = 0,
+    batch_rows: int | None = None,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+    fragment_ids: Sequence[int] | None = None,
+    bases: Bases = None,
+) -> ScanPlan:
+    """A plan for what a caller asks for; raises InvalidInputError or NotFoundError at once."""
+    chosen = None
+    if fragment_ids is not None:
+        ids = [
+            check_number("a fragment id", each) for each in as_list("fragment_ids", fragment_ids)
+        ]
+        chosen = [snapshot.manifest.fragment(FragmentId(each)) for each in ids]
+    if where is not None and not isinstance(where, str):
+        raise InvalidInputError(f"where takes SQL text, got {where!r}")
+    if parameters is not None and where is None and not isinstance(columns, Mapping):
+        raise InvalidInputError("parameters are given, but neither where nor columns hold SQL text")
+    if columns is not None:
+        columns = dict(columns) if isinstance(columns, Mapping) else as_list("columns", columns)
+    request = ScanRequest(
+        columns=columns,
+        where=where,
+        parameters=parameters,
+        limit=None if limit is None else min(check_number("limit", limit), _MOST_ROWS),
+        offset=min(check_number("offset", offset), _MOST_ROWS),
+        batch_rows=None
+        if batch_rows is None
+        else min(check_number("batch_rows", batch_rows, least=1), _MOST_BATCH_ROWS),
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+        fragments=chosen,
+        base_ids=None if bases is None else ids_to_read(snapshot.place, snapshot.manifest, bases),
+    )
+    return ScanPlan(snapshot, request)
+
+
+def _derived(snapshot: Snapshot, name: str, make: Callable[[], T]) -> T:
+    """What is kept with the snapshot under a name; made when it is first asked for."""
+    found: T = snapshot.derived.setdefault(name, make())
+    return found

@@ -1,0 +1,216 @@
+"""Fetching single rows: by position in the table, or by row id.
+
+Rows come back in the order asked for, repeats included; each data file is opened once. Live ids are
+unique, so the sequences of all fragments, one after the other and without their deleted rows, are
+an index from ids to positions. It is built when it is first needed, and kept with the snapshot.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancewood.data.wanted import WantedColumns
+from lancewood.engine.base import WORKERS, as_list, in_order
+from lancewood.engine.rows.facts import RowFacts, open_fragment
+from lancewood.engine.schema import Projection, project
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import MAX_U64, FragmentId
+from lancewood.model.rowids import RowIdSequence
+
+
+def positions_of(snapshot: Snapshot, row_ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """The position of each row in the table, as a scan counts them; -1 for an id that is gone."""
+    index = snapshot.derived.get("row ids")
+    if index is None:
+        index = snapshot.derived["row ids"] = _live_ids(snapshot)
+    positions: npt.NDArray[np.int64] = index.find(row_ids)
+    return positions
+
+
+def _live_ids(snapshot: Snapshot) -> RowIdSequence:
+    parts = []
+    for fragment in snapshot.manifest.fragments:
+        facts = RowFacts(snapshot, fragment)
+        ids = facts.row_ids
+        if ids is not None:
+            parts.append(ids.without(facts.deleted) if fragment.deletion_file else ids)
+    return RowIdSequence.concat(parts)
+
+
+Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
+"""Whole numbers as people hand them over."""
+_Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+def take_positions(
+    snapshot: Snapshot, positions: Numbers, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows at these positions of the table, as a scan counts them.
+
+    Raises InvalidInputError for a position that the table does not have.
+    """
+    asked = as_numbers(positions, "positions")
+    fragments = snapshot.manifest.fragments
+    live = snapshot.manifest.rows_by_fragment
+    if live is None:
+        live = [_live_rows(snapshot, each) for each in fragments]
+    ends = np.cumsum(live, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    outside = asked[asked >= total]
+    if len(outside):
+        raise InvalidInputError(
+            f"position {outside[0]} does not exist: the table has {total} rows, counted from 0",
+            rows=total,
+        )
+    wanted = asked.astype(np.int64)
+    owner = np.searchsorted(ends, wanted, side="right")
+    starts = ends - live
+    return _gather(snapshot, columns, owner, wanted - starts[owner], _physical)
+
+
+def take_row_ids(
+    snapshot: Snapshot, row_ids: Numbers, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The rows with these ids (on a table without stable row ids: these addresses).
+
+    Raises NotFoundError for an id that no live row has.
+    """
+    wanted = as_numbers(row_ids, "row_ids")
+    if snapshot.manifest.has_stable_row_ids:
+        positions = positions_of(snapshot, wanted)
+        _check_found(snapshot, wanted[positions < 0])
+        return take_positions(snapshot, positions, columns)
+    owner = np.full(len(wanted), -1, np.int64)
+    offsets = (wanted & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    numbers = wanted >> np.uint64(32)
+    for number in np.unique(numbers):
+        position = snapshot.manifest.position_of(FragmentId(int(number)))
+        if position is not None:
+            facts = RowFacts(snapshot, snapshot.manifest.fragments[position])
+            inside = (numbers == number) & (offsets < facts.fragment.physical_rows)
+            owner[inside & ~facts.are_deleted(offsets)] = position
+    _check_found(snapshot, wanted[owner < 0])
+    return _gather(snapshot, columns, owner, offsets, lambda _, chosen: chosen)
+
+
+def _check_found(snapshot: Snapshot, lost: npt.NDArray[np.uint64]) -> None:
+    if len(lost):
+        raise NotFoundError(
+            f"row id {lost[0]} not found in version {snapshot.manifest.version}"
+            + (f", nor are {len(lost) - 1} others" if len(lost) > 1 else ""),
+            row_id=int(lost[0]),
+        )
+
+
+def _physical(facts: RowFacts, live: _Ints) -> _Ints:
+    return facts.physical_offsets(live)
+
+
+def _gather(
+    snapshot: Snapshot,
+    columns: Sequence[str] | None,
+    owner: _Ints,
+    values: _Ints,
+    offsets_of: Callable[[RowFacts, _Ints], _Ints],
+) -> pa.Table:
+    """Rows of several fragments put together: row n is ``values[n]`` of fragment ``owner[n]``."""
+    if isinstance(columns, Mapping):
+        raise InvalidInputError("take gives columns as they are: name them; scan computes")
+    projection = project(snapshot.schema, columns)
+    if not projection.names:
+        return pa.table({"rows": pa.nulls(len(owner))}).select([])
+    schema, wanted = projection.arrow_schema(), WantedColumns(projection.stored)
+    order = np.argsort(owner, kind="stable")
+    numbers, begins = np.unique(owner[order], return_index=True)
+    picks = np.split(order, begins[1:])
+
+    def fetch(number: int, pick: _Ints) -> Iterator[tuple[pa.Table, _Ints]]:
+        """Each row once, in the order of the file, and where each that was asked for stands."""
+        facts = RowFacts(snapshot, snapshot.manifest.fragments[number])
+        unique, back = np.unique(offsets_of(facts, values[pick]), return_inverse=True)
+        stored = open_fragment(snapshot, facts.fragment, wanted).pick(unique)
+        return ((_shaped(each, facts, projection, unique, schema), back) for each in [stored])
+
+    tasks = (partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False))
+    places = np.empty(len(order), np.int64)
+    parts: list[pa.Table] = []
+    before = 0
+    for pick, (rows, back) in zip(picks, in_order(tasks, workers=WORKERS), strict=False):
+        places[pick] = back + before
+        parts.append(rows)
+        before += rows.num_rows
+    together = pa.concat_tables(parts) if parts else schema.empty_table()
+    return together if _counts_up(places, before) else _reordered(together, places)
+
+
+def _reordered(rows: pa.Table, places: _Ints) -> pa.Table:
+    try:
+        return rows.take(places)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Dictionaries of several fragments may hold more values than their index can number.
+        parts = [rows.slice(each, 1) for each in places.tolist()]
+        return pa.concat_tables(parts) if parts else rows.slice(0, 0)
+
+
+def _shaped(
+    batches: Iterator[pa.RecordBatch],
+    facts: RowFacts,
+    projection: Projection,
+    offsets: _Ints,
+    schema: pa.Schema,
+) -> pa.Table:
+    stored = list(batches)
+    table = pa.Table.from_batches(stored) if stored and stored[0].num_columns else None
+    columns = {name: facts.column_at(name, offsets) for name in projection.system}
+    arrays = []
+    for name in projection.names:
+        if name in columns:
+            arrays.append(columns[name])
+        else:
+            assert table is not None
+            arrays.append(table.column(name))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _live_rows(snapshot: Snapshot, fragment: Fragment) -> int:
+    rows = fragment.num_rows
+    if rows is not None:
+        return rows
+    reader = open_fragment(snapshot, fragment, snapshot.schema)
+    return reader.physical_rows() - len(RowFacts(snapshot, fragment).deleted)
+
+
+def as_numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
+    """Whole numbers from 0, as an array; raises InvalidInputError for others."""
+    if isinstance(values, np.ndarray | pa.Array | pa.ChunkedArray):
+        numbers = np.asarray(values)
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise InvalidInputError(
+                f"{what} takes one list of whole numbers, got an array of {numbers.dtype} with "
+                f"the shape {numbers.shape}"
+            )
+    else:
+        try:
+            listed = [operator.index(each) for each in as_list(what, values)]
+        except TypeError as cause:
+            raise InvalidInputError(f"{what} takes whole numbers: {cause}") from cause
+        if listed and max(listed) > MAX_U64:
+            raise InvalidInputError(f"{what}: {max(listed)} has more than 64 bits")
+        numbers = np.array(listed, dtype=np.uint64 if min(listed, default=0) >= 0 else np.int64)
+    if numbers.size and int(numbers.min()) < 0:
+        raise InvalidInputError(f"{what}: {numbers.min()} does not exist, they count from 0")
+    return numbers.astype(np.uint64)
+
+
+def _counts_up(places: _Ints, rows: int) -> bool:
+    """Whether the rows stand where they were asked for already."""
+    return len(places) == rows and bool(np.all(places == np.arange(rows)))

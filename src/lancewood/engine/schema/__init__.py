@@ -1,0 +1,55 @@
+"""Columns by name: what a read needs, what a change makes of them, and where they were before."""
+
+from __future__ import annotations
+
+from lancewood.engine.schema.config import config_update, field_metadata_update, text_update
+from lancewood.engine.schema.earlier_columns import find_earlier
+from lancewood.engine.schema.evolve import (
+    Cast,
+    cast_column,
+    drop_columns,
+    next_field_id,
+    rename_column,
+)
+from lancewood.engine.schema.new_columns import (
+    Drop,
+    NewColumns,
+    nulls_of,
+    plan_new_columns,
+    stored_fields,
+)
+from lancewood.engine.schema.projection import (
+    Columns,
+    Parameters,
+    Path,
+    Projection,
+    cut_schema,
+    project,
+    row_schema,
+    stored_paths,
+)
+
+__all__ = [
+    "Cast",
+    "Columns",
+    "Drop",
+    "NewColumns",
+    "Parameters",
+    "Path",
+    "Projection",
+    "cast_column",
+    "config_update",
+    "cut_schema",
+    "drop_columns",
+    "field_metadata_update",
+    "find_earlier",
+    "next_field_id",
+    "nulls_of",
+    "plan_new_columns",
+    "project",
+    "rename_column",
+    "row_schema",
+    "stored_fields",
+    "stored_paths",
+    "text_update",
+]

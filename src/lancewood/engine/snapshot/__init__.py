@@ -1,0 +1,55 @@
+"""One version of a table, and every way to ask for one: by branch, number, tag, moment or uri."""
+
+from __future__ import annotations
+
+from lancewood.engine.snapshot.descent import Descent, Family, find_family, is_there, manifest_names
+from lancewood.engine.snapshot.revisions import (
+    TAG,
+    At,
+    branch_place,
+    check_contradictions,
+    check_whole,
+    find_address,
+    has_revision,
+    history_place,
+    is_table,
+    main_place,
+    open_revision,
+    resolve,
+    same_branch,
+)
+from lancewood.engine.snapshot.sameness import same_content
+from lancewood.engine.snapshot.snapshot import (
+    Snapshot,
+    TableStats,
+    load_snapshot,
+    read_version,
+    table_stats,
+)
+
+__all__ = [
+    "TAG",
+    "At",
+    "Descent",
+    "Family",
+    "Snapshot",
+    "TableStats",
+    "branch_place",
+    "check_contradictions",
+    "check_whole",
+    "find_address",
+    "find_family",
+    "has_revision",
+    "history_place",
+    "is_table",
+    "is_there",
+    "load_snapshot",
+    "main_place",
+    "manifest_names",
+    "open_revision",
+    "read_version",
+    "resolve",
+    "same_branch",
+    "same_content",
+    "table_stats",
+]

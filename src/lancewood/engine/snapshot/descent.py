@@ -1,0 +1,364 @@
+"""The history of a branch from before it was made: its parent's, up to the version that it left;
+and the roots of one table that may share files.
+
+A version below the fork is looked up where the branch came from, and shown as the branch sees it:
+files of the parent's root under the base path that the branch has for it. So what both have in
+common is the same, byte for byte. A clone that is no branch has no history of before. Changes
+nothing.
+
+Names are used twice, and numbers too: a branch begins anew, or is deleted and made again. So the
+record of a branch is believed only for versions that began where it says, of others the transaction
+that began them tells, and a parent that is younger than its child is none. Where nothing tells,
+there is no history of before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot.revisions import branch_place, main_place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions import (
+    Refs,
+    branch_roots,
+    is_recorded,
+    list_versions,
+    load_branch,
+    load_manifest,
+    load_transaction,
+    load_transaction_of,
+    missing_transaction,
+    newest_version,
+)
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.format.inherited import inherited_fragments
+from lancewood.format.layout import (
+    TREE_DIR,
+    VERSIONS_DIR,
+    ManifestName,
+    NamingScheme,
+    manifest_key,
+    parse_manifest_name,
+)
+from lancewood.model.closing import reset_version
+from lancewood.model.ids import BaseId, Version, is_detached
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import Clone, Restore
+from lancewood.model.refs import MAIN, Branch, BranchName
+from lancewood.model.transaction import Transaction
+from lancewood.proto import table_pb2
+from lancewood.store.base import Store
+
+_Begun: TypeAlias = tuple[BranchName | None, Version]
+"""A branch, None for main, and a version of it."""
+_MOST_VERSIONS = 256
+"""Versions of which the transactions are read to see whether a branch began anew in between."""
+_STRETCHES = "stretches"
+"""Under this name a version of an ancestor keeps among ``derived`` the history it was seen in."""
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A root, and the versions that are looked up in it: those after ``after``."""
+
+    place: Place
+    branch: str | None
+    after: int
+    last: int
+    """The last version of this root that leads here."""
+    reset: int = 0
+    """The version in which the branch began anew before that one; 0 if it never did."""
+    scheme: NamingScheme = NamingScheme.V2
+    is_current: bool = True
+    """Whether the branch did not begin anew since, as far as its record says."""
+
+    @classmethod
+    def up_to(cls, head: Snapshot, after: int, record: Branch | None) -> _Stretch:
+        branch, last, reset = head.manifest.branch, head.manifest.version, _reset(head)
+        is_current = record is None or _is_of(record, reset)
+        return cls(head.place, branch, after, last, reset, head.scheme, is_current)
+
+    def reset_since(self, earlier: Snapshot) -> Version | None:
+        """The version in which the branch began anew after an earlier one; None if it did not. Main
+        never does."""
+        if self.branch is None:
+            return None
+        then, version = _reset(earlier), earlier.manifest.version
+        if self.reset != then:
+            return Version(max(self.reset, then))
+        return None if self.is_current else self._begun_again(version)
+
+    def _begun_again(self, version: Version) -> Version | None:
+        """The same where both have one mark: the branch may have begun anew in between and gone
+        back to a state from before, with the mark of that. Row ids that came after that state are
+        given out twice then. Versions that were cleaned up tell nothing; too many count as such."""
+        store, at = self.place.store, Version(self.last)
+        while at > version:
+            if at - version > _MOST_VERSIONS:
+                return at
+            back = Version(at - 1)
+            with contextlib.suppress(NotFoundError):
+                found = load_manifest(store, at, self.scheme)
+                mark = reset_version(found.config)
+                if mark != self.reset:
+                    return Version(max(mark, self.reset))
+                made = load_transaction(store, found).operations[0]
+                if isinstance(made, Restore) and version <= made.version < at:
+                    back = made.version
+            at = back
+        return None
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The history that leads to a version, on its own branch and on those it descends from."""
+
+    snapshot: Snapshot
+
+    def load(self, version: int) -> Snapshot:
+        """A version of this history; raises NotFoundError."""
+        own = self.snapshot
+        try:
+            return load_snapshot(own.place, version=version)
+        except NotFoundError:
+            stretch = self._stretch(version)
+            if stretch.place is own.place:
+                raise
+        return self._seen(load_snapshot(stretch.place, version=version))
+
+    def transaction(self, version: Version) -> Transaction:
+        """The transaction that made a version, and not the one that made a branch of it."""
+        place = self._stretch(version).place
+        scheme = self.snapshot.scheme
+        if place is not self.snapshot.place:
+            newest = newest_version(place.store)
+            if newest is None:
+                return missing_transaction(version, f"{place.uri} holds no version")
+            scheme = newest.scheme
+        return load_transaction_of(place.store, version, scheme)
+
+    def find(self, earlier: Snapshot) -> Snapshot | None:
+        """Another version of the table as this history has it; None where it is not known to be
+        part of it."""
+        version, branch = earlier.manifest.version, earlier.manifest.branch
+        if is_detached(version) or version > self.snapshot.manifest.version:
+            return None
+        for at, each in enumerate(self._stretches):
+            is_here = each.branch == branch and version <= each.last
+            if is_here and each.reset_since(earlier) is None:
+                return self._seen(earlier) if at else earlier
+        return None
+
+    def reset_after(self, earlier: Snapshot) -> Version | None:
+        """The version in which a branch of this history began anew after an earlier version of its
+        own, or between the two of which it went back to one from before: then the earlier one is
+        not part of this history. None if it did not."""
+        return self._beside(earlier.manifest.version).reset_since(earlier)
+
+    def _beside(self, version: Version) -> _Stretch:
+        """The stretch of the root that ``load`` finds a version in."""
+        own = self.snapshot
+        if version <= self._stretches[0].after:
+            with contextlib.suppress(NotFoundError):
+                own.place.store.head(manifest_key(version, own.scheme))
+                return self._stretches[0]
+        return self._stretch(version)
+
+    def _stretch(self, version: int) -> _Stretch:
+        return next(each for each in self._stretches if version > each.after)
+
+    @cached_property
+    def _stretches(self) -> tuple[_Stretch, ...]:
+        """From the own root upwards; the last one holds whatever is left."""
+        known: tuple[_Stretch, ...] | None = self.snapshot.derived.get(_STRETCHES)
+        return tuple(self._upwards()) if known is None else known
+
+    def _upwards(self) -> Iterator[_Stretch]:
+        head, seen = self.snapshot, set[BranchName]()
+        record = _record(head)
+        while record is not None and record.name not in seen:
+            seen.add(record.name)
+            begun = _beginning(head, record)
+            if begun is None:
+                break
+            main, (branch, version) = main_place(head), begun
+            if branch is None:
+                yield _Stretch.up_to(head, version, record)
+                yield _Stretch(main, None, -1, version)
+                return
+            place = branch_place(main, branch)
+            above, its_record = _parent(place, version, record)
+            if above is None:
+                break
+            yield _Stretch.up_to(head, version, record)
+            head, record = above, its_record
+        yield _Stretch.up_to(head, -1, record)
+
+    def _seen(self, earlier: Snapshot) -> Snapshot:
+        """A version of an ancestor in the terms of this branch, where it has such terms."""
+        base_id = self._base_of(earlier.place)
+        if base_id is None:
+            return earlier
+        own = self.snapshot.manifest
+        message = table_pb2.Manifest()
+        message.CopyFrom(earlier.manifest.bare().message)
+        try:
+            message.MergeFromString(inherited_fragments(earlier.manifest, base_id))
+        except UnsupportedError:
+            return earlier
+        message.ClearField("base_paths")
+        message.base_paths.extend(own.base_paths)
+        message.branch = str(own.branch)
+        seen = Manifest(message, name=earlier.manifest.name)
+        derived = {_STRETCHES: self._stretches}
+        return Snapshot(self.snapshot.place, seen, earlier.scheme, derived)
+
+    def _base_of(self, ancestor: Place) -> BaseId | None:
+        place = self.snapshot.place
+        place.settle(self.snapshot.manifest)
+        for base in self.snapshot.manifest.base_paths:
+            if base.is_dataset_root and place.leads_to(base, ancestor.store):
+                return BaseId(base.id)
+        return None
+
+
+def is_there(snapshot: Snapshot) -> bool:
+    """Whether a version is still what it was when it was opened: neither cleaned up, nor that of a
+    table or branch that was made again in its place."""
+    store, head = snapshot.place.store, snapshot.manifest
+    mine = load_transaction(store, head).uuid
+    if mine:
+        return load_transaction_of(store, head.version, snapshot.scheme).uuid == mine
+    try:
+        return load_manifest(store, head.version, snapshot.scheme).timestamp_ns == head.timestamp_ns
+    except NotFoundError:
+        return False
+
+
+def _record(head: Snapshot) -> Branch | None:
+    """What is recorded about the branch of a version; None for main, and where nothing is."""
+    name = head.manifest.branch
+    if name is None:
+        return None
+    with contextlib.suppress(FormatError, InvalidInputError):
+        return load_branch(main_place(head).store, BranchName.found(name))
+    return None
+
+
+def _is_of(record: Branch, reset: int) -> bool:
+    """Whether versions with a mark began where a record says; a parent that had begun anew leaves
+    its mark to branches that never do."""
+    own = record.reset_in
+    return reset <= record.parent_version if own is None else reset == own
+
+
+def _beginning(head: Snapshot, record: Branch) -> _Begun | None:
+    """The version of the parent that a version's branch began at, the last time before it."""
+    reset, fork = _reset(head), record.parent_version
+    if fork <= head.manifest.version and _is_of(record, reset) and _has_its_mark(head, record):
+        return record.parent_branch, fork
+    begun = _begun_in(head, reset) if reset else None
+    oldest = list_versions(head.place.store).versions[-1:]
+    return begun or next((_begun_in(head, each) for each in oldest), None)
+
+
+def _has_its_mark(head: Snapshot, record: Branch) -> bool:
+    """Whether a record without a mark never had one, as far as the newest version of the branch
+    tells: pylance writes it anew, and without ours, when metadata is replaced."""
+    newest = newest_version(head.place.store) if record.reset_in is None else None
+    if newest is None or newest.version == head.manifest.version:
+        return True
+    found = load_manifest(head.place.store, newest.version, newest.scheme)
+    return reset_version(found.config) == _reset(head)
+
+
+def _begun_in(head: Snapshot, version: int) -> _Begun | None:
+    """What the branch of a version began at in another version; None where it did not, or has begun
+    anew in between."""
+    with contextlib.suppress(NotFoundError):
+        first = load_snapshot(head.place, version=version)
+        made = load_transaction(head.place.store, first.manifest).operations[0]
+        if isinstance(made, Clone) and _reset(first) == _reset(head):
+            name = made.ref_name
+            parent = None if name in (None, MAIN) else BranchName.found(str(name))
+            return parent, made.ref_version
+    return None
+
+
+def _parent(place: Place, version: Version, child: Branch) -> tuple[Snapshot | None, Branch | None]:
+    """The version that a branch left in the root of another one, and the record of that; None where
+    it is gone, or not the branch that the child was made from."""
+    with contextlib.suppress(NotFoundError):
+        found = load_snapshot(place, version=version)
+        record = _record(found)
+        if record is not None and _is_parent(record, child):
+            return found, record
+    return None, None
+
+
+def _is_parent(parent: Branch, child: Branch) -> bool:
+    """Whether a branch is the one that another was made from, and not one that has its name."""
+    line, longer = parent.identifier, child.identifier
+    if line and longer and len(longer) > len(line):
+        return all(one.uuid == other.uuid for one, other in zip(line, longer, strict=False))
+    return parent.created_at_seconds <= child.created_at_seconds
+
+
+def _reset(snapshot: Snapshot) -> int:
+    return reset_version(snapshot.manifest.config)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One root of a table, ``own``, and those it may share files with."""
+
+    main: Store
+    own: Store
+    branch: BranchName | None
+    """The branch that ``own`` is the root of; None for main."""
+
+    @property
+    def own_root(self) -> str:
+        return "" if self.branch is None else f"{TREE_DIR}/{self.branch}"
+
+    def store(self, root: str) -> Store:
+        if root == self.own_root:
+            return self.own
+        return self.main.at(root) if root else self.main
+
+    def roots(self, refs: Refs) -> list[str]:
+        """Every root of the family, with or without a ref.
+
+        Raises FormatError for a branch whose root holds no version: what it needs is not known.
+        """
+        found = ["", *branch_roots(self.main)]
+        known = set(found)
+        for each in refs.branches:
+            if f"{TREE_DIR}/{each.name}" not in known and is_recorded(self.main, each.name):
+                raise FormatError(
+                    f"branch {each.name} of {self.main.uri} is recorded, but {TREE_DIR}/"
+                    f"{each.name} holds no version: which files it needs is not known. Bring its "
+                    "files back, or delete the branch",
+                    branch=str(each.name),
+                )
+        return found
+
+
+def find_family(snapshot: Snapshot) -> Family:
+    """The family that a version belongs to; raises InvalidInputError for a branch elsewhere."""
+    own, head = snapshot.place.store, snapshot.manifest
+    if head.branch is None:
+        return Family(own, own, None)
+    return Family(main_place(snapshot).store, own, BranchName.found(head.branch))
+
+
+def manifest_names(store: Store) -> dict[str, ManifestName]:
+    """The manifests of a root by the bare names of their files, detached ones included."""
+    return {
+        name: found for name in store.names(VERSIONS_DIR) if (found := parse_manifest_name(name))
+    }

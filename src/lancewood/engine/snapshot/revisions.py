@@ -1,0 +1,329 @@
+"""From what a caller says about a version to that version: branch, version, tag, moment, or a uri
+that carries a revision (``photos.lance@exp``).
+
+Refs are looked up in the main root, wherever one starts. The grammar of texts is in
+``model.revision``. A uri that is itself a table wins; else it is parted at the first ``@`` before
+which there is a table, so one more listing is needed, and only where there is an ``@``. A
+``PathLike`` is a path and carries nothing. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from lancewood.engine.base import check_number
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
+from lancewood.engine.versions import (
+    before_the_fork,
+    gone_version,
+    is_recorded,
+    load_tag,
+    newest_version,
+    no_branch,
+    no_ref,
+    no_tag,
+)
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.format.layout import TREE_DIR
+from lancewood.model.refs import BranchName, Tag
+from lancewood.model.revision import (
+    AtTag,
+    ByName,
+    OnBranch,
+    Revision,
+    branch_name,
+    parse_revision,
+    split_uri,
+    tag_name,
+)
+from lancewood.store.base import Store
+
+At: TypeAlias = int | str | datetime | None
+"""A version number, a text as ``model.revision`` reads it, or a moment."""
+
+TAG = "tag"
+"""Under this name a snapshot that was found by a tag keeps that tag's name among ``derived``."""
+
+
+def resolve(snapshot: Snapshot, at: At) -> Snapshot:
+    """The version that ``at`` means to somebody who holds a snapshot.
+
+    None is the snapshot itself; a number and a moment are looked up on its branch, a text in the
+    refs of the table.
+    """
+    if at is None:
+        return snapshot
+    if isinstance(at, datetime):
+        return load_snapshot(snapshot.place, as_of=at)
+    if isinstance(at, str):
+        return _Names(main_place(snapshot)).load(parse_revision(at))
+    return same_branch(snapshot, _version(at))
+
+
+def same_branch(snapshot: Snapshot, version: int) -> Snapshot:
+    """Another version of a snapshot's branch."""
+    unlanded = snapshot.unlanded(version)
+    if unlanded is not None:
+        return unlanded
+    main = snapshot.place.main(snapshot.manifest)
+    return _load(snapshot.place, main, _branch_of(snapshot), version)
+
+
+def open_revision(
+    place: Place,
+    *,
+    branch: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    as_of: datetime | str | None = None,
+    at: At = None,
+    in_uri: str | None = None,
+) -> Snapshot:
+    """A version of the table at a place: main's root, or the root of a branch.
+
+    Without ``branch``, ``tag`` or a text, the versions of that root are meant. At most one of
+    version, tag, as_of and at may be given, only a version or a moment together with a branch, and
+    nothing besides ``in_uri``, the text that came with the uri.
+    """
+    check_contradictions(branch, version, tag, as_of, at, in_uri)
+    at = in_uri if at is None else at
+    if isinstance(at, datetime):
+        as_of = at
+    elif isinstance(at, str):
+        return _Names(_main_of(place)).load(parse_revision(at))
+    elif at is not None:
+        version = _version(at)
+    if tag is not None:
+        asked = tag_name(tag)
+        return _Names(_main_of(place)).load(AtTag(asked))
+    if branch is not None:
+        found = branch_name(branch)
+        return _Names(_main_of(place)).load_branch(found, version=version, as_of=as_of)
+    return load_snapshot(place, version=version, as_of=as_of)
+
+
+def check_contradictions(
+    branch: object,
+    version: object,
+    tag: object,
+    as_of: object,
+    at: object,
+    in_uri: str | None = None,
+) -> None:
+    """Raise InvalidInputError where a caller says in two ways which version is meant."""
+    given = {"version": version, "tag": tag, "as_of": as_of, "at": at}
+    said = [f"{name}=" for name, value in given.items() if value is not None]
+    if len(said) > 1:
+        raise InvalidInputError(f"{' and '.join(said)} each say which version is meant; give one")
+    if branch is not None and (tag is not None or at is not None):
+        raise InvalidInputError(
+            f"{said[0]} says which branch is meant, and so does branch=; give one of them"
+        )
+    if in_uri is not None and (said or branch is not None):
+        also = " and ".join(["branch="] * (branch is not None) + said)
+        raise InvalidInputError(
+            f"the uri carries the revision {in_uri!r}, and {also} says one, too; give one of them"
+        )
+
+
+def main_place(snapshot: Snapshot) -> Place:
+    """The main root of the table that a version belongs to, where the refs are.
+
+    Raises InvalidInputError for a branch that was brought elsewhere.
+    """
+    head = snapshot.manifest
+    if head.branch is None:
+        return snapshot.place
+    main = snapshot.place.main(head)
+    if main is None:
+        raise InvalidInputError(
+            f"{snapshot.place.uri} holds branch {head.branch}, but does not lie at "
+            f"{TREE_DIR}/{head.branch} below a main root, where the refs are; open it at its place",
+            branch=head.branch,
+        )
+    return snapshot.place.at(main)
+
+
+def history_place(place: Place, *, branch: str | None = None, in_uri: str | None = None) -> Place:
+    """The root whose versions are meant, also where the newest of them cannot be read."""
+    check_contradictions(branch, None, None, None, None, in_uri)
+    if in_uri is not None:
+        meant = parse_revision(in_uri)
+        if not isinstance(meant, OnBranch) or meant.version is not None:
+            return open_revision(place, in_uri=in_uri).place
+        asked = meant.branch
+    elif branch is not None:
+        asked = branch_name(branch)
+    else:
+        return place
+    return _Names(_main_of(place)).root(asked)
+
+
+def branch_place(main: Place, branch: BranchName | None) -> Place:
+    """The root of a branch; None is main itself."""
+    return main if branch is None else main.at(main.store.at(f"{TREE_DIR}/{branch}"))
+
+
+def has_revision(place: Place, text: str) -> bool:
+    """Whether there is such a version, in whatever state. Raises InvalidInputError for a text that
+    means nothing, or two things."""
+    revision = parse_revision(text)
+    try:
+        _Names(_main_of(place)).load(revision)
+    except NotFoundError:
+        return False
+    except (FormatError, UnsupportedError):
+        return True
+    return True
+
+
+def _main_of(place: Place) -> Place:
+    """The main root; only below some ``tree/`` a manifest has to tell."""
+    if f"/{TREE_DIR}/" not in place.uri:
+        return place
+    return main_place(load_snapshot(place))
+
+
+def _branch_of(snapshot: Snapshot) -> BranchName | None:
+    branch = snapshot.manifest.branch
+    return None if branch is None else BranchName.found(branch)
+
+
+def _version(at: object) -> int:
+    try:
+        return check_number("at", at, least=1)
+    except InvalidInputError:
+        raise InvalidInputError(
+            f"at takes a version number, a tag, branch:version or a datetime, got {at!r}"
+        ) from None
+
+
+class _Names:
+    """The refs of a table, by its main root, and the versions that they lead to."""
+
+    def __init__(self, main: Place) -> None:
+        self._main = main
+
+    def load(self, revision: Revision) -> Snapshot:
+        if isinstance(revision, OnBranch):
+            return self.load_branch(revision.branch, version=revision.version)
+        if isinstance(revision, AtTag):
+            return self._load_tag(revision)
+        return self._load_by_name(revision)
+
+    def root(self, branch: BranchName | None) -> Place:
+        """The root of a branch that is recorded; raises NotFoundError."""
+        if branch is not None and not is_recorded(self._main.store, branch):
+            raise no_branch(self._main.store, branch)
+        return branch_place(self._main, branch)
+
+    def load_branch(
+        self,
+        branch: BranchName | None,
+        *,
+        version: int | None = None,
+        as_of: datetime | str | None = None,
+    ) -> Snapshot:
+        """A version of a branch that is recorded; raises NotFoundError."""
+        place = self.root(branch)
+        try:
+            if as_of is not None:
+                return load_snapshot(place, version=version, as_of=as_of)
+            return _load(place, self._main.store, branch, version)
+        except NotFoundError as cause:
+            if branch is None or newest_version(place.store) is not None:
+                raise
+            raise NotFoundError(
+                f"branch {str(branch)!r} of {self._main.uri} is recorded, but its root {place.uri} "
+                "holds no version: bring its files back, or delete the branch",
+                branch=str(branch),
+            ) from cause
+
+    def _load_by_name(self, revision: ByName) -> Snapshot:
+        tag = None if revision.tag is None else load_tag(self._main.store, revision.tag)
+        is_branch = revision.branch is None or is_recorded(self._main.store, revision.branch)
+        if tag is not None and is_branch:
+            raise InvalidInputError(
+                f"{str(revision)!r} is a branch and a tag of {self._main.uri}: write "
+                f"'{revision}:' for the branch, '{AtTag(tag.name)}' for the tag"
+            )
+        if tag is not None:
+            return self._load_tagged(tag)
+        if is_branch:
+            return self.load_branch(revision.branch)
+        raise no_ref(self._main.store, str(revision))
+
+    def _load_tag(self, revision: AtTag) -> Snapshot:
+        tag = load_tag(self._main.store, revision.tag)
+        if tag is not None:
+            return self._load_tagged(tag)
+        raise no_tag(self._main.store, revision.tag)
+
+    def _load_tagged(self, tag: Tag) -> Snapshot:
+        place = branch_place(self._main, tag.branch)
+        try:
+            found = load_snapshot(place, version=tag.version)
+            found.derived[TAG] = str(tag.name)
+            return found
+        except NotFoundError as cause:
+            raise gone_version(self._main.store, tag, cause) from cause
+
+
+def _load(
+    place: Place, main: Store | None, branch: BranchName | None, version: int | None
+) -> Snapshot:
+    """A version of a root; for one from before a branch was made the error says where it is."""
+    try:
+        return load_snapshot(place, version=version)
+    except NotFoundError as error:
+        if main is None or branch is None or version is None:
+            raise
+        where = before_the_fork(main, branch, version)
+        if where is None:
+            raise
+        raise NotFoundError(f"{error}; {where}", **error.facts) from error
+
+
+Uri: TypeAlias = str | os.PathLike[str]
+
+
+class Address(NamedTuple):
+    """A root where a table is, or could be, and what the uri said besides."""
+
+    store: Store
+    revision: str | None = None
+
+
+def find_address(uri: Uri, opened: Callable[[Uri], Store]) -> Address:
+    """What a uri means; ``opened`` makes the store of a root."""
+    whole = opened(uri)
+    parts = list(split_uri(uri)) if isinstance(uri, str) else []
+    if not parts or is_table(whole):
+        return Address(whole)
+    for root, revision in parts:
+        store = opened(root)
+        if is_table(store):
+            return Address(store, revision)
+    return Address(whole)
+
+
+def check_whole(verb: str, uri: Uri, revision: str | None) -> None:
+    """Raise InvalidInputError where a verb on whole tables is given a revision."""
+    if revision is not None:
+        raise InvalidInputError(
+            f"{verb} takes a whole table, and {uri!r} is revision {revision!r} of one; give the "
+            "uri alone. A pathlib.Path is never taken for a revision",
+            revision=revision,
+        )
+
+
+def is_table(store: Store) -> bool:
+    """Whether there is a table, in whatever state; no manifest is opened."""
+    try:
+        return newest_version(store) is not None
+    except FormatError:
+        return True

@@ -1,0 +1,190 @@
+"""One version of one table, and where it lives: what every verb of the engine starts from. Its
+figures come from the manifest alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from pyroaring import BitMap
+
+from lancewood.data.home import DataHome
+from lancewood.engine.commit import CommitPolicy, check_manifest_store, commit
+from lancewood.engine.place import NewFile, Place, data_home, discard, load_deletions
+from lancewood.engine.versions import load_as_of, load_manifest, load_transaction_of, load_version
+from lancewood.errors import InvalidInputError, NotFoundError, found_in
+from lancewood.format.arrow import to_arrow_schema
+from lancewood.format.layout import NamingScheme
+from lancewood.format.schema import decode_schema
+from lancewood.model.applied import AppliedBatch
+from lancewood.model.exclusive import ANY_REPOSITORY, frees
+from lancewood.model.fragment import Fragment
+from lancewood.model.ids import Version
+from lancewood.model.manifest import Manifest
+from lancewood.model.schema import Schema
+from lancewood.model.transaction import Transaction
+from lancewood.rules.applied import check_new
+from lancewood.rules.closed import check_open, is_closed
+from lancewood.rules.features import check_writable
+
+S = TypeVar("S", bound="Snapshot")
+_SCHEMA_CACHES = ("schema", "arrow_schema")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An immutable view of one version."""
+
+    place: Place
+    manifest: Manifest
+    scheme: NamingScheme
+    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What others have worked out about this version, to be kept with it; it does not travel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"place": self.place, "manifest": self.manifest, "scheme": self.scheme}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, derived={})
+
+    def bare(self) -> Snapshot:
+        """The same version without its fragments: small enough to be sent to every task, whose
+        own fragments travel with it."""
+        self.place.settle(self.manifest)
+        return Snapshot(self.place, self.manifest.bare(), self.scheme)
+
+    def newest(self) -> Snapshot:
+        """The newest version of its branch by now."""
+        return load_snapshot(self.place)
+
+    def transaction_of(self, version: Version) -> Transaction:
+        """What made a version of its branch, up to this one."""
+        return load_transaction_of(self.place.store, version, self.scheme)
+
+    def unlanded(self, version: int) -> Snapshot | None:
+        """A state that is no version of the history yet, by the number that it is going to have;
+        see ``engine.staging``."""
+        return None
+
+    def together(self, other: Snapshot) -> Snapshot:
+        """Another version of the table, for whoever came there from this one: what is written to
+        it ends where writes to this one do."""
+        return other
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The tree of fields; raises FormatError if it is not one."""
+        with found_in(self.manifest.name):
+            return decode_schema(self.manifest.fields, self.manifest.schema_metadata)
+
+    @cached_property
+    def arrow_schema(self) -> Any:
+        """The same as a pyarrow.Schema."""
+        with found_in(self.manifest.name):
+            return to_arrow_schema(self.schema)
+
+    @cached_property
+    def data_home(self) -> DataHome:
+        """Where new data files go; see ``engine.homes``."""
+        return data_home(self.place, self.manifest)
+
+    def discard(self, files: Iterable[NewFile]) -> None:
+        """Remove new files that nothing refers to, best effort."""
+        discard(self.place, self.manifest, files)
+
+    def deletions(self, fragment: Fragment) -> BitMap | None:
+        """The deleted offsets of a fragment; None where nothing is deleted."""
+        return load_deletions(self.place, self.manifest, fragment)
+
+    def check_writable(self) -> None:
+        """Raise UnsupportedError, before any work is done, for a table that we cannot write, or
+        may not."""
+        check_writable(self.manifest, self.place.repository)
+        check_manifest_store(self.place, self.manifest)
+
+    def check_open(self) -> None:
+        """Raise IncompatibleConflictError, before any work is done, where nothing may follow this
+        version; a branch that began anew since is open."""
+        if is_closed(self.manifest):
+            check_open(self.newest().manifest)
+
+    def check_new(self, applied: AppliedBatch | None) -> None:
+        """Raise BatchAppliedError, before any work is done, for a batch that this version holds."""
+        check_new(self.manifest.config, applied)
+
+    def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
+        """The snapshot after the transaction; see ``engine.commit``."""
+        base = self.manifest
+        if transaction.read_version != base.version:
+            base = read_version(self.place, self.scheme, transaction)
+        is_freed = frees(transaction.operations)
+        place = self.place.written_by(ANY_REPOSITORY) if is_freed else self.place
+        done = commit(place, base, self.scheme, transaction, policy)
+        return self._followed_by(Snapshot(self.place, done, self.scheme))
+
+    def _followed_by(self, after: S) -> S:
+        """The snapshot after a change, with what is known of its schema already."""
+        if self._same_schema(after):
+            after.__dict__.update({k: v for k, v in self.__dict__.items() if k in _SCHEMA_CACHES})
+        return after
+
+    def _same_schema(self, other: Snapshot) -> bool:
+        mine, theirs = self.manifest.message, other.manifest.message
+        return mine.fields == theirs.fields and mine.schema_metadata == theirs.schema_metadata
+
+
+def read_version(place: Place, scheme: NamingScheme, transaction: Transaction) -> Manifest:
+    """The version that a transaction was built on; raises NotFoundError."""
+    try:
+        return load_manifest(place.store, transaction.read_version, scheme)
+    except NotFoundError as cause:
+        raise NotFoundError(
+            f"the transaction was built on version {transaction.read_version} of "
+            f"{place.uri}, which is not there; build it again on the newest version",
+            version=transaction.read_version,
+        ) from cause
+
+
+def load_snapshot(
+    place: Place, *, version: int | None = None, as_of: datetime | str | None = None
+) -> Snapshot:
+    """The newest version, or the one that is asked for."""
+    if version is not None and as_of is not None:
+        raise InvalidInputError("give version or as_of, not both")
+    if as_of is not None:
+        manifest, scheme = load_as_of(place.store, as_of)
+    else:
+        manifest, scheme = load_version(place.store, version)
+    return Snapshot(place, manifest, scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class TableStats:
+    """``rows`` and ``bytes`` are None where a writer did not record them."""
+
+    rows: int | None
+    deleted_rows: int
+    fragments: int
+    data_files: int
+    deletion_files: int
+    bytes: int | None
+    indices: int
+
+
+def table_stats(snapshot: Snapshot) -> TableStats:
+    """The figures of a snapshot. Opens no data file."""
+    manifest = snapshot.manifest
+    sizes = [file.size for fragment in manifest.fragments for file in fragment.files]
+    return TableStats(
+        rows=manifest.row_count,
+        deleted_rows=sum(each.num_deleted_rows for each in manifest.fragments),
+        fragments=manifest.fragment_count,
+        data_files=len(sizes),
+        deletion_files=sum(each.deletion_file is not None for each in manifest.fragments),
+        bytes=None if None in sizes else sum(each or 0 for each in sizes),
+        indices=len(manifest.indices),
+    )

@@ -1,0 +1,246 @@
+"""The steps of a stage: what each does, the state after it, and which of them are part of the
+history already.
+
+What lands is decoded from bytes, perhaps by another process. So a step that may only follow the
+very version it was built on says so among its properties: what a composer built, what was to be
+serializable, and what the bytes of a transaction do not tell. Steps that landed are found by their
+identities, in names and transactions of the versions above the base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lancewood.engine.commit import CommitPolicy, Composer, Step
+from lancewood.engine.place import Place
+from lancewood.engine.versions import load_transaction_of, versions_since
+from lancewood.errors import IncompatibleConflictError, NotFoundError, RetryableConflictError
+from lancewood.format.layout import (
+    NamingScheme,
+    detached_version,
+    manifest_key,
+    transaction_key,
+)
+from lancewood.format.manifest import restamped
+from lancewood.format.transaction import encode_transaction
+from lancewood.model.ids import Version
+from lancewood.model.landing import Landing
+from lancewood.model.manifest import Manifest, ManifestHead
+from lancewood.model.operations import Restore, Update
+from lancewood.model.transaction import (
+    EXACT_PROPERTY,
+    MESSAGE_PROPERTY,
+    STAGED_PROPERTY,
+    Transaction,
+    step_uuid,
+)
+from lancewood.rules.apply import needed_version
+from lancewood.rules.lists import dependence
+from lancewood.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StagedStep:
+    """A step and the state after it, under the number that it has if nobody else writes."""
+
+    step: Step
+    manifest: Manifest
+    asked: str
+    """The identity that the caller gave; the step has one that follows from the stage's."""
+    policy: CommitPolicy
+    composer: Composer | None = None
+
+    @property
+    def transaction(self) -> Transaction:
+        return self.step.transaction
+
+
+def told(
+    transaction: Transaction,
+    stage: str,
+    at: int,
+    policy: CommitPolicy,
+    is_composed: bool,
+    message: str | None,
+) -> Transaction:
+    """The transaction under the identity of a step of a stage, with a word on why it cannot be
+    rebased; ``message`` is for one that has none."""
+    why = "it was composed of several" if is_composed else _why_exact(transaction, policy)
+    properties = {
+        key: each for key, each in transaction.properties.items() if key != EXACT_PROPERTY
+    }
+    if why is not None:
+        properties[EXACT_PROPERTY] = why
+    properties[STAGED_PROPERTY] = stage
+    if message is not None:
+        properties.setdefault(MESSAGE_PROPERTY, message)
+    return replace(transaction, uuid=step_uuid(stage, at), properties=properties)
+
+
+def _why_exact(transaction: Transaction, policy: CommitPolicy) -> str | None:
+    if policy.serializable:
+        return "it is serializable"
+    for each in transaction.operations:
+        if isinstance(each, Restore) and each.base_paths is not None:
+            return "it sets base paths"
+        if isinstance(each, Update) and (each.indices_at_home or each.bases_left):
+            return "it brought indices home, or gave up base paths"
+    return None
+
+
+def write_states(
+    place: Place, scheme: NamingScheme, staged: Sequence[StagedStep]
+) -> list[Manifest]:
+    """Write states down as detached versions, and their transactions before them.
+
+    Their numbers are random and nobody knows them yet, so all are put at once: one wait for the
+    disk. After a failure some may be there, under numbers that nobody will ask for.
+    """
+    transactions, states, written = {}, {}, []
+    for each in staged:
+        manifest = each.manifest
+        name = manifest.transaction_file
+        assert name is not None, "every draft names its transaction"
+        transactions[transaction_key(name)] = encode_transaction(each.transaction)
+        number = detached_version()
+        made, data = restamped(manifest, number, manifest.timestamp_ns)
+        states[manifest_key(number, scheme)] = data
+        written.append(made)
+    place.store.put_together({**transactions, **states})
+    return written
+
+
+def check_sources(
+    place: Place, scheme: NamingScheme, base: Version, steps: Iterable[Transaction]
+) -> None:
+    """Raises RetryableConflictError if a landed version that the states are made of is gone.
+
+    A cleanup that began before they were written down may have taken files for those of versions
+    that nobody needs. As long as their manifests are there, it has not.
+    """
+    needed = {base, *(needed_version(each) or Version(0) for each in steps)}
+    for version in sorted(each for each in needed if 0 < each <= base):
+        try:
+            place.store.head(manifest_key(version, scheme))
+        except NotFoundError as cause:
+            raise RetryableConflictError(
+                f"version {version} of {place.uri} was removed while the next ones were "
+                "made of it, and files of it may be gone; run the transaction again on the "
+                "newest version",
+                version=version,
+            ) from cause
+
+
+def check_rebuildable(
+    place: Place, base: Manifest, staged: Sequence[StagedStep], now: Version
+) -> None:
+    """Raises RetryableConflictError where steps may only follow the version they were built on."""
+    if any(each.policy.serializable for each in staged):
+        why: str | None = "one of them is serializable"
+    elif len(staged) > 1 and any(each.composer is not None for each in staged):
+        why = "one of them was composed of several operations"
+    else:
+        why = dependence(base, [each.transaction.operation for each in staged])
+    if why is not None:
+        raise RetryableConflictError(
+            f"{len(staged)} changes were staged on version {base.version} of "
+            f"{place.uri}, and version {now} has landed; they cannot be built anew on "
+            f"that, because {why}. Run the transaction again",
+            version=now,
+        )
+
+
+def already_made(place: Place) -> IncompatibleConflictError:
+    """What is said of a new table where somebody else made one."""
+    return IncompatibleConflictError(
+        f"a table was to be made at {place.uri}, and somebody else made one there meanwhile; look "
+        "at it, and take another place or write to that one",
+        uri=place.uri,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The versions that the steps became, oldest first."""
+
+    versions: tuple[Version, ...]
+    is_exact: bool
+    """Nobody else wrote in between: they are the staged states, row ids and all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the versions above the base say of a landing."""
+
+    landing: Landing
+    scheme: NamingScheme
+    newest: Version
+    found: tuple[Version, ...]
+    """The versions of the steps that were found, oldest first."""
+    count: int
+    """How many steps have landed; some of their versions may have been cleaned up since."""
+    is_cut: bool = False
+    """Whether versions above the base were cleaned up: steps that are not found may have landed."""
+
+    @property
+    def is_landed(self) -> bool:
+        return self.count == len(self.landing.steps)
+
+    @property
+    def landed(self) -> Landed:
+        is_exact = self.found == exact_versions(self.landing)
+        return Landed(self.found, is_exact)
+
+    @property
+    def exact(self) -> int:
+        """How many steps have landed right after the base, before anything else did."""
+        exact = exact_versions(self.landing)
+        alike = (one == other for one, other in zip(self.found, exact, strict=False))
+        return next((at for at, same in enumerate(alike) if not same), len(self.found))
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether somebody else wrote after the base, before all steps had landed."""
+        return self.newest != self.landing.base + self.exact
+
+
+def look_for(store: Store, landing: Landing) -> Sight:
+    """Look for the steps in the versions above the base.
+
+    If the last step is where it is without anybody in between, so are the others: a step is only
+    put right after the newest version, and after the step before it.
+    """
+    listed = versions_since(store, landing.base)
+    newer, scheme = listed.versions, listed.scheme
+    newest = newer[0] if newer else landing.base
+    last = landing.last_exact_version
+    if newest >= last and _uuid_of(store, last, scheme) == landing.uuids[-1]:
+        return Sight(landing, scheme, newest, exact_versions(landing), len(landing.steps))
+    found: list[Version] = []
+    count = 0
+    at = {uuid: number for number, uuid in enumerate(landing.uuids)}
+    for version in reversed(newer):
+        number = at.get(_uuid_of(store, version, scheme))
+        if number is not None:
+            found.append(version)
+            count = number + 1
+            if count == len(landing.steps):
+                break
+    is_cut = len(newer) < newest - landing.base
+    return Sight(landing, scheme, newest, tuple(found), count, is_cut)
+
+
+def _uuid_of(store: Store, version: Version, scheme: NamingScheme) -> str:
+    return load_transaction_of(store, version, scheme).uuid
+
+
+def is_last_step(head: ManifestHead, landing: Landing) -> bool:
+    """Whether a version is what the last step became; then all of them have landed."""
+    made_by = head.transaction_file
+    return made_by is not None and made_by.endswith(f"-{landing.uuids[-1]}.txn")
+
+
+def exact_versions(landing: Landing) -> tuple[Version, ...]:
+    """The versions that the steps become if nobody else writes in between."""
+    return tuple(landing.exact_version(number) for number in range(len(landing.steps)))

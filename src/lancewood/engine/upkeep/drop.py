@@ -1,0 +1,147 @@
+"""Removing a table: the directories that the format owns, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from lancewood.engine.place import Place
+from lancewood.engine.upkeep.pins import (
+    CLONE_PIN,
+    CLONE_PROPERTY,
+    Unpinned,
+    read_record,
+    remove_pins,
+)
+from lancewood.engine.versions import (
+    branch_roots,
+    list_versions,
+    load_version,
+    newest_version,
+    read_refs,
+)
+from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
+from lancewood.external.store import ExternalStore
+from lancewood.format.layout import (
+    DATA_DIR,
+    OWNED_DIRS,
+    VERSIONS_DIR,
+    is_data_key,
+    manifest_key,
+)
+from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
+from lancewood.model.manifest import Manifest
+from lancewood.model.refs import Tag
+from lancewood.store.base import Store
+
+_SHOWN = 5
+
+
+def drop_table(
+    store: Store,
+    *,
+    force: bool,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+) -> tuple[Unpinned, ...]:
+    """Delete what the format owns below the root: manifests first, the newest of them last.
+
+    So a reader, or whoever comes after a crash, finds the newest version or no table. Base paths
+    elsewhere are never touched, but the pins go that a clone has left at its sources, if that can
+    be; the options are for those. Returns which pins stay, and why.
+
+    Raises NotFoundError if there is no table, InvalidInputError if branches, tags or clones rest on
+    its versions and ``force`` is not given, if it is a branch, or if one of its directories is a
+    link.
+    """
+    was_lost = _forget_lost(store)
+    if newest_version(store) is None:
+        if was_lost:
+            return ()
+        raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
+    place = Place(store, storage_options, base_storage_options=base_storage_options or {})
+    head = _newest(store)
+    if head is not None:
+        _check_no_branch(place, head)
+    if not force:
+        _check_unused(store)
+    for directory in OWNED_DIRS:
+        for _ in store.list(directory):
+            pass  # what cannot be listed, as behind a link, stops it before anything is gone
+    found = list_versions(store)
+    oldest_first = [manifest_key(each, found.scheme) for each in reversed(found.versions)]
+    others = {each.key for each in store.list(VERSIONS_DIR)} - set(oldest_first)
+    if isinstance(store, ExternalStore):
+        store.forget_all(("", *branch_roots(store)))
+    store.delete([*others, *oldest_first[:-1]])
+    store.delete(oldest_first[-1:])
+    for directory in OWNED_DIRS:
+        store.delete(each.key for each in store.list(directory) if _is_ours(each.key))
+        store.prune(directory)
+    store.prune("")
+    pins = None if head is None else read_record(head.config)
+    return () if pins is None else remove_pins(place, pins, store.uri)
+
+
+def _forget_lost(store: Store) -> bool:
+    """Whether only a manifest store knew the newest version, which was removed without it; it knows
+    none any more. Raises UnsupportedError for one that cannot forget."""
+    if not isinstance(store, ExternalStore) or store.lost_version() is None:
+        return False
+    store.check_forgets()
+    store.forget_all()
+    return True
+
+
+def _newest(store: Store) -> Manifest | None:
+    """The newest version; None if it is too damaged to tell anything."""
+    try:
+        return load_version(store)[0]
+    except (FormatError, UnsupportedError, NotFoundError):
+        return None
+
+
+def _check_no_branch(place: Place, head: Manifest) -> None:
+    main = place.main(head)
+    if main is not None and newest_version(main) is not None:
+        raise InvalidInputError(
+            f"{place.uri} is branch {head.branch} of {main.uri}, and others may need it; "
+            f"branches.delete({head.branch!r}) there removes it",
+            branch=head.branch,
+        )
+
+
+def _check_unused(store: Store) -> None:
+    named = sorted([*_branches(store), *_tags(store)])
+    if not named:
+        nameless = islice(branch_roots(store), 1)
+        named = [f"{each}, which has versions but no branch of that name" for each in nameless]
+    if named:
+        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        raise InvalidInputError(
+            f"{store.uri} still has {', '.join(named[:_SHOWN])}{more}; "
+            "remove them first, or drop it all the same with force=True",
+            holds=named,
+        )
+
+
+def _branches(store: Store) -> Iterator[str]:
+    for file in store.names(BRANCHES_DIR):
+        name = ref_name(file)
+        if name is not None:
+            yield f"branch {name}"
+
+
+def _tags(store: Store) -> Iterator[str]:
+    for file, tag in read_refs(store, TAGS_DIR):
+        name = ref_name(file) or file
+        if not name.startswith(CLONE_PIN):
+            yield f"tag {name}"
+            continue
+        clone = tag.metadata.get(CLONE_PROPERTY) if isinstance(tag, Tag) else None
+        yield f"a clone{f' at {clone}' if clone else ''} (its pin is tag {name})"
+
+
+def _is_ours(key: str) -> bool:
+    """Whether the format put it there: ``data/`` may be shared with others."""
+    return not key.startswith(f"{DATA_DIR}/") or is_data_key(key)

@@ -1,0 +1,46 @@
+"""Writing files that a commit will name: rows, columns, deletions, copies; the first version of a
+table, a branch or a clone.
+"""
+
+from __future__ import annotations
+
+from lancewood.engine.write.cloning import (
+    check_clonable,
+    check_source,
+    write_clone,
+    write_clone_after,
+    write_deep_clone,
+)
+from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark_deleted
+from lancewood.engine.write.switching import CopiedFile, CopiedFragment, Residents, copy_fragments
+from lancewood.engine.write.write import (
+    NewTable,
+    commit_written,
+    create_table,
+    first_field_id,
+    write_append,
+    write_first,
+    write_overwrite,
+)
+
+__all__ = [
+    "ColumnFileWriter",
+    "CopiedFile",
+    "CopiedFragment",
+    "NewTable",
+    "Residents",
+    "check_clonable",
+    "check_source",
+    "commit_written",
+    "copy_fragments",
+    "create_table",
+    "first_field_id",
+    "laid_over",
+    "mark_deleted",
+    "write_append",
+    "write_clone",
+    "write_clone_after",
+    "write_deep_clone",
+    "write_first",
+    "write_overwrite",
+]

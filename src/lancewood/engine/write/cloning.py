@@ -1,0 +1,206 @@
+"""Writing the first version of a branch or a clone: one transaction and one manifest.
+
+No data is read or copied: a shallow clone refers to the files of the source, and those of a deep
+one must be in its root already. Knows nothing of refs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from lancewood.engine.commit import PutIfAbsent, Putting, lost_staged_file
+from lancewood.engine.place import Place
+from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.versions import newest_version
+from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
+from lancewood.format.clone import CloneHead, clone_manifest
+from lancewood.format.deep_clone import deep_clone_manifest
+from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
+from lancewood.format.manifest import Stamp
+from lancewood.format.transaction import encode_transaction
+from lancewood.model.closing import RESET_KEY
+from lancewood.model.exclusive import ANY_REPOSITORY
+from lancewood.model.ids import Version, is_detached
+from lancewood.model.manifest import Manifest
+from lancewood.model.operations import Clone
+from lancewood.model.refs import BranchName
+from lancewood.model.transaction import Transaction
+from lancewood.rules.features import check_writable
+from lancewood.store.base import PutOutcome
+from lancewood.version import LIBRARY, RELEASE
+
+_Make: TypeAlias = Callable[[Stamp], tuple[Manifest, bytes]]
+
+
+def write_clone(
+    source: Snapshot,
+    target: Place,
+    *,
+    branch: BranchName | None = None,
+    base_name: str | None = None,
+    config: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """The first version of a clone of the source, which has the same number as the source.
+
+    ``branch`` is what the clone is called if it is a branch, ``base_name`` what its base path for
+    the source's root is called, ``config`` its configuration if that is another one. Raises
+    AlreadyExistsError, before anything is written or because another was faster, if the target
+    holds a version.
+    """
+    check_clonable(source, target, branch=branch)
+    paths = {} if branch is not None else _present_paths(source)
+    head = CloneHead(source.place.uri, base_name, branch, config, paths)
+    operation = _clone(source, is_shallow=True, branch=branch)
+    return _write(
+        source,
+        target,
+        operation,
+        lambda stamp: clone_manifest(source.manifest, head, stamp),
+        properties,
+    )
+
+
+def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -> Snapshot:
+    """A later version of a branch that is a clone of the source, as its first one was.
+
+    Its number is the next one after ``head``, and not below that of the source, whose rows tell
+    which versions made them. Raises AlreadyExistsError if somebody was faster.
+    """
+    check_source(source)
+    before = head.manifest
+    version = Version(max(before.version + 1, source.manifest.version))
+    config = {**source.manifest.config, RESET_KEY: str(version)}
+    made = CloneHead(source.place.uri, source.manifest.branch, branch, config)
+    return _write(
+        source,
+        head.place,
+        _clone(source, is_shallow=True, branch=branch),
+        lambda stamp: clone_manifest(source.manifest, made, stamp),
+        version=version,
+        scheme=head.scheme,
+        before=before,
+    )
+
+
+def write_deep_clone(
+    source: Snapshot,
+    target: Place,
+    *,
+    renamed: Mapping[str, str],
+    config: Mapping[str, str],
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """The first version of a clone whose files are in the target's own root already.
+
+    ``renamed`` are data files, by base id and name, that have another name there. Raises
+    RetryableConflictError if one of them is gone: another table was made there and dropped.
+    """
+    check_clonable(source, target)
+    keeps_bases = any(each.is_blob_v2 for each in source.schema.walk())
+    return _write(
+        source,
+        target,
+        _clone(source, is_shallow=False),
+        lambda stamp: deep_clone_manifest(
+            source.manifest, renamed, config, stamp, keeps_bases=keeps_bases
+        ),
+        properties,
+        has_files=True,
+    )
+
+
+def check_clonable(source: Snapshot, target: Place, *, branch: BranchName | None = None) -> None:
+    """Raises what a clone would raise before it writes anything."""
+    check_source(source, is_branch=branch is not None)
+    PutIfAbsent().check_trust(target.store)
+    if newest_version(target.store) is not None:
+        raise _exists(target)
+
+
+def check_source(source: Snapshot, *, is_branch: bool = True) -> None:
+    """Raises UnsupportedError or InvalidInputError for a version that cannot be cloned.
+
+    A table that a repository keeps for itself may be cloned by everybody, and branched by nobody
+    else.
+    """
+    head = source.manifest
+    check_writable(head, source.place.repository if is_branch else ANY_REPOSITORY)
+    if is_detached(head.version):
+        raise InvalidInputError(
+            f"version {head.version} of {source.place.uri} is detached, and a branch or clone of "
+            "it would not open; take a version of the history"
+        )
+
+
+def _clone(source: Snapshot, *, is_shallow: bool, branch: BranchName | None = None) -> Clone:
+    return Clone(
+        is_shallow=is_shallow,
+        ref_version=source.manifest.version,
+        ref_path=source.place.uri,
+        ref_name=source.manifest.branch,
+        branch_name=branch,
+    )
+
+
+def _write(
+    source: Snapshot,
+    target: Place,
+    operation: Clone,
+    make: _Make,
+    properties: Mapping[str, str] | None = None,
+    *,
+    version: Version | None = None,
+    scheme: NamingScheme = NamingScheme.V2,
+    before: Manifest | None = None,
+    has_files: bool = False,
+) -> Snapshot:
+    started = time.time_ns()
+    read = source.manifest.version
+    version = read if version is None else version
+    transaction = Transaction.new(read, operation, properties=properties)
+    name, data = transaction_name(read, transaction.uuid), encode_transaction(transaction)
+    stamp = Stamp(version, started, name, data, LIBRARY, RELEASE)
+    manifest, written = make(stamp)
+    store = target.store
+    store.put(transaction_key(name), data)
+    if has_files and lost_staged_file(target, None, manifest) is not None:
+        raise _disturbed(target)
+    if PutIfAbsent().publish(store, version, scheme, written) is PutOutcome.EXISTS:
+        raise _exists(target)
+    put = Putting(
+        place=target,
+        scheme=scheme,
+        manifest=manifest,
+        data=written,
+        before=lambda: before,
+        lost=lambda: lost_staged_file(target, None, manifest) if has_files else None,
+        witness=transaction_key(name),
+        took_ns=time.time_ns() - started,
+        is_first=before is None,
+    )
+    if not put.stands():
+        raise _disturbed(target) if newest_version(store) is None else _exists(target)
+    return Snapshot(target, manifest, scheme)
+
+
+def _present_paths(source: Snapshot) -> dict[str, str]:
+    """Base paths that a clone elsewhere must spell in another way than its source: those that are
+    relative, and those that lead elsewhere since the source was moved."""
+    source.place.settle(source.manifest)
+    found = {each.path: source.place.base_store(each).uri for each in source.manifest.base_paths}
+    return {old: new for old, new in found.items() if old.rstrip("/") != new}
+
+
+def _disturbed(target: Place) -> RetryableConflictError:
+    return RetryableConflictError(
+        f"nothing was made at {target.uri}: something else was made there and removed meanwhile, "
+        "and files with it; do it again",
+        uri=target.uri,
+    )
+
+
+def _exists(target: Place) -> AlreadyExistsError:
+    return AlreadyExistsError(f"there is a table at {target.uri} already", uri=target.uri)

@@ -1,0 +1,1 @@
+"""Files of rows, in and out: CSV, JSON lines, Parquet and Arrow, and how values stand in them."""

@@ -1,0 +1,239 @@
+"""Reading one CSV file: its columns with guessed types first, then its rows.
+
+What comes through a pipe is put into a temporary file without a name and read like any other: Arrow
+reads in a thread of its own, which could not be stopped while it waits for a pipe. A quote that
+is never closed is an error. Does not parse CSV itself.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.errors import InvalidInputError
+from lancewood.files.formats import (
+    BLOCK_BYTES,
+    GUESSED,
+    STDIN,
+    bytes_of,
+    inexact,
+    is_inexact,
+    is_tab_separated,
+    reading,
+    stdin_bytes,
+)
+from lancewood.files.text_forms import csv_read_type
+
+_LONG_NUMBER = "^[+-]?[0-9]{16,}$"
+_CODE = r"^(?:\+|-?0[0-9])"
+"""A number would lose the sign or the zeros with which such a text begins."""
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How CSV files are written."""
+
+    delimiter: str | None = None
+    header: bool = True
+    names: list[str] | None = None
+    null_values: list[str] = field(default_factory=list)
+
+
+class CsvSource:
+    """A CSV file."""
+
+    is_text, may_lack_columns = True, False
+    total_rows: int | None = None
+
+    def __init__(self, path: str, name: str, options: CsvOptions) -> None:
+        self.name, self._path, self._options = name, path, options
+        self._delimiter = options.delimiter or ("\t" if is_tab_separated(path) else ",")
+        self._spool: _Spool | None = None
+        if path == STDIN:
+            self._spool = _Spool(stdin_bytes())
+            weakref.finalize(self, self._spool.close)
+        # Where there is one column, an empty line is a row with a null.
+        self._skip_empty = True
+        self.schema = self._guess()
+        if len(self.schema) == 1:
+            self._check_delimiter()
+            self._skip_empty = False
+            self.schema = self._guess()
+
+    def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        types = {each.name: csv_read_type(each.type) for each in wanted}
+        floats = [
+            each.name for each in wanted if each.name in guessed and each.type == pa.float64()
+        ]
+        types |= dict.fromkeys(floats, pa.string())
+        # After the last record comes one of nulls. If that does not come out, a quote swallowed it.
+        last = self._delimiter * (len(self.schema) - 1) + "\n"
+        with (
+            reading(self.name, GUESSED),
+            self._bytes() as stream,
+            self._open(_Ended(stream, last.encode()), types) as rows,
+        ):
+            for batch in self._without_last(rows):
+                yield self._with_floats(batch, floats)
+
+    def _guess(self) -> pa.Schema:
+        """The types that Arrow guesses from the first rows; codes such as 00123 stay texts."""
+        with self._bytes() as stream, self._open(stream, {}) as rows:
+            schema = rows.schema
+        numbers = [each.name for each in schema if _is_number(each.type)]
+        if not numbers:
+            return schema
+        texts = dict.fromkeys(numbers, pa.string())
+        with self._bytes() as stream, self._open(stream, texts) as rows:
+            first = next(iter(rows), None)
+        if first is None:
+            return schema
+        for name in numbers:
+            at = schema.get_field_index(name)
+            found = pc.match_substring_regex(pc.utf8_trim_whitespace(first.column(at)), _CODE)
+            if pc.any(found).as_py():
+                schema = schema.set(at, schema.field(at).with_type(pa.string()))
+        return schema
+
+    def _check_delimiter(self) -> None:
+        """Raise InvalidInputError where the one column is most likely several."""
+        (name,) = self.schema.names
+        likely = next((each for each in ";\t|" if each in name), None)
+        if likely is not None and self._options.delimiter is None:
+            raise InvalidInputError(
+                f"{self.name} has one column, named {name!r}: say --delimiter {likely!r}, or "
+                f"--delimiter {self._delimiter!r} if it is one",
+                file=self.name,
+            )
+
+    @contextmanager
+    def _bytes(self) -> Iterator[Any]:
+        if self._spool is None:
+            with bytes_of(self._path) as stream:
+                yield stream
+        else:
+            yield self._spool.stream()
+
+    def _open(self, stream: Any, types: dict[str, pa.DataType]) -> Any:
+        import pyarrow.csv as csv
+
+        options = self._options
+        return csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(
+                block_size=BLOCK_BYTES,
+                column_names=options.names,
+                autogenerate_column_names=not options.header and options.names is None,
+                skip_rows=1 if options.header and options.names else 0,
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=self._delimiter,
+                newlines_in_values=True,
+                ignore_empty_lines=self._skip_empty,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                null_values=["", *options.null_values],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    def _without_last(self, rows: Any) -> Iterator[pa.RecordBatch]:
+        """The rows without the record of nulls that was put after them."""
+        held: pa.RecordBatch | None = None
+        for batch in rows:
+            if not batch.num_rows:
+                continue
+            if held is not None:
+                yield held
+            held = batch
+        if held is None or any(each[-1].is_valid for each in held.columns):
+            raise InvalidInputError(
+                f"{self.name} cannot be read: a quote is never closed; nothing was changed",
+                file=self.name,
+            )
+        if held.num_rows > 1:
+            yield held.slice(0, held.num_rows - 1)
+
+    def _with_floats(self, batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+        """The batch with its texts as the floats for which they were taken."""
+        for name in names:
+            at = batch.schema.get_field_index(name)
+            texts = pc.utf8_trim_whitespace(batch.column(at))
+            for each in texts.filter(pc.match_substring_regex(texts, _LONG_NUMBER)).to_pylist():
+                if is_inexact(each):
+                    raise inexact(self.name, name, each)
+            batch = batch.set_column(at, name, pc.cast(texts, pa.float64()))
+        return batch
+
+
+class _Spool:
+    """Bytes in a temporary file without a name, for streams that each begin at the first one.
+
+    Arrow reads ahead in a thread of its own, and goes on for a while after its reader is closed: a
+    stream must not move the place of the next.
+    """
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as its owner
+        self._lock = threading.Lock()
+        shutil.copyfileobj(source, self._file, 1 << 20)
+        self.close = self._file.close
+
+    def stream(self) -> _SpoolStream:
+        return _SpoolStream(self)
+
+    def read(self, start: int, size: int) -> bytes:
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
+
+
+class _SpoolStream(io.RawIOBase):
+    """All bytes of a spool, from the first one on."""
+
+    def __init__(self, spool: _Spool) -> None:
+        super().__init__()
+        self._spool, self._at = spool, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._spool.read(self._at, size)
+        self._at += len(data)
+        return data
+
+
+class _Ended(io.RawIOBase):
+    """A stream with ``end`` after its last line. Closing it leaves the stream open."""
+
+    def __init__(self, stream: IO[bytes], end: bytes) -> None:
+        super().__init__()
+        self._stream, self._end, self._last = stream, end, b"\n"
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        if data:
+            self._last = data[-1:]
+            return data
+        end, self._end = self._end, b""
+        return b"\n" + end if end and self._last != b"\n" else end
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

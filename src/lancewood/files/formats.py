@@ -1,0 +1,177 @@
+"""The file formats that rows come from and go to: their names, suffixes and detection.
+
+What every reader of a file of rows shares: its shape, its bytes, and how it says what is wrong.
+
+Knows no format.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import PurePath
+from typing import IO, TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from lancewood.errors import InvalidInputError, StorageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+
+
+class FileFormat(StrEnum):
+    """As ``--format`` takes them."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+    ARROW = "arrow"
+    ARROW_STREAM = "arrow-stream"
+
+
+SUFFIXES = {
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".tsv": FileFormat.CSV,
+    ".json": FileFormat.JSON,
+    ".jsonl": FileFormat.JSON,
+    ".ndjson": FileFormat.JSON,
+    ".arrow": FileFormat.ARROW,
+    ".ipc": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
+    ".arrows": FileFormat.ARROW_STREAM,
+}
+
+
+def format_of(path: str) -> FileFormat | None:
+    """The format that a file's name tells; None where it tells none."""
+    suffixes = PurePath(path.lower()).suffixes
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def require_format(path: str, asked: FileFormat | None) -> FileFormat:
+    """The format asked for, or the one that the name tells; raises InvalidInputError."""
+    found = asked or format_of(path)
+    if found is None:
+        known = ", ".join(SUFFIXES)
+        raise InvalidInputError(
+            f"the format of {path!r} cannot be told from its name: use --format, or one of {known}"
+        )
+    return found
+
+
+def is_tab_separated(path: str) -> bool:
+    """Whether a CSV file's name says that tabs are between its values."""
+    return ".tsv" in PurePath(path.lower()).suffixes[-2:]
+
+
+STDIN = "-"
+_TURN = 0.2
+BLOCK_BYTES = 8 << 20
+GUESSED = ". Types are guessed from the first rows; say them with --cast NAME:TYPE"
+
+
+class RowSource(Protocol):
+    """One file of rows."""
+
+    name: str
+    schema: pa.Schema
+    is_text: bool
+    """Whether the file holds texts, whose types are guesses."""
+    may_lack_columns: bool
+    """Whether rows may leave a column out."""
+    total_rows: int | None
+
+    def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        """The rows; a text format reads its columns as the wanted types where it can.
+
+        Nobody has asked for the types of the columns in ``guessed``: a value that they cannot
+        hold exactly is an error.
+        """
+        ...
+
+
+@contextmanager
+def reading(name: str, hint: str = "") -> Iterator[None]:
+    """Say which file it is that cannot be read."""
+    try:
+        yield
+    except pa.ArrowException as cause:
+        raise InvalidInputError(f"{name} cannot be read: {cause}{hint}", file=name) from cause
+    except UnicodeDecodeError as cause:
+        raise InvalidInputError(f"{name} is not UTF-8: {cause}", file=name) from cause
+    except OSError as cause:
+        if cause.errno is None:  # Arrow's word for bytes that break off, not the disk's
+            raise InvalidInputError(f"{name} cannot be read: {cause}", file=name) from cause
+        raise StorageError(f"{name} cannot be read: {cause}", file=name) from cause
+
+
+def bytes_of(path: str) -> IO[bytes]:
+    """The bytes of a file, decompressed by its suffix."""
+    stream: IO[bytes] = pa.input_stream(path, compression="detect")
+    return stream
+
+
+def stdin_bytes() -> IO[bytes]:
+    """The bytes of stdin; raises InvalidInputError where it is closed."""
+    if sys.stdin is None:
+        raise InvalidInputError("stdin is closed, no rows can come from it; give a file")
+    try:
+        return io.BufferedReader(_Waiting(sys.stdin.fileno()), 1 << 20)
+    except io.UnsupportedOperation:
+        return sys.stdin.buffer
+
+
+class _Waiting(io.RawIOBase):
+    """A file descriptor whose reader can be interrupted while it waits.
+
+    A signal that comes between two reads is seen only when Python runs again, so the wait for more
+    bytes is done in turns. Does not close the descriptor.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        while not select.select([self._number], [], [], _TURN)[0]:
+            pass
+        return os.readv(self._number, [buffer])
+
+
+def inexact(name: str, column: str, number: str) -> InvalidInputError:
+    """The error for a whole number in a column that was taken for one of floats."""
+    shown = number if len(number) <= 40 else f"{number[:37]}..."
+    return InvalidInputError(
+        f"{name}: column {column!r} was guessed to be double, which cannot hold {shown} exactly; "
+        f"give it a type: --cast '{column}:uint64', '{column}:decimal128(38, 0)', "
+        f"'{column}:string', or '{column}:double' to round; nothing was changed",
+        file=name,
+        column=column,
+    )
+
+
+def is_inexact(number: str) -> bool:
+    """Whether a float cannot hold this whole number."""
+    digits = number.lstrip("+-0")
+    return len(digits) > 309 or int(digits or "0") != _as_float(digits)
+
+
+def _as_float(digits: str) -> int:
+    found = float(digits or "0")
+    return int(found) if found - found == 0 else -1

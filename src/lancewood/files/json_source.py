@@ -1,0 +1,359 @@
+"""Blocks of JSON lines from a stream that holds JSON lines, or one array of objects.
+
+An array is cut into its elements as it comes, so that neither form is ever in memory whole. Does
+not look into the objects.
+
+What has to be known of a block of JSON before Arrow may read it.
+
+Arrow's reader crashes on a row that is null and on deep nesting, and rounds whole numbers that
+are too long. Looks at the block's brackets and long numbers; whether it is JSON is Arrow's to say.
+
+Reading one file of JSON: its columns with guessed types first, then its rows.
+
+Arrow reads the blocks; what it would crash on, or change without a word, is looked for before.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancewood.errors import InvalidInputError
+from lancewood.files.formats import (
+    BLOCK_BYTES,
+    GUESSED,
+    STDIN,
+    bytes_of,
+    inexact,
+    is_inexact,
+    reading,
+    stdin_bytes,
+)
+from lancewood.files.text_forms import json_read_type
+
+_LARGEST = 256 << 20
+_MARK = b"\xef\xbb\xbf"
+_skip_blanks = re.compile(r"[ \t\r\n]*").match
+_scan_block = json.JSONDecoder(parse_int=str).raw_decode  # nobody needs the numbers here
+
+
+def json_blocks(stream: IO[bytes], name: str, block: int) -> Iterator[bytes]:
+    """Pieces of about ``block`` bytes, each of whole lines."""
+    head = stream.read(block).removeprefix(_MARK)
+    if head.lstrip()[:1] == b"[":
+        yield from _Array(head, stream, name, block).blocks()
+    else:
+        yield from _from_lines(head, stream, name, block)
+
+
+def _from_lines(head: bytes, stream: IO[bytes], name: str, block: int) -> Iterator[bytes]:
+    left = bytearray(head)
+    while True:
+        more = stream.read(block)
+        cut = left.rfind(b"\n") + 1 if more else len(left)
+        if left[:cut].strip():
+            yield bytes(left[:cut])
+        del left[:cut]
+        if not more:
+            return
+        left += more
+        if len(left) > _LARGEST:
+            raise InvalidInputError(f"{name} has a line of more than {_LARGEST} bytes", file=name)
+
+
+class _Array:
+    """An array that is read element by element."""
+
+    def __init__(self, head: bytes, stream: IO[bytes], name: str, block: int) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._stream, self._name, self._block = stream, name, block
+        self._text = self._decoder.decode(head)
+        self._at = self._text.index("[") + 1
+
+    def blocks(self) -> Iterator[bytes]:
+        lines: list[str] = []
+        size = 0
+        for element in self._elements():
+            lines.append(element.replace("\n", " ").replace("\r", " "))
+            size += len(element)
+            if size >= self._block:
+                yield "\n".join([*lines, ""]).encode()
+                lines, size = [], 0
+        if lines:
+            yield "\n".join([*lines, ""]).encode()
+
+    def _elements(self) -> Iterator[str]:
+        if self._next_mark() == "]":
+            self._check_end()
+            return
+        while True:
+            yield self._element()
+            mark = self._next_mark()
+            if mark not in ("]", ","):
+                raise self._wrong(f"{mark!r} stands between two rows")
+            if mark == "]":
+                self._check_end()
+                return
+            self._at += 1
+
+    def _element(self) -> str:
+        while True:
+            self._next_mark()
+            start = self._at
+            try:
+                value, end = _scan_block(self._text, start)
+            except json.JSONDecodeError:
+                self._read_more()
+                continue
+            except RecursionError:
+                raise self._wrong("a row is nested too deep") from None
+            if end == len(self._text) and self._read_more(may_end=True):
+                continue  # it touches the end, and may go on: 12 could be the start of 123
+            if not isinstance(value, dict):
+                raise self._wrong("it is an array of other things than objects")
+            self._at = end
+            return self._text[start:end]
+
+    def _next_mark(self) -> str:
+        """The next character that is not blank."""
+        while True:
+            found = _skip_blanks(self._text, self._at)
+            assert found is not None
+            self._at = found.end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            self._read_more()
+
+    def _read_more(self, *, may_end: bool = False) -> bool:
+        """Drop what is done and read on: twice as much each time, so that a long element is not
+        scanned again and again."""
+        left = len(self._text) - self._at
+        if left > _LARGEST:
+            raise self._wrong(f"it has a row of more than {_LARGEST} bytes")
+        data = self._stream.read(max(self._block, left))
+        if not data:
+            if may_end:
+                return False
+            raise self._wrong("the array breaks off, or is wrong there")
+        self._text = self._text[self._at :] + self._decoder.decode(data)
+        self._at = 0
+        return True
+
+    def _check_end(self) -> None:
+        rest = self._text[self._at + 1 :].encode() + self._stream.read(self._block)
+        if rest.strip():
+            self._at += 1
+            raise self._wrong("something follows the array")
+
+    def _wrong(self, what: str) -> InvalidInputError:
+        near = self._text[self._at : self._at + 40]
+        return InvalidInputError(
+            f"{self._name} cannot be read: {what}, at {near!r}", file=self._name
+        )
+
+
+_DEEPEST = 100
+_escapes = re.compile(rb"\\.", re.DOTALL)
+_strings = re.compile(rb'"[^"]*+"')
+_innermost = re.compile(rb"\{n*+\}|\[n*+\]")
+_has_null_between = re.compile(rb"\}[ \t\r]*+n").search
+_OPEN, _CLOSE = b"{}"
+_NO_MARKS = bytes(each for each in range(256) if each not in b"{}[]n")
+_has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
+
+
+def check_rows(block: bytes, name: str) -> None:
+    """Raise InvalidInputError for a row that is null, and for one that is nested too deep."""
+    if _is_simple(block):
+        return
+    bare = _escapes.sub(b"", block) if b"\\" in block else block
+    # What stays are brackets, and the n of each null; then those go that hold nothing more.
+    marks = _strings.sub(b"", bare).translate(None, _NO_MARKS)
+    for _ in range(_DEEPEST):
+        fewer = _innermost.sub(b"", marks)
+        if len(fewer) == len(marks):
+            break
+        marks = fewer
+    if marks[:1] == b"n":
+        raise InvalidInputError(
+            f"{name} cannot be read: a row is null, each must be an object", file=name
+        )
+    if marks.count(b"{") + marks.count(b"[") > _DEEPEST or _innermost.search(marks):
+        raise InvalidInputError(
+            f"{name} cannot be read: a row is nested more than {_DEEPEST} deep", file=name
+        )
+
+
+def _is_simple(block: bytes) -> bool:
+    """Whether each line is an object with few brackets, as is usual and quickly seen.
+
+    A line that begins with { after one that ended with } begins a row, or JSON has ended before.
+    """
+    for line in block.split(b"\n"):
+        bare = line.strip()
+        if bare and not (
+            bare[0] == _OPEN
+            and bare[-1] == _CLOSE
+            and bare.count(b"{") + bare.count(b"[") <= _DEEPEST
+        ):
+            return False
+    return not _has_null_between(block)
+
+
+def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, str] | None:
+    """The first whole number, after its column, that the type guessed for it would round."""
+    if not floats or not _has_long_number(block):
+        return None
+    for row in _rows(block.decode()):
+        for name, kind in floats.items():
+            found = _inexact_in(row.get(name), kind)
+            if found is not None:
+                return name, found
+    return None
+
+
+class _Long(str):
+    """The digits of a whole number that no float is equal to."""
+
+
+def _number(text: str) -> object:
+    return _Long(text) if len(text) >= 16 and is_inexact(text) else None
+
+
+_scan_nesting = json.JSONDecoder(parse_int=_number).raw_decode
+
+
+def _rows(text: str) -> Iterator[dict[str, Any]]:
+    at = 0
+    while True:
+        blanks = _skip_blanks(text, at)
+        assert blanks is not None
+        if blanks.end() == len(text):
+            return
+        try:
+            row, at = _scan_nesting(text, blanks.end())
+        except ValueError:
+            return  # Arrow will say what is wrong there
+        yield row if isinstance(row, dict) else {}
+
+
+def _inexact_in(value: Any, kind: pa.DataType) -> str | None:
+    if isinstance(value, _Long):
+        return str(value) if pa.types.is_floating(kind) else None
+    below: Iterator[tuple[Any, pa.DataType]] = iter(())
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        below = ((value.get(each.name), each.type) for each in kind)
+    elif isinstance(value, list) and pa.types.is_list(kind):
+        below = ((each, kind.value_type) for each in value)
+    return next((found for each in below if (found := _inexact_in(*each))), None)
+
+
+_ZONED = "^.{11}.*[Z+-]"
+"""A moment whose time of day is followed by a zone."""
+
+
+class JsonSource:
+    """A file of JSON lines, or of one array of objects."""
+
+    is_text = may_lack_columns = True
+    total_rows: int | None = None
+
+    def __init__(self, path: str, name: str) -> None:
+        self.name, self._path = name, path
+        blocks = self._blocks()
+        first = next(blocks, b"")
+        if not first:
+            raise InvalidInputError(f"{name} holds no row", file=name)
+        self.schema = _guess(first)
+        self._stdin = (first, blocks) if path == STDIN else None
+
+    def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in wanted])
+        floats = {
+            each.name: each.type
+            for each in wanted
+            if each.name in guessed and _holds(each.type, pa.types.is_floating)
+        }
+        with reading(self.name, GUESSED):
+            for block in self._all_blocks():
+                found = find_inexact(block, floats)
+                if found is not None:
+                    raise inexact(self.name, *found)
+                yield from _read(block, types, "error").to_batches()
+
+    def _all_blocks(self) -> Iterator[bytes]:
+        if self._stdin is None:
+            yield from self._blocks()
+            return
+        first, others = self._stdin
+        yield first
+        yield from others
+
+    def _blocks(self) -> Iterator[bytes]:
+        if self._path == STDIN:
+            blocks = json_blocks(stdin_bytes(), self.name, BLOCK_BYTES)
+            yield from self._checked(blocks)
+            return
+        with bytes_of(self._path) as stream:
+            yield from self._checked(json_blocks(stream, self.name, BLOCK_BYTES))
+
+    def _checked(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            check_rows(block, self.name)
+            yield block
+
+
+def _read(block: bytes, types: pa.Schema | None, unexpected: str) -> pa.Table:
+    import pyarrow.json as json
+
+    return json.read_json(
+        pa.BufferReader(block),
+        read_options=json.ReadOptions(use_threads=False, block_size=len(block)),
+        parse_options=json.ParseOptions(
+            explicit_schema=types, unexpected_field_behavior=unexpected
+        ),
+    )
+
+
+def _guess(block: bytes) -> pa.Schema:
+    """The types that the values look like; Arrow alone would drop the zones of moments."""
+    found = _read(block, None, "infer").schema
+    moments = [each for each in found if _holds(each.type, pa.types.is_timestamp)]
+    if not moments:
+        return found
+    types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in moments])
+    texts = _read(block, types, "ignore")
+    for each in moments:
+        if found.names.count(each.name) == 1:
+            kind = _zoned(texts.column(each.name).combine_chunks(), each.type)
+            found = found.set(found.get_field_index(each.name), each.with_type(kind))
+    return found
+
+
+def _zoned(texts: Any, kind: pa.DataType) -> pa.DataType:
+    """The type with UTC where all moments have a zone, and text where only some have one."""
+    if pa.types.is_timestamp(kind):
+        has_zone = set(pc.match_substring_regex(texts, _ZONED).drop_null().to_pylist())
+        if len(has_zone) > 1:
+            return pa.string()
+        return pa.timestamp(kind.unit, "UTC") if True in has_zone else kind
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_zoned(texts.flatten(), kind.value_type)))
+    if pa.types.is_struct(kind):
+        parts = zip(texts.flatten(), kind, strict=True)
+        return pa.struct([each.with_type(_zoned(part, each.type)) for part, each in parts])
+    return kind
+
+
+def _holds(kind: pa.DataType, test: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_holds(each.type, test) for each in kind)
+    if pa.types.is_list(kind):
+        return _holds(kind.value_type, test)
+    return bool(test(kind))

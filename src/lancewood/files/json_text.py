@@ -1,0 +1,38 @@
+"""Values as one line of strict JSON. Loads no Arrow."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+
+def json_text(document: object) -> str:
+    """One line of strict JSON: bytes are base64, what is not a finite number is null."""
+    try:
+        return _encode(document)
+    except ValueError:
+        return _encode(_finite(document))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return value

@@ -1,0 +1,29 @@
+"""Items: many small repositories below one folder, each with files of its own and without tables.
+
+``read``, ``write``, ``tag`` and ``import_plain`` work on all of them at once, on Spark. Importing
+this room does not load pyspark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lancewood.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from lancewood.items.spark.reading import ItemFrames, read
+    from lancewood.items.spark.running import ItemsDone
+    from lancewood.items.spark.tagging import import_plain, tag
+    from lancewood.items.spark.writing import write
+
+__all__ = ["ItemFrames", "ItemsDone", "import_plain", "read", "tag", "write"]
+
+_HOMES = {
+    "ItemFrames": "lancewood.items.spark.reading",
+    "ItemsDone": "lancewood.items.spark.running",
+    "import_plain": "lancewood.items.spark.tagging",
+    "read": "lancewood.items.spark.reading",
+    "tag": "lancewood.items.spark.tagging",
+    "write": "lancewood.items.spark.writing",
+}
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

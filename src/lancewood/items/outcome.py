@@ -1,0 +1,185 @@
+"""What became of items: of one, and counted of many.
+
+Small values that travel from tasks to whoever asked. Knows no repositories.
+
+Which run made a snapshot: a trailer of the commit, where stock git finds it too.
+
+``git log --format='%(trailers:key=Lancewood-Run,valueonly)'`` prints it. Pure, but for looking
+through a history. Does not know what a run does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from lancewood import errors
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.git.hashes import Hash
+from lancewood.git.history import Commits, reachable
+
+_MOST_TOLD = 10
+
+
+class Done(StrEnum):
+    """What a verb did to an item."""
+
+    WRITTEN = "written"
+    """It has a new snapshot, tag or import."""
+    UNCHANGED = "unchanged"
+    """It was so before."""
+    ALREADY = "already"
+    """The same run did it before, perhaps in another attempt."""
+    MOVED = "moved"
+    """A tag that was elsewhere was moved."""
+    REFUSED = "refused"
+    """Nothing was done, and ``why`` tells the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one item."""
+
+    item: str | None
+    done: Done
+    hash: str | None = None
+    """The commit that it is at."""
+    error: str | None = None
+    """The class of the error that refused it."""
+    why: str | None = None
+
+    @classmethod
+    def refused(cls, item: str | None, error: LancewoodError) -> Outcome:
+        return cls(item, Done.REFUSED, None, type(error).__name__, error.message)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Outcome:
+        """From a row with the same names."""
+        return cls(row["item"], Done(row["done"]), row["hash"], row["error"], row["why"])
+
+
+@dataclass
+class Tally:
+    """Outcomes counted, and the first few of those that were refused."""
+
+    counts: dict[Done, int] = field(default_factory=dict)
+    refusals: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.counts[outcome.done] = self.counts.get(outcome.done, 0) + 1
+        if outcome.done is Done.REFUSED and len(self.refusals) < _MOST_TOLD:
+            self.refusals.append(outcome)
+
+    def encode(self) -> bytes:
+        told = [[each.item, each.error, each.why] for each in self.refusals]
+        return json.dumps([self.counts, told]).encode()
+
+    @classmethod
+    def joined(cls, parts: Iterable[bytes]) -> Tally:
+        """What several tasks counted."""
+        whole = cls()
+        for each in parts:
+            counts, told = json.loads(each)
+            for name, count in counts.items():
+                whole.counts[Done(name)] = whole.counts.get(Done(name), 0) + count
+            refusals = [Outcome(item, Done.REFUSED, None, *rest) for item, *rest in told]
+            whole.refusals += refusals[: _MOST_TOLD - len(whole.refusals)]
+        return whole
+
+    def __getitem__(self, done: Done) -> int:
+        return self.counts.get(done, 0)
+
+    @property
+    def items(self) -> int:
+        return sum(self.counts.values())
+
+    def check(self, what: str, *, told_above: bool = False) -> None:
+        """Raise the error of the items that were refused, if there are any: the class of the first,
+        and the first few of them by name, unless all were told before."""
+        if not self.refusals:
+            return
+        count, first = self[Done.REFUSED], self.refusals[0]
+        more = f" and {count - len(self.refusals)} more" if count > len(self.refusals) else ""
+        told = "; ".join(f"{each.item!r}: {each.why}" for each in self.refusals) + more
+        kind = getattr(errors, first.error or "", LancewoodError)
+        raise kind(
+            f"{what} {count} of {self.items} items: {'see above' if told_above else told}",
+            refused=count,
+            items=[each.item for each in self.refusals],
+            counts={name.value: each for name, each in self.counts.items()},
+        )
+
+
+RUN = "Lancewood-Run"
+_is_run = re.compile(r"[^\s\x00-\x20\x7f]{1,100}").fullmatch
+_is_trailer = re.compile(r"[A-Za-z0-9-]+: .*").fullmatch
+_is_claim = re.compile(rf"^{RUN}\s*:", re.IGNORECASE | re.MULTILINE).search
+
+
+def new_run() -> str:
+    """An id that nobody else has: the time in UTC, and some chance."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}"
+
+
+def checked_run(run: object) -> str:
+    """The id itself; raises InvalidInputError."""
+    if not isinstance(run, str) or not _is_run(run) or not _is_utf8(run):
+        raise InvalidInputError(
+            f"run id {str(run)[:200]!r} is not allowed: it is 1 to 100 characters without spaces"
+        )
+    return run
+
+
+def check_claims_none(message: str) -> None:
+    """Raise InvalidInputError for a message that itself says which run it is of."""
+    if _is_claim(message):
+        raise InvalidInputError(
+            f"a message is not allowed to have a line that starts with '{RUN}:': that says which "
+            "run made a snapshot, and is added to it"
+        )
+
+
+def with_run(message: str, run: str) -> str:
+    """A message that says which run it is of; beside trailers that it has already."""
+    text = message.rstrip()
+    first, _, last = text.rpartition("\n\n")
+    has_trailers = bool(first) and all(map(_is_trailer, last.split("\n")))
+    return f"{text}{chr(10) if has_trailers else chr(10) * 2}{RUN}: {run}"
+
+
+def run_of(message: str) -> str | None:
+    """The run that a message tells of; None for a commit that no run made."""
+    first, _, last = message.rstrip().rpartition("\n\n")
+    if not first:
+        return None
+    for line in reversed(last.split("\n")):
+        key, colon, value = line.partition(":")
+        if colon and key.lower() == RUN.lower():
+            return value.strip()
+    return None
+
+
+def made_by(objects: Commits, tip: Hash, run: str) -> Hash | None:
+    """The snapshot of a run among all that ``tip`` leads to; None if there is none.
+
+    Nearly always it is the tip. Otherwise all commits are read: whoever committed on top of it may
+    have had any clock.
+    """
+    for commit in reachable(objects, [tip]):
+        if run_of(commit.message) == run:
+            return commit.hash
+    return None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

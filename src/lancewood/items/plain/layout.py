@@ -1,0 +1,289 @@
+"""Reading the plain layout: what refs, HEAD and objects say, checked.
+
+``refs/heads/<name>`` and ``refs/tags/<name>`` hold the 64 digits of a snapshot, HEAD holds them or
+``ref: refs/heads/<name>``, and a snapshot is the file ``objects/<digits>``, or
+``objects/<first two>/<the rest>``, named by the SHA-256 of its bytes. Changes nothing.
+
+What ``log.jsonl`` tells of the history of plain snapshots: which followed which, and when.
+
+The ADR does not speak of it, but programs that keep its layout write one: a JSON object a line,
+with ``op``, ``hash``, ``ref``, ``parent``, ``timestamp`` and ``label``. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from lancewood.errors import (
+    FormatError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
+from lancewood.git.hashes import is_hash
+from lancewood.git.loose import MOST_BYTES
+from lancewood.git.names import HEAD, HEADS, TAGS, checked_branch, checked_ref, checked_tag
+from lancewood.git.reading import SYMBOLIC
+from lancewood.git.signature import LAST_OF_CALENDAR
+from lancewood.store.wholefile import read_file
+
+LOG = "log.jsonl"
+OURS = "refs/lancewood/"
+_PARTS = (HEAD, "refs", "objects")
+_is_fan = re.compile(r"[0-9a-f]{2}").fullmatch
+_MOST_TEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class PlainObject:
+    """A snapshot: where it is."""
+
+    hash: str
+    file: str
+    size: int
+    seconds: int
+    """When the file was written, by the disk's clock."""
+
+    def read(self) -> bytes:
+        """Its bytes; raises IntegrityError if they are not those that the name says."""
+        data = _read(self.file)
+        if sha256(data).hexdigest() != self.hash:
+            raise IntegrityError(
+                f"{self.file} holds other bytes than its name says; bring it back from a copy",
+                file=self.file,
+            )
+        return data
+
+
+@dataclass(frozen=True)
+class Plain:
+    """One repository in the plain layout."""
+
+    path: str
+    head: str
+    """The full name of a branch, or the hash of a snapshot."""
+    refs: dict[str, str]
+    """Hashes by the full names of refs, in order."""
+    objects: dict[str, PlainObject]
+    """By hash, in order."""
+
+    def log(self) -> bytes | None:
+        """What ``log.jsonl`` holds, if there is one."""
+        try:
+            return _read(f"{self.path}/{LOG}")
+        except NotFoundError:
+            return None
+
+
+def read_plain(path: str) -> Plain:
+    """What is at a path.
+
+    Raises NotFoundError where there is nothing of the kind, InvalidInputError for a git
+    repository and for names that git refuses, FormatError for what cannot be read. The bytes of
+    objects are not looked at.
+    """
+    missing = [each for each in _PARTS if not os.path.lexists(f"{path}/{each}")]
+    if missing:
+        raise NotFoundError(
+            f"there is no plain repository at {path}: {', '.join(missing)} not found", path=path
+        )
+    if os.path.lexists(f"{path}/config") or os.path.lexists(f"{path}/objects/pack"):
+        raise InvalidInputError(
+            f"{path} is a git repository, not one in the plain layout: open it as it is", path=path
+        )
+    objects = {each.hash: each for each in sorted(_objects(path), key=lambda each: each.hash)}
+    refs = dict(sorted(_refs(path)))
+    head = _head(path)
+    for name, hash in (*refs.items(), *(((HEAD, head),) if is_hash(head) else ())):
+        if hash not in objects:
+            raise FormatError(
+                f"{path}/{name} names snapshot {hash}, which is not among the objects",
+                file=f"{path}/{name}",
+            )
+    return Plain(path, head, refs, objects)
+
+
+def _head(path: str) -> str:
+    text = _text(f"{path}/{HEAD}")
+    if is_hash(text):
+        return text
+    if text.startswith("ref:"):
+        target = text.removeprefix(SYMBOLIC.strip()).strip()
+        if target.startswith(HEADS):
+            checked_branch(target.removeprefix(HEADS))
+            return target
+    raise FormatError(
+        f"{path}/{HEAD} holds {text[:100]!r}, which is neither 'ref: refs/heads/' and a name nor a "
+        "hash of 64 digits",
+        file=f"{path}/{HEAD}",
+    )
+
+
+def _refs(path: str) -> Iterator[tuple[str, str]]:
+    for name in _files(path, "refs"):
+        _check_name(path, name)
+        text = _text(f"{path}/{name}")
+        if not is_hash(text):
+            raise FormatError(
+                f"{path}/{name} holds {text[:100]!r}, which is not a hash of 64 lower-case "
+                "hexadecimal digits",
+                file=f"{path}/{name}",
+            )
+        yield name, text
+
+
+def _check_name(path: str, name: str) -> None:
+    try:
+        if name.startswith(HEADS):
+            checked_branch(name.removeprefix(HEADS))
+        elif name.startswith(TAGS):
+            checked_tag(name.removeprefix(TAGS))
+        checked_ref(name)
+        if f"{name}/".startswith(OURS):
+            raise InvalidInputError(f"refs below {OURS} are what an import keeps for itself")
+    except InvalidInputError as refused:
+        raise InvalidInputError(
+            f"{path}/{name}: {refused.message}; rename it, or take it away",
+            **{**refused.facts, "file": f"{path}/{name}"},
+        ) from refused
+
+
+def _objects(path: str) -> Iterator[PlainObject]:
+    for name in _files(path, "objects"):
+        _, *parts = name.split("/")
+        hash = "".join(parts)
+        is_named = len(parts) == 1 or (len(parts) == 2 and _is_fan(parts[0]))
+        file = f"{path}/{name}"
+        if not is_named or not is_hash(hash):
+            raise FormatError(
+                f"{file} is not named by a SHA-256: objects/<64 digits> or "
+                "objects/<2 digits>/<62 digits>",
+                file=file,
+            )
+        found = _looked_at(file)
+        if found.st_size > MOST_BYTES:
+            raise UnsupportedError(
+                f"{file} has {found.st_size} bytes, {MOST_BYTES} is the most", file=file
+            )
+        yield PlainObject(hash, file, found.st_size, max(0, int(found.st_mtime)))
+
+
+def _looked_at(file: str) -> os.stat_result:
+    try:
+        return os.lstat(file)
+    except OSError as cause:
+        raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+
+
+def _files(path: str, directory: str) -> Iterator[str]:
+    """The files below a directory, by their paths from ``path`` on; raises FormatError for links
+    and the like."""
+    stack = [directory]
+    while stack:
+        at = stack.pop()
+        try:
+            with os.scandir(f"{path}/{at}") as entries:
+                for each in entries:
+                    name = f"{at}/{each.name}"
+                    if each.is_dir(follow_symlinks=False):
+                        stack.append(name)
+                    elif each.is_file(follow_symlinks=False):
+                        yield name
+                    else:
+                        raise FormatError(
+                            f"{path}/{name} is no plain file: a link, or the like",
+                            file=f"{path}/{name}",
+                        )
+        except OSError as cause:
+            raise StorageError(f"cannot list {path}/{at}: {cause.strerror}") from cause
+
+
+def _text(file: str) -> str:
+    return _read(file, _MOST_TEXT).decode("utf-8", "replace").strip()
+
+
+def _read(file: str, most: int | None = None) -> bytes:
+    try:
+        return read_file(file, 0, most)
+    except (FileNotFoundError, NotADirectoryError) as cause:
+        raise NotFoundError(f"there is no file {file}", file=file) from cause
+    except OSError as cause:
+        raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
+
+
+_OPS = ("snapshot", "branch")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A snapshot that was made, or a branch."""
+
+    op: str
+    hash: str
+    ref: str
+    parent: str | None
+    seconds: int | None
+    label: str | None
+
+
+def log_lines(data: bytes, file: str) -> Iterator[LogLine]:
+    """The lines that make history, oldest first; others are passed over. A last line without its
+    newline was cut off, and is left out. Raises FormatError that names the line."""
+    *lines, _ = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as cause:
+            raise FormatError(
+                f"{file}, line {number}: it is not JSON: {cause}", file=file
+            ) from cause
+        if not isinstance(found, dict):
+            raise FormatError(f"{file}, line {number}: it is not a JSON object", file=file)
+        made = _line(found)
+        if made is not None:
+            yield made
+
+
+def _line(found: dict[str, object]) -> LogLine | None:
+    op, hash, ref = found.get("op"), found.get("hash"), found.get("ref")
+    if op not in _OPS or not isinstance(hash, str) or not is_hash(hash) or not isinstance(ref, str):
+        return None
+    parent, label = found.get("parent"), found.get("label")
+    return LogLine(
+        str(op),
+        hash,
+        ref,
+        parent if isinstance(parent, str) and is_hash(parent) else None,
+        _seconds(found.get("timestamp")),
+        label if isinstance(label, str) and _is_message(label) else None,
+    )
+
+
+def _is_message(label: str) -> bool:
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        return False
+    return bool(label.strip()) and "\0" not in label
+
+
+def _seconds(text: object) -> int | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        when = datetime.fromisoformat(text)
+        when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+        seconds = int(when.timestamp())
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds <= LAST_OF_CALENDAR else None

@@ -1,0 +1,308 @@
+"""Texts on their way between a disk, which knows bytes, and Spark, which knows UTF-8.
+
+Pure. A name that is not UTF-8 is escaped on the way out, and nobody finds a file under it: so it
+is told, and not left out.
+
+The folder that items are below: a path that driver and executors share.
+
+What a job over many items did: figures, and on demand each item.
+
+Knows nothing of repositories.
+
+Finding items on executors: a frame of their names, listed in parallel.
+
+One task lists the folder itself, or the first one below it that holds more than one; what is there
+is spread and looked into by all, and then, spread again, to the bottom. So flat folders and fan-out
+folders such as ``ab/cd/<item>`` are listed by many. Nothing goes through the driver.
+
+Running a job over items: outcomes are counted on the executors, and the driver gets figures.
+
+Knows frames, and what a failed Spark job means. Does not know what is done to an item.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.items.outcome import Done, Outcome, Tally
+from lancewood.items.places import checked_item, expand, first_folders, items_below, path_on_disk
+from lancewood.items.writing import is_passing
+from lancewood.spark.running.answers import is_last_attempt
+from lancewood.spark.running.failures import told
+from lancewood.spark.tasks import check_running, slots, spread
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def as_text(name: str) -> str:
+    """A name as Spark can hold it."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def text_of(value: pa.Scalar[Any]) -> str | None:
+    """A text of Spark's; bytes that are not UTF-8 as Python has them, for whoever checks it."""
+    if not value.is_valid:
+        return None
+    try:
+        return str(value.as_py())
+    except UnicodeDecodeError:
+        return bytes(value.as_buffer()).decode("utf-8", "surrogateescape")
+
+
+def checked_folder(folder: object) -> str:
+    """The path from the root on; raises InvalidInputError for what is none, and UnsupportedError
+    for a place that is no local or mounted disk."""
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise InvalidInputError(f"the folder of items is a path, got {folder!r}")
+    path = os.fspath(folder)
+    if not isinstance(path, str) or "\0" in path:
+        raise InvalidInputError("the folder of items is a path of text, without NUL")
+    return path_on_disk(folder, "a folder of items, which all executors see,")
+
+
+@dataclass(frozen=True)
+class ItemsDone:
+    """Figures of a job; they add up to ``items``."""
+
+    run: str | None
+    """The id of the run; None for what has none."""
+    items: int
+    written: int
+    """Items that have a new snapshot, a new tag, or were imported."""
+    unchanged: int
+    """Items that were so before."""
+    already: int
+    """Items to which the same run had done it before, perhaps in another attempt."""
+    moved: int
+    """Items whose tag was moved."""
+    refused: int
+    """Items to which nothing was done; with ``on_error="report"`` only."""
+    refusals: tuple[Outcome, ...] = ()
+    """The first few of those, with the reasons."""
+    details: DataFrame | None = field(default=None, compare=False, repr=False)
+    """With ``details=True`` a row for each item: item, done, hash, error, why."""
+
+    @classmethod
+    def of(cls, tally: Tally, run: str | None, details: DataFrame | None) -> ItemsDone:
+        return cls(
+            run,
+            tally.items,
+            tally[Done.WRITTEN],
+            tally[Done.UNCHANGED],
+            tally[Done.ALREADY],
+            tally[Done.MOVED],
+            tally[Done.REFUSED],
+            tuple(tally.refusals),
+            details,
+        )
+
+
+ITEM = "item"
+_FOUND = pa.schema([pa.field(ITEM, pa.string()), pa.field("is_item", pa.bool_())])
+_DDL = "item string, is_item boolean"
+_FOUND_AT_ONCE = 10_000
+_TASKS_PER_SLOT = 2
+
+
+def find(spark: SparkSession, folder: str, tasks: int) -> DataFrame:
+    """The items below a folder, in so many partitions: one column, ``item``. Listed anew by every
+    action.
+
+    An action raises NotFoundError where there is no folder.
+    """
+    frame = spread(spark, [b""]).mapInArrow(partial(_list_top, folder), _DDL)
+    # By name, not in turns: a partition that is computed again has the same rows.
+    frame = frame.repartition(slots(spark) * _TASKS_PER_SLOT, ITEM)
+    frame = frame.mapInArrow(partial(_expand, folder), _DDL)
+    frame = frame.repartition(tasks, ITEM).mapInArrow(partial(_to_the_bottom, folder), _DDL)
+    return frame.select(ITEM)
+
+
+def _list_top(folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if sum(each.num_rows for each in batches):
+        yield from _batches((name, False) for name in first_folders(folder))
+
+
+def _expand(folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return _batches(
+        found
+        for name, is_item in _names(batches)
+        for found in ([(name, True)] if is_item else expand(folder, name))
+    )
+
+
+def _to_the_bottom(folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return _batches(
+        (found, True)
+        for name, is_item in _names(batches)
+        for found in ([name] if is_item else items_below(folder, name))
+    )
+
+
+def _names(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bool]]:
+    for batch in batches:
+        yield from zip(batch[0].to_pylist(), batch[1].to_pylist(), strict=True)
+
+
+def _batches(found: Iterable[tuple[str, bool]]) -> Iterator[pa.RecordBatch]:
+    rows: list[tuple[str, bool]] = []
+    for each in found:
+        rows.append(each)
+        if len(rows) == _FOUND_AT_ONCE:
+            yield _batch(rows)
+            rows = []
+    if rows:
+        yield _batch(rows)
+
+
+def _batch(rows: list[tuple[str, bool]]) -> pa.RecordBatch:
+    """What is not UTF-8 is taken for an item: nobody can open it, and so it is told."""
+    texts = [as_text(name) for name, _ in rows]
+    names = pa.array(texts, pa.string())
+    are_items = [is_item or text != name for text, (name, is_item) in zip(texts, rows, strict=True)]
+    return pa.RecordBatch.from_arrays([names, pa.array(are_items, pa.bool_())], schema=_FOUND)
+
+
+Working: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[Outcome]]
+"""On an executor: what became of the items in a partition."""
+DETAILS_DDL = "item string, done string, hash string, error string, why string"
+_DETAILS = pa.schema([(each, pa.string()) for each in ("item", "done", "hash", "error", "why")])
+_TALLY_DDL = "tally binary"
+_AT_ONCE = 5_000
+ON_ERROR = ("fail", "report")
+
+
+def check_on_error(on_error: object) -> None:
+    if on_error not in ON_ERROR:
+        raise InvalidInputError(f"on_error takes 'fail' or 'report', got {on_error!r}")
+
+
+def run_items(
+    frame: DataFrame,
+    working: Working,
+    *,
+    what: str,
+    run: str | None,
+    on_error: str,
+    details: bool,
+) -> ItemsDone:
+    """Do the work once, and count what became of it.
+
+    With ``on_error="fail"`` raises the error of the items that were refused, when all others are
+    done. ``details`` keeps a row for each item on the disks of the executors.
+    """
+    spark = frame.sparkSession
+    check_running(spark)
+    kept: DataFrame | None = None
+    if details:
+        kept = frame.mapInArrow(partial(_rows, working), DETAILS_DDL)
+        kept = kept.persist(_on_disk())
+        counting = kept.mapInArrow(_count_rows, _TALLY_DDL)
+    else:
+        counting = frame.mapInArrow(partial(_count, working), _TALLY_DDL)
+    try:
+        tally = Tally.joined(bytes(each[0]) for each in collected(counting, what))
+        if on_error == "fail":
+            tally.check(f"{what} refused")
+    except LancewoodError:
+        if kept is not None:
+            kept.unpersist()
+        raise
+    return ItemsDone.of(tally, run, kept)
+
+
+def collected(frame: DataFrame, what: str) -> list[Any]:
+    """The few rows of a frame; raises a LancewoodError for a job that failed."""
+    try:
+        return frame.collect()
+    except LancewoodError:
+        raise
+    except Exception as failure:
+        raise told(failure, what) from None
+
+
+def each_item(
+    batches: Iterable[pa.RecordBatch],
+    done: Callable[[str], Outcome],
+    *,
+    last: int | None,
+    on_error: str,
+) -> Iterator[Outcome]:
+    """What became of the items that a partition names, one after the other; what is no name of an
+    item is refused. ``last`` and ``on_error`` are as in ``told_outcome``."""
+    for batch in batches:
+        for each in batch[ITEM]:
+            item = text_of(each)
+            try:
+                yield done(checked_item(item))
+            except LancewoodError as error:
+                yield told_outcome(item, error, last, on_error)
+
+
+def told_outcome(
+    item: str | None, error: LancewoodError, last: int | None, on_error: str
+) -> Outcome:
+    """What an error that was raised for one item means: raises it where Spark is to try again.
+
+    ``last`` is the number of the last attempt that a task has, None if that is not known.
+    """
+    if is_passing(error) and not (on_error == "report" and is_last_attempt(last)):
+        raise error
+    return Outcome.refused(item, error)
+
+
+def _count(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    tally = Tally()
+    for each in working(batches):
+        tally.add(each)
+    yield _tallied(tally)
+
+
+def _count_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    tally = Tally()
+    for batch in batches:
+        for row in batch.to_pylist():
+            tally.add(Outcome.from_row(row))
+    yield _tallied(tally)
+
+
+def _tallied(tally: Tally) -> pa.RecordBatch:
+    return pa.record_batch({"tally": pa.array([tally.encode()], pa.binary())})
+
+
+def _rows(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows: list[Outcome] = []
+    for each in working(batches):
+        rows.append(each)
+        if len(rows) == _AT_ONCE:
+            yield _as_rows(rows)
+            rows = []
+    if rows:
+        yield _as_rows(rows)
+
+
+def _as_rows(rows: list[Outcome]) -> pa.RecordBatch:
+    columns = [
+        [None if each.item is None else as_text(each.item) for each in rows],
+        [each.done.value for each in rows],
+        [each.hash for each in rows],
+        [each.error for each in rows],
+        [None if each.why is None else as_text(each.why) for each in rows],
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(each, pa.string()) for each in columns], schema=_DETAILS
+    )
+
+
+def _on_disk() -> Any:
+    from pyspark import StorageLevel
+
+    return StorageLevel.DISK_ONLY

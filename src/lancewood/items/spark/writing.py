@@ -1,0 +1,299 @@
+"""The rows of a frame, grouped by item: one item is in memory at a time.
+
+Knows which columns a frame needs, and how rows that are sorted by item come in batches. Does not
+know what becomes of an item.
+
+Checking the names in a frame before anything is written.
+
+Executors look at items and paths, without the contents, and count what they find; items that are
+in each other are found by a join. Raises for what cannot be written; writes nothing.
+
+Writing a frame of files: one snapshot for each item, in parallel, exactly once for a run.
+
+The rows of an item are brought together, and whoever gets them writes the item: see
+``repo.items.writing`` for why it does not matter how often a task is run. Knows frames; knows
+nothing of git.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from lancewood.engine.base import check_choice, check_number
+from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.items.outcome import Done, Outcome, Tally, check_claims_none, checked_run, new_run
+from lancewood.items.spark.running import (
+    ITEM,
+    ItemsDone,
+    check_on_error,
+    checked_folder,
+    collected,
+    run_items,
+    text_of,
+    told_outcome,
+)
+from lancewood.items.writing import FileRow, ItemWriter, Mode, Snapshots, item_files
+from lancewood.repo.identity import author_here, checked_message
+from lancewood.repo.ref_names import branch_ref
+from lancewood.spark.runner import last_attempt
+from lancewood.spark.tasks import check_running, slots
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+PATH, CONTENT, MESSAGE = "path", "content", "message"
+_NEEDED = {ITEM: "string", PATH: "string", CONTENT: "binary"}
+_GONE = "gone"
+
+
+def checked_frame(df: DataFrame) -> DataFrame:
+    """The columns that are written, in order; raises InvalidInputError for a frame without them,
+    or with others."""
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidInputError(
+            f"items are written from a DataFrame of Spark's, not from a {type(df).__name__}"
+        )
+    wanted = {**_NEEDED, MESSAGE: "string"}
+    found: dict[str, str] = {}
+    for each in df.schema.fields:
+        if each.name not in wanted or each.name in found:
+            raise InvalidInputError(
+                f"column {each.name!r} of the frame is not one of {', '.join(wanted)}, or is there "
+                "twice; select those",
+                column=each.name,
+            )
+        kind = each.dataType.simpleString()
+        # A text with a collation, or of a fixed length, is a text.
+        found[each.name] = "string" if kind.startswith(("string", "char", "varchar")) else kind
+    for name, kind in wanted.items():
+        if name not in found and name in _NEEDED:
+            raise InvalidInputError(
+                f"the frame has no column {name!r}; it needs {', '.join(_NEEDED)}, and may have "
+                f"{MESSAGE}",
+                column=name,
+            )
+        if found.get(name, kind) != kind:
+            how = "; encode it, as with encode(text, 'UTF-8')" if name == CONTENT else ""
+            raise InvalidInputError(
+                f"column {name!r} is {found[name]}, and has to be {kind}{how}", column=name
+            )
+    kinds = {each.name: each.dataType.simpleString() for each in df.schema.fields}
+    return df.select(*[_by_bytes(each, kinds[each]) for each in wanted if each in found])
+
+
+def _by_bytes(name: str, kind: str) -> Column:
+    """A column whose texts are told apart by their bytes, as names on a disk are: to a collation
+    'a' and 'A' may be the same, and the rows of both would come in turns."""
+    from pyspark.sql import functions
+
+    column = functions.col(name)
+    return functions.collate(column, "UTF8_BINARY").alias(name) if "collate" in kind else column
+
+
+def by_item(df: DataFrame, partitions: int) -> DataFrame:
+    """The rows of each item together, by path."""
+    return df.repartition(partitions, ITEM).sortWithinPartitions(ITEM, PATH)
+
+
+def names_only(df: DataFrame) -> DataFrame:
+    """The same frame, whose contents are told apart from nulls and not carried."""
+    from pyspark.sql import functions
+
+    gone = functions.col(CONTENT).isNull().alias(_GONE)
+    return df.select(*[gone if each == CONTENT else functions.col(each) for each in df.columns])
+
+
+def items_in(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[str | None, list[FileRow]]]:
+    """The items of a partition, each with all its rows."""
+    item: str | None = None
+    rows: list[FileRow] = []
+    for batch in batches:
+        names = batch.schema.names
+        has_content, has_message = CONTENT in names, MESSAGE in names
+        for at in range(batch.num_rows):
+            name = text_of(batch[ITEM][at])
+            if rows and name != item:
+                yield item, rows
+                rows = []
+            item = name
+            if has_content:
+                content = batch[CONTENT][at].as_py()
+            else:
+                content = None if batch[_GONE][at].as_py() else b""
+            message = text_of(batch[MESSAGE][at]) if has_message else None
+            rows.append(FileRow(text_of(batch[PATH][at]), content, message))
+    if rows:
+        yield item, rows
+
+
+_CHECKING = "checking the names of items"
+_DDL = "tally binary, has_folders boolean"
+_CHECKS_PER_SLOT = 2
+_MOST_TOLD = 10
+
+
+def check_names(df: DataFrame, mode: Mode, message: str) -> int:
+    """How many items a frame has. Raises InvalidInputError, which names the first few that cannot
+    be written, with the reasons."""
+    names = by_item(names_only(df), slots(df.sparkSession) * _CHECKS_PER_SLOT)
+    found = collected(names.mapInArrow(partial(_check, mode, message), _DDL), _CHECKING)
+    tally = Tally.joined(bytes(each.tally) for each in found)
+    tally.check("names cannot be written of")
+    if any(each.has_folders for each in found):
+        _check_apart(df)
+    return tally.items
+
+
+def _check(mode: Mode, message: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: the names in a partition, counted, and whether some are in folders."""
+    tally, has_folders = Tally(), False
+    for item, rows in items_in(batches):
+        try:
+            files = item_files(item, rows, mode, message)
+        except InvalidInputError as error:
+            tally.add(Outcome.refused(item, error))
+        else:
+            tally.add(Outcome(item, Done.UNCHANGED))
+            has_folders = has_folders or "/" in files.item
+    yield pa.record_batch(
+        {
+            "tally": pa.array([tally.encode()], pa.binary()),
+            "has_folders": pa.array([has_folders], pa.bool_()),
+        }
+    )
+
+
+def _check_apart(df: DataFrame) -> None:
+    """Raise InvalidInputError for items that are in each other."""
+    from pyspark.sql import functions
+
+    items = df.select(ITEM).distinct()
+    parts = functions.split(functions.col(ITEM), "/", -1)
+    depths = functions.sequence(functions.lit(1), functions.size(parts) - 1)
+    above = functions.transform(
+        depths, lambda depth: functions.array_join(functions.slice(parts, 1, depth), "/")
+    )
+    nested = items.where(functions.col(ITEM).contains("/"))
+    folders = nested.select(functions.explode(above).alias(ITEM)).distinct()
+    both = items.join(folders, ITEM, "left_semi").limit(_MOST_TOLD)
+    found = sorted(each[0] for each in collected(both, _CHECKING))
+    if found:
+        raise InvalidInputError(
+            f"items are not in each other, and others of the frame are in "
+            f"{', '.join(map(repr, found))}",
+            items=found,
+        )
+
+
+_WRITING = "writing items"
+_MOST_PARTITIONS = 1_000_000
+_ITEMS_PER_TASK = 2_000
+_WRITERS_PER_SLOT = 8
+
+
+def write(
+    df: DataFrame,
+    folder: str | os.PathLike[str],
+    *,
+    message: str = "snapshot",
+    branch: str | None = None,
+    author: str | None = None,
+    run: str | None = None,
+    mode: Mode = "replace",
+    check: bool = True,
+    on_error: Literal["fail", "report"] = "fail",
+    partitions: int | None = None,
+    details: bool = False,
+    fsync: bool | None = None,
+) -> ItemsDone:
+    """Write a frame of ``item``, ``path``, ``content`` and perhaps ``message``: one snapshot for
+    each item, in its repository below ``folder``, which is made if it is not there.
+
+    ``run`` is what makes it exactly once: the snapshot says which run it is of, and an item that
+    has a snapshot of the run on the branch gets no second one, whatever happens to tasks, executors
+    or the driver. Run it again with the same id until it is done. Without one, an id is made up,
+    and the result tells it. Items whose files are the same already get no snapshot either.
+
+    With mode "replace" the rows are all files of an item: what they leave out is gone. With
+    "update" other files stay, and a null content removes a path. Rows of one item have one
+    message, or null for ``message``. ``branch`` is the one that HEAD of the item names if it is
+    not given; one that is not there begins at HEAD. A snapshot that somebody makes meanwhile is
+    built upon. The author is ``"Name <address>"``.
+
+    Names are checked before anything is written, for which the frame is computed twice; with
+    ``check=False`` every task checks those of its items. An item that is refused in a task is
+    left as it is, and all others are written; then ``on_error="fail"`` raises, and "report" counts
+    it. ``partitions`` is how many tasks write; ``details`` keeps a row for each item.
+    Raises InvalidInputError.
+    """
+    check_choice("mode", mode, Mode)
+    check_on_error(on_error)
+    where = checked_folder(folder)
+    text = checked_message(message)
+    check_claims_none(text)
+    if branch is not None:
+        branch_ref(branch)
+    if partitions is not None:
+        partitions = min(check_number("partitions", partitions, least=1), _MOST_PARTITIONS)
+    snapshots = Snapshots(
+        new_run() if run is None else checked_run(run), author_here(author), branch, mode, fsync
+    )
+    frame = checked_frame(df)
+    check_running(df.sparkSession)
+    count = check_names(frame, mode, text) if check else None
+    tasks = partitions or _tasks(slots(df.sparkSession), count)
+    work = _Work(where, snapshots, text, on_error, last_attempt(df.sparkSession))
+    return run_items(
+        by_item(frame, tasks),
+        partial(_write, work),
+        what=_WRITING,
+        run=snapshots.run,
+        on_error=on_error,
+        details=details,
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The same for every task."""
+
+    folder: str
+    snapshots: Snapshots
+    message: str
+    on_error: str
+    last_attempt: int | None
+
+
+def _write(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+    """On an executor: write the items of a partition."""
+    writer = ItemWriter(work.folder, work.snapshots)
+    try:
+        for item, rows in items_in(batches):
+            try:
+                files = item_files(item, rows, work.snapshots.mode, work.message)
+            except InvalidInputError as error:
+                yield Outcome.refused(item, error)
+                continue
+            try:
+                yield writer.write(files)
+            except LancewoodError as error:
+                yield told_outcome(item, error, work.last_attempt, work.on_error)
+    finally:
+        writer.settle()
+
+
+def _tasks(at_once: int, items: int | None) -> int:
+    """How many tasks write: so many that each has a bounded number of items."""
+    if items is None:
+        return at_once * _WRITERS_PER_SLOT
+    wanted = max(-(-items // _ITEMS_PER_TASK), min(at_once, items))
+    return max(1, min(wanted, _MOST_PARTITIONS))

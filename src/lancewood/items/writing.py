@@ -1,0 +1,320 @@
+"""The files that one item is to get, from rows: checked before anything of it is written.
+
+Pure. Knows paths, contents and messages; does not know where the rows come from.
+
+Taking files out of the tree of a commit.
+
+Knows trees; only directories on the way to a file are read and written. One that becomes empty
+goes too, as git has none.
+
+Writing snapshots of items, each exactly once for a run.
+
+A new item is made whole and renamed; one that is there moves by compare-and-swap. Either way the
+commit says which run it is of, so that whoever does the same work again, at the same moment or
+years later, finds it done. Knows the disk; knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+from lancewood.catalog.files import put_beside, put_files, split_directory
+from lancewood.catalog.names import checked_paths
+from lancewood.catalog.tables import TableTree
+from lancewood.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    InvalidInputError,
+    LancewoodError,
+    StorageError,
+)
+from lancewood.git.hashes import Hash
+from lancewood.git.loose import MOST_BYTES
+from lancewood.git.objects import TREE, Entry, Objects
+from lancewood.git.repository import GitRepository
+from lancewood.git.signature import Signature
+from lancewood.items.birth import PackedObjects, make_whole
+from lancewood.items.outcome import Done, Outcome, check_claims_none, made_by, with_run
+from lancewood.items.places import ItemPlaces, checked_item
+from lancewood.model.refs import MAIN
+from lancewood.repo.committing.swapping import swap
+from lancewood.repo.grounds import ID, SECTION, Grounds
+from lancewood.repo.identity import checked_message
+from lancewood.repo.ref_names import branch_ref
+from lancewood.store.disk import DiskStore
+
+Mode: TypeAlias = Literal["replace", "update"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A row of an item: a path and its content, or None for one that goes."""
+
+    path: str | None
+    content: bytes | None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFiles:
+    """What is to be written to one item."""
+
+    item: str
+    files: dict[str, bytes]
+    removed: tuple[str, ...]
+    message: str
+
+
+def item_files(item: object, rows: Iterable[FileRow], mode: Mode, message: str) -> ItemFiles:
+    """The rows of one item as its files; raises InvalidInputError naming what is wrong.
+
+    ``message`` is for an item whose rows have none.
+    """
+    name = checked_item(item)
+    files: dict[str, bytes] = {}
+    removed: list[str] = []
+    seen: set[str] = set()
+    messages: set[str] = set()
+    for row in rows:
+        if row.path is None:
+            raise InvalidInputError(f"a row of item {name!r} has no path: it is null", item=name)
+        if row.path in seen:
+            raise InvalidInputError(
+                f"item {name!r} has more than one row for {row.path!r}", item=name, path=row.path
+            )
+        seen.add(row.path)
+        if row.message is not None:
+            messages.add(row.message)
+        if row.content is not None:
+            _check_size(name, row.path, len(row.content))
+            files[row.path] = row.content
+        elif mode == "update":
+            removed.append(row.path)
+        else:
+            raise InvalidInputError(
+                f"{row.path!r} of item {name!r} has no content: it is null. With mode 'replace' "
+                "leave the row out, and the file is gone; with mode 'update' null removes it",
+                item=name,
+                path=row.path,
+            )
+    if len(messages) > 1:
+        raise InvalidInputError(
+            f"item {name!r} has {len(messages)} messages, and a snapshot has one", item=name
+        )
+    checked_paths(files)
+    checked_paths(removed)
+    text = checked_message(messages.pop() if messages else message)
+    check_claims_none(text)
+    _check_utf8(name, text)
+    return ItemFiles(name, files, tuple(removed), text)
+
+
+def _check_size(item: str, path: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise InvalidInputError(
+            f"{path!r} of item {item!r} has {size} bytes, {MOST_BYTES} is the most", item=item
+        )
+
+
+def _check_utf8(item: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as cause:
+        raise InvalidInputError(f"the message of item {item!r} is not UTF-8", item=item) from cause
+
+
+def without_paths(
+    objects: Objects, top: Mapping[str, Entry], paths: Iterable[str]
+) -> dict[str, Entry]:
+    """The entries of a tree without some files; what is not there, or is no file, stays away.
+
+    New directories are put, and not synced.
+    """
+    levels = {"": dict(top)}
+    changed: set[str] = set()
+    for path in paths:
+        _take_out(objects, levels, changed, path)
+    for inner in reversed(levels):
+        if inner and inner in changed:
+            above, name = split_directory(inner)
+            if levels[inner]:
+                levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
+            else:
+                del levels[above][name]
+    return levels[""]
+
+
+def _take_out(
+    objects: Objects, levels: dict[str, dict[str, Entry]], changed: set[str], path: str
+) -> None:
+    """Take a file out of its directory, which is looked up and noted."""
+    *parts, name = path.split("/")
+    way = [""]
+    for part in parts:
+        inner = f"{way[-1]}{part}/"
+        if inner not in levels:
+            entry = levels[way[-1]].get(part)
+            if entry is None or not stat.S_ISDIR(entry.mode):
+                return
+            levels[inner] = objects.tree(entry.hash)
+        way.append(inner)
+    entry = levels[way[-1]].get(name)
+    if entry is not None and not stat.S_ISDIR(entry.mode):
+        del levels[way[-1]][name]
+        changed.update(way)
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """What all snapshots of a run have in common. Small, and it pickles."""
+
+    run: str
+    author: Signature
+    branch: str | None = None
+    """None: the one that HEAD of the item names."""
+    mode: Mode = "replace"
+    fsync: bool | None = None
+
+
+class ItemWriter:
+    """Writes items below a folder, one after the other; ``settle`` when all are done."""
+
+    def __init__(self, folder: str, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+        self._fsync = DiskStore(folder, snapshots.fsync).fsync
+        self._places = ItemPlaces(folder, fsync=self._fsync)
+
+    def write(self, files: ItemFiles) -> Outcome:
+        """Record a snapshot of one item. What refuses it is an outcome.
+
+        Raises StorageError and CommitUnknownError: what another attempt may mend.
+        """
+        try:
+            return self._write(files)
+        except LancewoodError as error:
+            if is_passing(error):
+                raise
+            return Outcome.refused(files.item, error)
+
+    def settle(self) -> None:
+        """Make all that was written durable."""
+        self._places.settle()
+
+    def _write(self, files: ItemFiles) -> Outcome:
+        path = self._places.path(files.item)
+        if files.files:
+            self._places.make_room(files.item)
+        elif not os.path.lexists(f"{path}/HEAD"):
+            return Outcome(files.item, Done.UNCHANGED)
+        else:
+            self._places.check_inside(files.item)
+        if not os.path.lexists(f"{path}/HEAD"):
+            if self._places.check_free(files.item):
+                tip = self._born(path, files)
+                if tip is not None:
+                    self._places.check_alone(files.item)
+                    self._places.named(files.item)
+                    return Outcome(files.item, Done.WRITTEN, tip)
+            if not os.path.lexists(f"{path}/HEAD"):
+                self._places.check_free(files.item)
+                self._begun(path)
+                self._places.named(files.item)
+        return self._moved(path, files)
+
+    def _born(self, path: str, files: ItemFiles) -> Hash | None:
+        """A new item with this snapshot; None if it is there by now."""
+        snapshots, packed = self._snapshots, PackedObjects()
+        tree = packed.put_tree(put_files(packed, files.files))
+        text = with_run(files.message, snapshots.run)
+        tip = packed.put_commit(tree, (), snapshots.author, text)
+        ref = branch_ref(snapshots.branch or MAIN)
+        is_born = make_whole(
+            path,
+            staging=self._places.staging(),
+            head=ref,
+            refs={ref: tip},
+            objects=packed.found,
+            settings=new_settings(),
+            fsync=self._fsync,
+        )
+        return tip if is_born else None
+
+    def _begun(self, path: str) -> None:
+        """An empty repository, from what was cut off, or beside another who makes it."""
+        branch = self._snapshots.branch or MAIN
+        with suppress(AlreadyExistsError):
+            GitRepository.init(path, branch=branch, settings=new_settings(), fsync=self._fsync)
+
+    def _moved(self, path: str, files: ItemFiles) -> Outcome:
+        """Another commit on the branch of an item that is there."""
+        snapshots = self._snapshots
+        git = GitRepository.open(path, fsync=self._fsync)
+        try:
+            grounds = Grounds(git, fsync=self._fsync)
+            branch = snapshots.branch or grounds.current()
+            head = git.refs.head().hash
+            ref = branch_ref(branch)
+            proposal = _Proposal(grounds, files, snapshots)
+            if head is not None and git.refs.read(ref) is None:
+                # What is refused is refused before the branch is there.
+                proposal.tree(head)
+                why = "branch: Created from HEAD"
+                git.refs.move(ref, None, head, why=why, by=snapshots.author)
+            commit = swap(
+                grounds,
+                branch,
+                proposal,
+                message=with_run(files.message, snapshots.run),
+                author=snapshots.author,
+                verb="snapshot",
+            )
+            if commit is not None:
+                return Outcome(files.item, Done.WRITTEN, commit)
+            return Outcome(files.item, proposal.found, proposal.hash)
+        finally:
+            git.close()
+
+
+@dataclass
+class _Proposal:
+    """The files of an item as a commit; asked again whenever somebody else was faster."""
+
+    grounds: Grounds
+    files: ItemFiles
+    snapshots: Snapshots
+    found: Literal[Done.ALREADY, Done.UNCHANGED] = Done.UNCHANGED
+    hash: Hash | None = None
+
+    def tree(self, tip: Hash | None) -> TableTree | None:
+        objects = self.grounds.git.objects
+        if tip is not None:
+            made = made_by(objects, tip, self.snapshots.run)
+            if made is not None:
+                self.found, self.hash = Done.ALREADY, made
+                return None
+        before = self.grounds.tree(tip)
+        if self.snapshots.mode == "replace":
+            wanted = put_files(objects, self.files.files)
+        else:
+            left = without_paths(objects, before.files, self.files.removed)
+            wanted = put_beside(objects, left, self.files.files)
+        if tip is not None and wanted == before.files:
+            self.found, self.hash = Done.UNCHANGED, tip
+            return None
+        return before.with_files(wanted)
+
+
+def is_passing(error: LancewoodError) -> bool:
+    """Whether the same may go well another time."""
+    return isinstance(error, StorageError | CommitUnknownError)
+
+
+def new_settings() -> dict[str, str]:
+    """What a new item says of itself."""
+    return {f"{SECTION}.{ID}": uuid4().hex}

@@ -1,0 +1,310 @@
+"""Where a clone goes, and what its base path is called: checked before anything is written.
+
+Knows places and options, and the tag that a caller names. Opens nothing else.
+
+A shallow clone: a table of its own that reads the files of its source.
+
+First the pins, then the clone: whoever dies in between leaves a pin too many, which names the place
+of the clone that never was. The version that is cloned is looked at after each: a cleanup that
+began before the pin may have removed it.
+
+A deep clone: a table of its own with bytes of its own, copied in tasks.
+
+Data files, deletion files, indices and bytes of blobs keep their names. The manifest comes last:
+before it there is no table. What a failure leaves behind stays, since another who clones to the
+same place writes the same names; the next attempt writes over it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from lancewood.data.home import new_data_file_name
+from lancewood.engine.base import in_order
+from lancewood.engine.commit import manifest_store_mark
+from lancewood.engine.place import Place, base_options, deletion_key
+from lancewood.engine.snapshot import TAG, Snapshot
+from lancewood.engine.upkeep import (
+    PINS_CONFIG,
+    Pin,
+    Unpinned,
+    place_pins,
+    remove_pins,
+    without_record,
+)
+from lancewood.engine.versions import is_replaced, load_tag
+from lancewood.engine.write import check_clonable, write_clone, write_deep_clone
+from lancewood.errors import CommitUnknownError, InvalidInputError, NotFoundError, StorageError
+from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
+from lancewood.external.opening import open_table_store
+from lancewood.format.deep_clone import copied_name
+from lancewood.format.layout import INDICES_DIR, OWNED_DIRS, blob_directory, data_key, manifest_key
+from lancewood.jobs.job import AT_ONCE, pack_fragments
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.ids import BaseId
+from lancewood.model.index import Index
+from lancewood.model.refs import TagName
+from lancewood.store.base import Store, is_there
+from lancewood.store.options import StorageOptions
+from lancewood.store.transfer import copy_object
+
+
+def target_place(
+    source: Snapshot,
+    target: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    bases: Mapping[str, Mapping[str, str]] | None,
+    *,
+    fsync: bool | None = None,
+    unsafe: bool = False,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
+) -> Place:
+    """The place of a clone; files of the source are reached from there as from the source.
+
+    Without ``storage_options`` those of the source are taken. Raises InvalidInputError for a place
+    among the source's own directories, or one that has the source among its own.
+    """
+    place, options = source.place, source.place.storage_options
+    if storage_options is not None:
+        options = StorageOptions(storage_options)
+    store = open_table_store(
+        target,
+        storage_options=options,
+        fsync=fsync,
+        unsafe=unsafe,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+    )
+    main = place.main(source.manifest) or place.store
+    if store.uri.startswith(f"{main.uri}/"):
+        raise InvalidInputError(
+            f"{store.uri} lies inside the table at {main.uri}; clone it to a place outside",
+            uri=store.uri,
+        )
+    if any(f"{main.uri}/".startswith(f"{store.uri}/{each}/") for each in OWNED_DIRS):
+        raise InvalidInputError(
+            f"the table at {main.uri} would lie among the directories of its clone at {store.uri}, "
+            "and go with it; clone it elsewhere",
+            uri=store.uri,
+        )
+    known = {each.path: place.options_of(each) or {} for each in source.manifest.base_paths}
+    known[place.uri] = place.storage_options or {}
+    known.update(place.base_storage_options)
+    return Place(store, options, base_storage_options={**known, **base_options(bases)})
+
+
+def base_name(source: Snapshot, tag: str | None) -> str | None:
+    """What the base path of a clone is called: the tag or branch that was cloned.
+
+    Raises NotFoundError for a tag that is not there, InvalidInputError for one that names another
+    version than the one that is cloned.
+    """
+    head = source.manifest
+    if tag is None:
+        remembered = source.derived.get(TAG)
+        return str(remembered) if remembered is not None else head.branch
+    name = TagName(tag)
+    main = source.place.main(head) or source.place.store
+    found = load_tag(main, name)
+    if found is None:
+        raise NotFoundError(f"tag {tag!r} of {main.uri} not found; nothing was cloned", tag=tag)
+    if (found.branch, found.version) != (head.branch, head.version):
+        raise InvalidInputError(
+            f"tag {tag!r} names version {found.version} of {found.branch or 'main'}, this is "
+            f"version {head.version} of {head.branch or 'main'}; clone checkout(tag={tag!r})",
+            tag=tag,
+        )
+    return str(name)
+
+
+@dataclass(frozen=True, slots=True)
+class ShallowClone:
+    """What a shallow clone left at its sources."""
+
+    pins: tuple[Pin, ...]
+    unpinned: tuple[Unpinned, ...]
+    """Tables that cannot know of the clone: their cleanup may remove files that it needs."""
+
+
+def clone_shallow(
+    source: Snapshot,
+    target: Place,
+    *,
+    base_name: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> tuple[Snapshot, ShallowClone]:
+    """The first version of a clone at the target, and what it left at its sources.
+
+    Raises AlreadyExistsError if the target holds a table, NotFoundError if the version was removed
+    meanwhile; nothing is there then. CommitUnknownError: the clone may be there, or may miss files.
+    """
+    check_clonable(source, target)
+    record, unpinned = place_pins(source, target.uri)
+    try:
+        _check_there(source)
+        config = without_record(source.manifest.config) | manifest_store_mark(target.store)
+        if record.pins:
+            config[PINS_CONFIG] = record.encode()
+        made = write_clone(
+            source, target, base_name=base_name, config=config, properties=properties
+        )
+    except CommitUnknownError:
+        raise
+    except (Exception, KeyboardInterrupt):
+        remove_pins(source.place, record, target.uri)
+        raise
+    _check_still_there(source, target)
+    return made, ShallowClone(record.pins, unpinned)
+
+
+def _check_there(source: Snapshot) -> None:
+    """Raises NotFoundError if the version that is cloned is gone."""
+    version, store = source.manifest.version, source.place.store
+    is_gone = not is_there(store, manifest_key(version, source.scheme))
+    if is_gone or is_replaced(store, source.manifest, source.scheme):
+        raise NotFoundError(
+            f"version {version} of {source.place.uri} was removed meanwhile, by a cleanup or with "
+            "its table; clone a newer one",
+            version=version,
+        )
+
+
+def _check_still_there(source: Snapshot, target: Place) -> None:
+    try:
+        _check_there(source)
+    except NotFoundError as cause:
+        raise CommitUnknownError(
+            f"{target.uri} was made of version {source.manifest.version} of {source.place.uri} "
+            "while a cleanup removed that, and files of it may be gone; verify() tells, and drop() "
+            "removes the clone",
+            uri=target.uri,
+        ) from cause
+    except StorageError:
+        return  # it was made, and nothing speaks against it
+
+
+@dataclass(frozen=True, slots=True)
+class DeepClone:
+    """What was copied."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Fragments or indices whose files are to be copied."""
+
+    source: Snapshot
+    """Without its fragments."""
+    target: Store
+    fragments: tuple[Fragment, ...] = ()
+    indices: tuple[Index, ...] = ()
+    renamed: Mapping[str, str] | None = None
+
+
+def clone_deep(
+    source: Snapshot,
+    target: Place,
+    runner: Runner,
+    *,
+    properties: Mapping[str, str] | None = None,
+) -> tuple[Snapshot, DeepClone]:
+    """The first version of a deep clone at the target, and what was copied for it.
+
+    Blobs that are files of somebody else stay where they are. Raises AlreadyExistsError if the
+    target holds a table, NotFoundError or FormatError for a file that is missing or has another
+    size than the manifest says.
+    """
+    check_clonable(source, target)
+    source.place.settle(source.manifest)
+    renamed = _renamed(source)
+    tasks = [*_tasks(source, target, runner, renamed)]
+    files = size = 0
+    for each in runner.run(_copy, tasks, what="copying files"):
+        files, size = files + each.files, size + each.bytes
+    made = write_deep_clone(
+        source,
+        target,
+        renamed=renamed,
+        config=without_record(source.manifest.config) | manifest_store_mark(target.store),
+        properties=properties,
+    )
+    return made, DeepClone(files, size)
+
+
+def _tasks(
+    source: Snapshot, target: Place, runner: Runner, renamed: Mapping[str, str]
+) -> Iterator[_Task]:
+    bare = source.bare()
+    for some in pack_fragments(source.manifest.fragments, runner.slots):
+        mine = {
+            key: renamed[key]
+            for each in some
+            for file in each.message.files
+            if renamed and (key := copied_name(file)) in renamed
+        }
+        yield _Task(bare, target.store, fragments=some, renamed=mine)
+    for index in source.manifest.indices:
+        yield _Task(bare, target.store, indices=(index,))
+
+
+def _renamed(source: Snapshot) -> dict[str, str]:
+    """New names for data files of which another home has one of the same name."""
+    place, manifest = source.place, source.manifest
+    if not manifest.base_paths:
+        return {}
+    roots = {BaseId(each.id): place.base_store(each).uri for each in manifest.base_paths}
+    seen: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    for fragment in manifest.fragments:
+        for file in fragment.message.files:
+            root = roots.get(BaseId(file.base_id)) if file.HasField("base_id") else place.uri
+            if root is not None and seen.setdefault(file.path, root) != root:
+                renamed[copied_name(file)] = new_data_file_name()
+    return renamed
+
+
+def _copy(task: _Task) -> DeepClone:
+    work: list[Callable[[], Iterator[int]]] = [
+        partial(_copy_fragment, task, each) for each in task.fragments
+    ]
+    work += [partial(_copy_index, task, each) for each in task.indices]
+    sizes = [*in_order(work, workers=AT_ONCE)]
+    return DeepClone(len(sizes), sum(sizes))
+
+
+def _copy_fragment(task: _Task, fragment: Fragment) -> Iterator[int]:
+    place, head = task.source.place, task.source.manifest
+    has_blobs = any(each.is_blob_v2 for each in task.source.schema.walk())
+    for file in fragment.files:
+        store, key = place.data_file(head, file)
+        goal = data_key(_name(task, file))
+        yield copy_object(store, key, task.target, goal, size=file.size)
+        if has_blobs:
+            yield from copy_directory(store, blob_directory(key), task.target, blob_directory(goal))
+    deletion, found = fragment.deletion_file, place.deletion_file(head, fragment)
+    if deletion is not None and found is not None:
+        yield copy_object(*found, task.target, deletion_key(fragment.id, deletion))
+
+
+def _copy_index(task: _Task, index: Index) -> Iterator[int]:
+    store, directory = task.source.place.index_directory(task.source.manifest, index)
+    yield from copy_directory(store, directory, task.target, f"{INDICES_DIR}/{index.uuid}")
+
+
+def copy_directory(source: Store, directory: str, target: Store, goal: str) -> Iterator[int]:
+    """Copy everything below a directory; the sizes of the files."""
+    for each in source.list(directory):
+        name = each.key.removeprefix(directory)
+        yield copy_object(source, each.key, target, f"{goal}{name}", size=each.size)
+
+
+def _name(task: _Task, file: DataFile) -> str:
+    return (task.renamed or {}).get(copied_name(file.message), file.path)

@@ -1,0 +1,229 @@
+"""What a change did, in numbers.
+
+Running the tasks of a change that write files, so that a failure leaves as few as it can.
+
+Cutting the fragments of a table, or other things of which there are many, into tasks.
+
+One task per fragment would make a hundred thousand tasks of a table of small fragments, and as
+many tiny new files; one task for all would keep one core busy.
+
+Running a change until it is committed: prepare, commit, and if others were faster, again.
+
+The commit itself rebases what can be rebased. What it cannot is prepared anew on the newest
+version, a bounded number of times. Files of an attempt that is proven not to have landed are
+removed; where there is doubt they stay.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from lancewood.engine.commit import CommitPolicy
+from lancewood.engine.place import NewFile
+from lancewood.engine.snapshot import Snapshot
+from lancewood.errors import (
+    CommitUnknownError,
+    LancewoodError,
+    RetryableConflictError,
+)
+from lancewood.jobs.runner import Runner
+from lancewood.model.fragment import Fragment
+from lancewood.model.operations import Operation, told_operation
+from lancewood.model.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows of the table, by what became of them."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    """Matched by a merge, and left as they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCounts:
+    """What a compaction replaced. Files are data files and deletion files."""
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounts:
+    """What was brought to another home. Files are data files; bytes of blobs count, too."""
+
+    fragments: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+class Written(Protocol):
+    """What a task that writes files has to tell."""
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """What it wrote."""
+
+
+T = TypeVar("T")
+W = TypeVar("W", bound=Written)
+
+
+def gather(
+    runner: Runner, work: Callable[[T], W], tasks: Sequence[T], *, what: str, snapshot: Snapshot
+) -> list[W]:
+    """The results of all tasks, in their order.
+
+    When a task fails, or somebody stops the job, the files of finished tasks are removed. Those of
+    a task that the runner lost sight of stay until cleanup finds them; nothing refers to them.
+    """
+    done: list[W] = []
+    try:
+        for each in runner.run(work, tasks, what=what, leftover=done.append):
+            done.append(each)
+    except BaseException:
+        snapshot.discard(_files(done))
+        raise
+    return done
+
+
+def _files(results: Sequence[Written]) -> Iterator[NewFile]:
+    for each in results:
+        yield from each.files
+
+
+TASKS_PER_SLOT = 4
+MOST_FRAGMENTS = 1_000
+"""A task's message stays small however small the fragments are."""
+AT_ONCE = 4
+"""Fragments that a task works on at once: most of the time of a small one is spent waiting."""
+
+
+def pack_fragments(
+    fragments: Iterable[Fragment], slots: int, *, least_bytes: int = 0
+) -> Iterator[tuple[Fragment, ...]]:
+    """Neighbouring fragments in groups of about the same number of rows, a few for each slot.
+
+    ``least_bytes`` of data files are in every group but the last, for work whose results are
+    files: those would be tiny otherwise.
+    """
+    chosen = list(fragments)
+    rows = sum(each.physical_rows for each in chosen)
+    share = max(1, rows // max(1, slots * TASKS_PER_SLOT))
+    group: list[Fragment] = []
+    held = size = 0
+    for each in chosen:
+        group.append(each)
+        held += each.physical_rows
+        size += sum(file.file_size_bytes for file in each.message.files)
+        if (held >= share and size >= least_bytes) or len(group) >= MOST_FRAGMENTS:
+            yield tuple(group)
+            group, held, size = [], 0, 0
+    if group:
+        yield tuple(group)
+
+
+def shares(items: Sequence[T], slots: int, most: int) -> list[tuple[T, ...]]:
+    """Neighbouring items in groups of one size, a few groups for each slot, of ``most`` at most."""
+    share = -(-len(items) // max(1, slots * TASKS_PER_SLOT))
+    return chunks(items, min(max(1, share), most))
+
+
+def chunks(items: Sequence[T], size: int) -> list[tuple[T, ...]]:
+    """Neighbouring items in groups of this size."""
+    return [tuple(items[at : at + size]) for at in range(0, len(items), size)]
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[R]):
+    """What one execution wants to commit, and what it has to tell."""
+
+    operation: Operation | None
+    """None: there is nothing to do, and no new version."""
+    result: R
+    files: tuple[NewFile, ...] = ()
+    """What was written for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """How often a change is executed, and how long it steps back in between."""
+
+    executions: int = 10
+    first_pause: float = 0.01
+    longest_pause: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def pause(self, execution: int) -> None:
+        """Step back for a random moment in a window that grows."""
+        window = min(self.first_pause * 2**execution, self.longest_pause)
+        self.sleep(random.uniform(window / 2, window))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a caller may say about any change."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    policy: CommitPolicy = field(default_factory=CommitPolicy)
+    persistence: Persistence = field(default_factory=Persistence)
+
+
+def execute(
+    snapshot: Snapshot, prepare: Callable[[Snapshot], Change[R]], terms: Terms | None = None
+) -> tuple[Snapshot, R]:
+    """The version after the change (the same one if there was nothing to do), and its result.
+
+    ``prepare`` is called with the version to change, at first the caller's, after a conflict the
+    newest. Raises RetryableConflictError, with attempts and time, when that has happened too
+    often, or at once for a serializable change. Where work must not be repeated ``prepare`` raises
+    by itself: see ``jobs.columns``.
+    """
+    terms = terms or Terms()
+    limit = 1 if terms.policy.serializable else terms.persistence.executions
+    started = terms.persistence.clock()
+    for execution in range(limit):
+        if execution:
+            terms.persistence.pause(execution)
+            snapshot = snapshot.newest()
+        if not terms.policy.may_be_closed:
+            snapshot.check_open()
+        snapshot.check_new(terms.policy.applied)
+        change = prepare(snapshot)
+        if change.operation is None:
+            return snapshot, change.result
+        transaction = Transaction.new(
+            snapshot.manifest.version, change.operation, properties=terms.properties
+        )
+        try:
+            return snapshot.commit(transaction, terms.policy), change.result
+        except CommitUnknownError:
+            raise
+        except RetryableConflictError as conflict:
+            snapshot.discard(change.files)
+            last = conflict
+        except LancewoodError:
+            snapshot.discard(change.files)
+            raise
+    if limit == 1:
+        raise last
+    seconds = terms.persistence.clock() - started
+    raise RetryableConflictError(
+        f"{told_operation(transaction.operation)} on {snapshot.place.uri} was executed {limit} "
+        f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "
+        f"fewer are active. The last conflict: {last.message}",
+        **{**last.facts, "attempts": limit, "seconds": seconds},
+    ) from last

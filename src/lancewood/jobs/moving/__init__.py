@@ -1,1 +1,0 @@
-"""Bringing fragments to another home of the table."""

@@ -1,1 +1,0 @@
-"""Writing down where a table is, after it was moved."""

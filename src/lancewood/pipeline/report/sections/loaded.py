@@ -1,0 +1,234 @@
+"""What came in.
+
+What changed: each table before and after.
+
+Rows that were bad, and why.
+"""
+
+from __future__ import annotations
+
+from lancewood.pipeline.report.facts import (
+    Ending,
+    QuarantineFacts,
+    RunFacts,
+    SourceFacts,
+    TargetFacts,
+)
+from lancewood.pipeline.report.markup import (
+    UNKNOWN,
+    Child,
+    Html,
+    count,
+    counted,
+    data,
+    duration,
+    element,
+    joined,
+    size,
+    total,
+)
+from lancewood.pipeline.report.sections.layout import (
+    Column,
+    amount_bar,
+    code,
+    legend,
+    parts_bar,
+    section,
+    table,
+)
+from lancewood.pipeline.report.verdict import is_published, rows_read
+
+_MOST_SOURCES = 100
+
+
+def sources_section(facts: RunFacts) -> Html | None:
+    """The sources, and how much was read of each; None without any."""
+    if not facts.sources:
+        return None
+    has_since = any(each.since is not None for each in facts.sources)
+    columns = [
+        Column("source"),
+        Column("kind"),
+        Column("rows", "number"),
+        Column("files", "number"),
+        Column("size", "number"),
+        *([Column("new since", "since")] if has_since else []),
+        Column("where", "wide"),
+    ]
+    rows = [_source_row(each, has_since=has_since) for each in facts.sources[:_MOST_SOURCES]]
+    more = len(facts.sources) - len(rows)
+    return section("What came in", _sources_note(facts), table("Sources", columns, rows, more=more))
+
+
+def _source_row(source: SourceFacts, *, has_since: bool) -> list[Child]:
+    since: list[Child] = [source.since or "everything"] if has_since else []
+    return [
+        source.name,
+        element("span", source.kind, class_="kind"),
+        count(source.rows),
+        count(source.files),
+        size(source.bytes),
+        *since,
+        code(source.where),
+    ]
+
+
+def _sources_note(facts: RunFacts) -> str:
+    rows, of_which = rows_read(facts.sources)
+    files = total(each.files for each in facts.sources)
+    told = [counted(len(facts.sources), "source")]
+    if rows is not None:
+        told.append(f"{count(rows)} {of_which}")
+    if files is not None:
+        told.append(counted(files, "file"))
+    return ", ".join(told)
+
+
+_MOST = 100
+_MOST_COLUMNS = 8
+_KINDS = (
+    ("insert", "inserted"),
+    ("update", "updated"),
+    ("delete", "deleted"),
+    ("rest", "unchanged"),
+)
+
+
+def changes_section(facts: RunFacts) -> Html | None:
+    """The targets in the order in which they were written; None without any."""
+    if not facts.targets:
+        return None
+    has_replaced = any(each.replaced is not None for each in facts.targets)
+    columns = [
+        Column("table"),
+        Column("mode"),
+        Column("rows before → after", "number pair"),
+        Column("of the table", "drawing"),
+        Column("inserted", "number"),
+        Column("updated", "number"),
+        Column("deleted", "number"),
+        *([Column("replaced", "number")] if has_replaced else []),
+        Column("files", "number"),
+        Column("size", "number"),
+        Column("version", "number"),
+        Column("time", "number"),
+    ]
+    rows = [_change_row(each, has_replaced=has_replaced) for each in facts.targets[:_MOST]]
+    more = len(facts.targets) - len(rows)
+    tables = counted(len({each.table for each in facts.targets}), "table")
+    done = is_published(facts)
+    note = tables if done else f"{tables}, not published"
+    title = "What changed" if done else "What would change"
+    return section(title, note, table("Tables", columns, rows, more=more), legend(_KINDS))
+
+
+def _change_row(target: TargetFacts, *, has_replaced: bool) -> list[Child]:
+    replaced = [_amount("delete", target.replaced)] if has_replaced else []
+    return [
+        joined(element("span", target.table), _new_columns(target.columns_added)),
+        joined(element("span", target.mode, class_="kind"), _left_out(target.duplicates)),
+        _before_after(target),
+        parts_bar(_parts(target)),
+        _amount("insert", target.inserted),
+        _amount("update", target.updated),
+        _amount("delete", target.deleted),
+        *replaced,
+        count(target.files),
+        size(target.bytes),
+        count(target.version),
+        duration(target.seconds),
+    ]
+
+
+def _before_after(target: TargetFacts) -> Html:
+    before = element("span", "new" if target.rows_before is None else count(target.rows_before))
+    after = element("b", count(target.rows_after))
+    return joined(before, " → ", after)
+
+
+def _new_columns(names: tuple[str, ...]) -> Html | None:
+    if not names:
+        return None
+    told: list[Child] = [element("code", each) for each in names[:_MOST_COLUMNS]]
+    apart = [each for name in told for each in (joined(" "), name)]
+    more = len(names) - _MOST_COLUMNS
+    rest = f" and {more:,} more" if more > 0 else None
+    return element("span", "new columns", *apart, rest, class_="below")
+
+
+def _left_out(duplicates: int | None) -> Html | None:
+    if not duplicates:
+        return None
+    return element("span", f"{counted(duplicates, 'duplicate')} left out", class_="below")
+
+
+def _amount(kind: str, number: int | None) -> Html:
+    if not number:
+        return element("span", UNKNOWN if number is None else "0", class_="nil")
+    return element("span", count(number), class_=f"ink-{kind}")
+
+
+def _parts(target: TargetFacts) -> list[tuple[str, int]]:
+    inserted, updated, deleted = target.inserted or 0, target.updated or 0, target.deleted or 0
+    before = target.rows_before or 0
+    rest = max(before - updated - deleted - (target.replaced or 0), 0)
+    return [("insert", inserted), ("update", updated), ("delete", deleted), ("rest", rest)]
+
+
+_MOST_REASONS, _MOST_CHARACTERS = 20, 600
+_ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
+_COLUMNS = (
+    Column("source or step"),
+    Column("reason", "wide"),
+    Column("rows", "number"),
+    Column("compared", "drawing"),
+)
+
+
+def quarantine_section(facts: RunFacts) -> Html | None:
+    """The reasons, most rows first; None where no row was bad and none could be."""
+    found = facts.quarantine
+    if found is None:
+        return None
+    if not found.rows:
+        return section(
+            "Bad rows", _bad_rows_note(found), element("p", "No row was bad.", class_="quiet")
+        )
+    most = max((number for _, _, number in found.by_reason), default=0)
+    rows: list[list[Child]] = [
+        [origin, reason, count(number), amount_bar("warn", number, most)]
+        for origin, reason, number in found.by_reason[:_MOST_REASONS]
+    ]
+    place: list[Child] = [element("code", found.table)]
+    if facts.ending in _ON_THE_BRANCH and not facts.batches:
+        place += [" on the branch ", element("code", facts.run_branch)]
+    kept = element("p", "They are kept in ", *place, ".", class_="quiet")
+    told = table("Reasons", _COLUMNS, rows) if rows else None
+    return section("Bad rows", _bad_rows_note(found), kept, told, _sample(found))
+
+
+def _sample(found: QuarantineFacts) -> Html | None:
+    """A few of the rows; files and lines only where some are known."""
+    if not found.sample:
+        return None
+    has_file = any(file for _, _, file, _, _ in found.sample)
+    places = [Column("file", "wide"), Column("line", "number")] if has_file else []
+    row = Column("row", "value whole")
+    columns = [Column("source or step"), Column("reason", "wide"), *places, row]
+    rows: list[list[Child]] = []
+    for origin, reason, file, line, record in found.sample[:_MOST_REASONS]:
+        place: list[Child] = [code(file), line or UNKNOWN] if has_file else []
+        rows.append([origin, reason, *place, data(record, _MOST_CHARACTERS)])
+    shown = f"{len(rows):,} of {counted(found.rows, 'bad row')}"
+    return element("div", table(shown, columns, rows), class_="sample")
+
+
+def _bad_rows_note(found: QuarantineFacts) -> str:
+    told = counted(found.rows, "row")
+    if not found.limit:
+        return told
+    return (
+        f"{told}, more than allowed ({found.limit})"
+        if found.is_beyond
+        else (f"{told}; allowed: {found.limit}")
+    )

@@ -1,0 +1,257 @@
+"""The parts of a real run, from the rooms that have them.
+
+A full refresh: the same pipeline, which makes some of its tables anew.
+
+Their incremental sources are read from the start, whatever earlier runs have read, and the tables
+begin without rows. Pure: from what a file says to what a run does.
+
+The doors to a run: from a file, or from a pipeline that was loaded, to the facts of what it did.
+
+Makes what a run stands on, the repository and its claim, and leaves what happens to ``story``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lancewood.errors import InvalidInputError
+from lancewood.pipeline.checks.running import check_tables, plan_checks, run_checks
+from lancewood.pipeline.definition.load import load
+from lancewood.pipeline.definition.model import Mode, Pipeline, Target
+from lancewood.pipeline.definition.names import checked_files_table
+from lancewood.pipeline.definition.refusal import near, wrong
+from lancewood.pipeline.frames.blame import Uses
+from lancewood.pipeline.frames.frames import Frames
+from lancewood.pipeline.frames.without_spark import check_python, has_no_news
+from lancewood.pipeline.loading.load import load_target
+from lancewood.pipeline.loading.planning import plan_targets
+from lancewood.pipeline.loading.quarantine import load_quarantine
+from lancewood.pipeline.report.facts import Listener, RunFacts, Silence
+from lancewood.pipeline.report.following import following
+from lancewood.pipeline.report.page import page
+from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id, run_branch
+from lancewood.pipeline.running.ground import RunGround, storage_texts
+from lancewood.pipeline.running.parts import Parts, Session, Stages, start_session
+from lancewood.pipeline.running.story import Story
+from lancewood.pipeline.streaming.stream import run_stream
+from lancewood.repo.repository import Repository
+from lancewood.spark.types.new_table import arrow_schema
+from lancewood.spark.verbs import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> None:
+    """Append the files that a source has read to the table that remembers them; they are all that
+    it remembers of a source that was read from the start."""
+    pipeline = ground.pipeline
+    from_start = [each.name for each in pipeline.sources if each.is_from_start]
+    is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
+    uri, branch = ground.create(table, arrow_schema(files.schema))
+    write(
+        files,
+        uri,
+        "overwrite" if is_anew else "append",
+        branch=branch,
+        storage_options=ground.storage_options,
+    )
+
+
+def check_file(pipeline: Pipeline, ground: RunGround) -> None:
+    """What a run has to know of its file before Spark starts, or if nothing is new."""
+    check_python(pipeline)
+    check_tables(pipeline, ground)
+
+
+PARTS = Parts(
+    has_no_news=has_no_news,
+    check_file=check_file,
+    frames=Frames,
+    plan_targets=plan_targets,
+    load_target=load_target,
+    load_quarantine=load_quarantine,
+    load_files=load_files,
+    plan_checks=plan_checks,
+    run_checks=run_checks,
+    page=page,
+    following=following,
+)
+
+
+def refreshed(pipeline: Pipeline, tables: bool | Collection[str]) -> Pipeline:
+    """The pipeline with a full refresh of some tables; True: of all that it writes.
+
+    Raises InvalidInputError for a table that it does not write, or cannot make from the start, and
+    where a source that is read from the start also leads to a table that is not made anew.
+    """
+    known = list(dict.fromkeys(each.table for each in pipeline.targets))
+    chosen = set(known) if tables is True else {*(tables or ())}
+    if not chosen:
+        return pipeline
+    for each in sorted(chosen.difference(known)):
+        raise InvalidInputError(
+            f"there is no target {each!r} to be refreshed: {near(each, known)}", table=each
+        )
+    if pipeline.stream is not None:
+        raise wrong(
+            pipeline.stream.spot,
+            "goes on from its checkpoint: for a full refresh drop the tables, and take another "
+            "checkpoint",
+        )
+    uses = Uses.of(pipeline)
+    leading = [(each, _news(pipeline, uses, each)) for each in pipeline.targets]
+    from_start = {name for target, names in leading if target.table in chosen for name in names}
+    for target, names in leading:
+        shared = from_start & names
+        if target.table not in chosen and shared:
+            raise wrong(
+                target.spot,
+                f"{target.table!r} gets rows of {min(shared)!r} too, which a full refresh of "
+                f"{', '.join(map(repr, sorted(chosen)))} reads from the start: refresh both",
+            )
+    told = f"{pipeline.digest} full refresh of {' '.join(sorted(chosen))}"
+    return replace(
+        pipeline,
+        sources=tuple(
+            replace(each, is_from_start=each.name in from_start) for each in pipeline.sources
+        ),
+        targets=tuple(_anew(pipeline.targets, chosen)),
+        full_refresh=tuple(sorted(chosen)),
+        digest=hashlib.sha256(told.encode()).hexdigest(),
+    )
+
+
+def _anew(targets: Sequence[Target], chosen: Collection[str]) -> list[Target]:
+    """The first target of a table begins it, and columns are computed for every row."""
+    begun = set[str]()
+    found = []
+    for each in targets:
+        if each.table not in chosen:
+            found.append(each)
+        elif each.mode is Mode.ADD_COLUMNS:
+            found.append(replace(each, overwrite=True))
+        else:
+            if each.mode is Mode.MERGE and each.not_matched == "ignore" and each.table not in begun:
+                raise wrong(
+                    each.spot.at("not_matched"),
+                    f"inserts nothing, so that {each.table!r} would be empty after a full refresh: "
+                    "its rows come from elsewhere",
+                )
+            is_anew = each.mode is not Mode.OVERWRITE and each.table not in begun
+            found.append(replace(each, is_anew=is_anew))
+            begun.add(each.table)
+    return found
+
+
+def _news(pipeline: Pipeline, uses: Uses, target: Target) -> set[str]:
+    """The incremental sources that lead to a target."""
+    waiting = [] if target.source is None else [target.source]
+    seen = set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += uses.inputs[name]
+    return {each.name for each in pipeline.sources if each.incremental and each.name in seen}
+
+
+def run(
+    path: str | os.PathLike[str],
+    *,
+    parameters: Mapping[str, str] | None = None,
+    run_id: str | None = None,
+    dry_run: bool = False,
+    full_refresh: bool | Collection[str] = False,
+    spark: SparkSession | None = None,
+    listener: Listener | None = None,
+    environment: Mapping[str, str] | None = None,
+    master: str | None = None,
+    verbose: bool = False,
+) -> RunFacts:
+    """Run the pipeline that a file describes; what it did.
+
+    The same ``run_id`` twice publishes once; without one it gets an id of its own. ``dry_run``
+    finds all that can be known without loading, and writes nothing. ``full_refresh`` makes tables
+    anew, those that it names or all: incremental sources are read from the start. ``spark`` is the
+    session to use, else there is one with the settings of the file, on ``master`` if that is given.
+    ``environment`` is where secrets come from, by default that of the process. ``verbose`` lets
+    Spark log tasks that fail, with Java's stacks.
+
+    How it ended is in the facts: checks that fail, and too many bad rows, raise nothing. Raises
+    InvalidInputError for what is wrong with the file, RetryableConflictError if somebody else runs
+    this id now, and whatever kept it from working, with the facts as ``error.facts["run_facts"]``.
+
+    A file with ``[stream]`` runs until its stream ends, every micro-batch as a run of its own, and
+    the facts are those of all batches together; Ctrl-C lets the one under way come to its end.
+    """
+    pipeline = refreshed(load(Path(path), parameters, environment), full_refresh)
+    if master is not None:
+        pipeline = replace(pipeline, spark={**pipeline.spark, "master": master})
+    if pipeline.stream is not None:
+        return run_stream(
+            pipeline,
+            partial(run_pipeline, verbose=verbose),
+            lambda: start_session(pipeline) if spark is None else spark,
+            run_id=run_id,
+            dry_run=dry_run,
+            listener=listener,
+            verbose=verbose,
+        )
+    return run_pipeline(
+        pipeline, run_id=run_id, dry_run=dry_run, spark=spark, listener=listener, verbose=verbose
+    )
+
+
+def run_pipeline(
+    pipeline: Pipeline,
+    *,
+    run_id: str | None = None,
+    dry_run: bool = False,
+    spark: SparkSession | None = None,
+    listener: Listener | None = None,
+    overrides: Mapping[str, DataFrame] | None = None,
+    verbose: bool = False,
+    parts: Parts = PARTS,
+) -> RunFacts:
+    """The same for a pipeline that was loaded. ``overrides`` are read in place of sources."""
+    started = datetime.now(UTC)
+    name = new_run_id(started) if run_id is None else checked_run_id(run_id)
+    facts = RunFacts(
+        pipeline=pipeline.name,
+        run=name,
+        repository=pipeline.repository,
+        branch=pipeline.branch,
+        run_branch=run_branch(name),
+        started=started.isoformat(timespec="seconds"),
+        file=str(pipeline.file),
+        parameters=dict(pipeline.parameters),
+        full_refresh=[*pipeline.full_refresh],
+    )
+    stages = Stages(listener or Silence(), facts)
+    with _opened(pipeline, dry_run=dry_run) as repository:
+        story = Story(pipeline, repository, stages, parts, spark, dict(overrides or {}), verbose)
+        if dry_run:
+            return story.rehearse()
+        with claimed(repository.path, name):
+            return story.perform()
+
+
+@contextmanager
+def _opened(pipeline: Pipeline, *, dry_run: bool) -> Iterator[Repository]:
+    """The repository, which is made if it is not there; for a dry run an empty one elsewhere."""
+    path, options = Path(pipeline.repository), storage_texts(pipeline)
+    if dry_run and not os.path.lexists(path / "HEAD"):
+        with tempfile.TemporaryDirectory(prefix="lancewood-") as folder:
+            yield Repository.init(Path(folder) / "repository", storage_options=options)
+        return
+    yield Repository.open_or_init(path, storage_options=options)

@@ -1,0 +1,413 @@
+"""What ``Repository.fsck`` found: every problem as a value, with the way out.
+
+Problems as they are found: whatever cannot be read is told, and the look goes on.
+
+Looking whether refs, HEAD and their logs can be read, and lead to commits.
+
+Knows names and what they lead to, and not what is in a commit.
+
+Looking whether a repository is whole: refs, commits, pins, and the tables that they lead to.
+
+Reads, and changes nothing. Whatever cannot be read is told, and the rest is looked at all the same.
+What git itself can tell of its objects (``git fsck``) is told only as far as somebody leads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import TypeVar
+
+from lancewood.catalog.files import file_blobs
+from lancewood.catalog.marks import REPOSITORY_ID
+from lancewood.catalog.membership import repositories_of
+from lancewood.catalog.names import pinned_table
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import load_pin, tables_entry
+from lancewood.engine.snapshot import load_snapshot
+from lancewood.engine.staging import find_landing
+from lancewood.engine.versions import load_refs
+from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.git.hashes import ZERO, Hash
+from lancewood.git.names import HEAD, TAGS, real_home
+from lancewood.git.objects import Commit
+from lancewood.git.opening import open_git
+from lancewood.model.ids import Version
+from lancewood.model.refs import BranchName
+from lancewood.repo.gc.catching_up import catch_up
+from lancewood.repo.gc.needed import Spot
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.ref_names import PROTECTED
+
+
+class Kind(StrEnum):
+    """What a problem is about."""
+
+    REF = "ref"
+    """A ref, HEAD or a log of moves that cannot be read, or leads to no commit."""
+    HISTORY = "history"
+    """A commit, a tree or a file of one that cannot be read."""
+    PIN = "pin"
+    """A pin that cannot be understood."""
+    TABLE = "table"
+    """A table that is not there any more as a commit pins it."""
+    DIVERGED = "diverged"
+    """A table whose branch holds what does not go together with a commit."""
+    UNSETTLED = "unsettled"
+    """Something that the next writer is to do, and that cannot be done."""
+    UNPROTECTED = "unprotected"
+    """A tagged or protected commit pins a version that no tag in the table keeps."""
+    STRANGER = "stranger"
+    """A table elsewhere that does not know that this repository's commits pin it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong."""
+
+    kind: Kind
+    where: str
+    why: str
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why}. {self.way_out}"
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    """What was looked at, and what is wrong with it."""
+
+    deep: bool
+    refs: int
+    commits: int
+    pins: int
+    """Distinct pins that were decoded."""
+    opened: int
+    """Of those, how many were opened in their tables: those of the tips, or with ``deep`` all."""
+    waiting: tuple[Spot, ...]
+    """Tables that do not hold yet what a commit pins; the next writer lands it, and so does gc."""
+    problems: tuple[Problem, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        return not self.problems
+
+
+RESTORE = "Bring it back from a copy of the repository; git fsck says more"
+T = TypeVar("T")
+
+
+@dataclass
+class Findings:
+    """What was found so far."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def tell(self, kind: Kind, where: str, why: str, way_out: str) -> None:
+        self.problems.append(Problem(kind, where, why.rstrip("."), way_out))
+
+    def attempt(self, kind: Kind, where: str, way_out: str, act: Callable[[], T]) -> T | None:
+        """What it gives; None, and a problem more, where it cannot be had."""
+        try:
+            return act()
+        except (LancewoodError, OSError) as error:
+            self.tell(kind, where, str(error), way_out)
+            return None
+
+
+_REFS = "refs/"
+_REMOVE = "Move it to a commit that is there, or delete it"
+
+
+@dataclass
+class RefCheck:
+    """The refs of a repository."""
+
+    grounds: Grounds
+    findings: Findings
+    tips: dict[str, Hash] = field(default_factory=dict)
+    """The commits that refs lead to, by the names of those."""
+    _logged: set[Hash] = field(default_factory=set)
+
+    def run(self) -> None:
+        refs, attempt = self.grounds.git.refs, self.findings.attempt
+        head = attempt(Kind.REF, HEAD, "switch() to a branch", refs.head)
+        if head is not None and head.hash is not None:
+            self._check(HEAD, head.hash)
+        names = attempt(Kind.REF, "packed-refs", RESTORE, lambda: [*refs.every_name(_REFS)])
+        for name in names or ():
+            value = attempt(Kind.REF, name, _REMOVE, partial(refs.read, name))
+            if value is not None:
+                self._check(name, value)
+        for name in attempt(Kind.REF, "logs", RESTORE, refs.logged_names) or ():
+            if names is not None and name not in names:
+                self._check_lost(name)
+        for name in (HEAD, *(names or ())):
+            way_out = f"Remove logs/{name}: it only tells where the ref was before"
+            attempt(Kind.REF, f"log of {name}", way_out, partial(self._read_log, name))
+
+    def logged_commits(self) -> list[Hash]:
+        """The commits that logs of moves name, those that git removed left out."""
+        found = []
+        for each in self._logged - {ZERO}:
+            where, peel = f"object {each[:12]}", partial(self._peeled, each)
+            commit = self.findings.attempt(Kind.HISTORY, where, RESTORE, peel)
+            found += [] if commit is None else [commit]
+        return found
+
+    def _check(self, name: str, value: Hash) -> None:
+        act = partial(self.grounds.git.objects.peel, value)
+        commit = self.findings.attempt(Kind.REF, name, _REMOVE, act)
+        if commit is not None:
+            self.tips[name] = commit
+
+    def _check_lost(self, name: str) -> None:
+        """A ref that moved since it was made, and is not there: who deletes one removes its log.
+        One that was about to be made has a log of nothing else."""
+        with suppress(LancewoodError):
+            moves = [*self.grounds.git.refs.log(name)]
+            if any(each.old != ZERO for each in moves):
+                why = f"it is gone, and its log says that it was at {moves[0].new}"
+                way_out = f"Make it there again, or remove logs/{name}"
+                self.findings.tell(Kind.REF, name, why, way_out)
+
+    def _read_log(self, name: str) -> None:
+        for each in self.grounds.git.refs.log(name):
+            self._logged |= {each.old, each.new}
+
+    def _peeled(self, value: Hash) -> Hash | None:
+        with suppress(NotFoundError):
+            return self.grounds.git.objects.peel(value)
+        return None
+
+
+_DECIDE = "commit() takes the table as it stands, reset() brings back what is committed"
+
+
+def check_repository(grounds: Grounds, *, deep: bool) -> FsckReport:
+    """What is wrong with a repository, as it is now: nothing that was kept in memory counts."""
+    options = grounds.storage_options
+    git = open_git(grounds.home, storage_options=options, fsync=grounds.fsync)
+    try:
+        here, findings = replace(grounds, git=git), Findings()
+        return _Check(here, deep, findings, RefCheck(here, findings)).run()
+    finally:
+        git.close()
+
+
+@dataclass
+class _Check:
+    """One look at a repository: from refs to commits, from those to pins and tables."""
+
+    grounds: Grounds
+    deep: bool
+    findings: Findings
+    refs: RefCheck
+    pins: dict[tuple[str, Hash], tuple[Pin, Hash]] = field(default_factory=dict)
+    """Every pin by table and blob, with a commit that has it."""
+    trees: dict[Hash, frozenset[tuple[str, Hash]]] = field(default_factory=dict)
+    """The pins of the trees of tips."""
+
+    def run(self) -> FsckReport:
+        self.refs.run()
+        commits = self._check_history()
+        opened = self._check_tables()
+        waiting = self._check_landings()
+        self._check_protection()
+        self._check_membership()
+        return FsckReport(
+            deep=self.deep,
+            refs=len(self.refs.tips.keys() - {HEAD}),
+            commits=commits,
+            pins=len(self.pins),
+            opened=opened,
+            waiting=tuple(waiting),
+            problems=tuple(dict.fromkeys(self.findings.problems)),
+        )
+
+    # Commits
+
+    def _check_history(self) -> int:
+        """How many commits were read."""
+        seen, roots = set[Hash](), set[Hash]()
+        inner, files = set[Hash](), set[Hash]()
+        stack = [*self.refs.tips.values()]
+        if self.deep:
+            stack += self.refs.logged_commits()
+        tips = {*self.refs.tips.values()}
+        while stack:
+            at = stack.pop()
+            if at in seen:
+                continue
+            seen.add(at)
+            commit = self.findings.attempt(
+                Kind.HISTORY,
+                f"commit {at[:12]}",
+                RESTORE,
+                partial(self.grounds.git.objects.commit, at),
+            )
+            if commit is None:
+                continue
+            stack += [each for each in commit.parents if each not in seen]
+            if at in tips or commit.tree not in roots:
+                roots.add(commit.tree)
+                pins = self._check_tree(commit, inner, files)
+                if at in tips:
+                    self.trees[at] = pins
+        return len(seen)
+
+    def _check_tree(
+        self, commit: Commit, inner: set[Hash], files: set[Hash]
+    ) -> frozenset[tuple[str, Hash]]:
+        """The pins of a commit that can be read; ``inner`` and ``files`` are the trees and blobs
+        that were read already."""
+        where, root = f"commit {commit.hash[:12]}", commit.tree
+        read_pins = partial(self._pins_of, root, commit.hash, inner)
+        found = self.findings.attempt(Kind.HISTORY, f"tree of {where}", RESTORE, read_pins)
+        if self.deep:
+            read_files = partial(self._read_files, root, files)
+            self.findings.attempt(Kind.HISTORY, f"files of {where}", RESTORE, read_files)
+        return found or frozenset()
+
+    def _pins_of(self, root: Hash, commit: Hash, seen: set[Hash]) -> frozenset[tuple[str, Hash]]:
+        """The pins of a tree; each is decoded when it is met for the first time."""
+        objects = self.grounds.git.objects
+        inner = tables_entry(objects.tree(root))
+        if inner is None:
+            return frozenset()
+        found = frozenset(
+            (name, each.hash)
+            for entry, each in objects.tree(inner).items()
+            if (name := pinned_table(entry))
+        )
+        if inner not in seen:
+            seen.add(inner)
+            for name, blob in sorted(each for each in found if each not in self.pins):
+                pin = self.findings.attempt(
+                    Kind.PIN,
+                    f"table {name} in commit {commit[:12]}",
+                    "Read it with the Lancewood that wrote it, or go on from another commit",
+                    partial(self._load_pin, name, blob),
+                )
+                if pin is not None:
+                    self.pins[name, blob] = pin, commit
+        return frozenset(each for each in found if each in self.pins)
+
+    def _load_pin(self, name: str, blob: Hash) -> Pin:
+        """A pin whose text is there: one that was read before may be known without it."""
+        objects = self.grounds.git.objects
+        return load_pin(objects, name, blob, objects.blob(blob))
+
+    def _read_files(self, root: Hash, seen: set[Hash]) -> None:
+        objects = self.grounds.git.objects
+        for path, blob in file_blobs(objects, root, seen):
+            self.findings.attempt(
+                Kind.HISTORY, f"file {path}", RESTORE, partial(objects.blob, blob)
+            )
+
+    # Tables
+
+    def _at_tips(self) -> set[tuple[str, Hash]]:
+        return set[tuple[str, Hash]]().union(*self.trees.values())
+
+    def _check_tables(self) -> int:
+        wanted = self.pins.keys() if self.deep else self._at_tips()
+        for name, blob in sorted(wanted):
+            pin, commit = self.pins[name, blob]
+            self.findings.attempt(
+                Kind.TABLE,
+                f"table {name} in commit {commit[:12]}",
+                "Bring its files back from a copy, or go on from a commit that reads",
+                partial(self.grounds.open, pin),
+            )
+        return len(wanted)
+
+    def _check_landings(self) -> list[Spot]:
+        found = catch_up(self.grounds, dry_run=True)
+        for each in found.diverged:
+            self.findings.tell(Kind.DIVERGED, f"table {each.table}", each.conflict.message, _DECIDE)
+        told = {each.why for each in self.findings.problems}
+        for failed in found.failed:
+            if failed.why.rstrip(".") in told:
+                continue
+            self.findings.tell(
+                Kind.UNSETTLED, failed.what, failed.why, "Settle that first, then gc()"
+            )
+        return found.landed
+
+    def _check_protection(self) -> None:
+        """Every version that a tag of the repository pins has a tag of its own."""
+        kept: dict[str, set[tuple[BranchName | None, Version]] | None] = {}
+        for ref, commit in self.refs.tips.items():
+            if not ref.startswith((TAGS, PROTECTED)):
+                continue
+            for name, blob in sorted(self.trees.get(commit, ())):
+                pin, _ = self.pins[name, blob]
+                where = f"table {name}"
+                if pin.uri not in kept:
+                    kept[pin.uri] = self.findings.attempt(
+                        Kind.TABLE, where, "Repair its tags", partial(self._tags_of, pin)
+                    )
+                tags = kept[pin.uri]
+                if tags is None or self._is_kept(pin, tags):
+                    continue
+                self.findings.tell(
+                    Kind.UNPROTECTED,
+                    where,
+                    f"{ref} pins a state of its {pin.branch or 'main'} that no tag in the table "
+                    "keeps from other programs' cleanups",
+                    f"protect({ref!r}) makes one",
+                )
+
+    def _tags_of(self, pin: Pin) -> set[tuple[BranchName | None, Version]]:
+        main = self.grounds.place(pin.on(None))
+        mine = self.grounds.id
+        return {
+            (each.branch, each.version)
+            for each in load_refs(main.store).tags
+            if each.metadata.get(REPOSITORY_ID) == mine
+        }
+
+    def _is_kept(self, pin: Pin, tags: set[tuple[BranchName | None, Version]]) -> bool:
+        """Whether a tag is on the version that a pin became; what has none is told elsewhere."""
+        if (pin.branch, pin.exact_version) in tags:
+            return True
+        if pin.landing is None:
+            return False
+        try:
+            versions = find_landing(self.grounds.place(pin), pin.landing).versions
+        except LancewoodError:
+            return True
+        return not versions or (pin.branch, versions[-1]) in tags
+
+    def _check_membership(self) -> None:
+        """Tables elsewhere say that this repository's commits pin them, and where it is."""
+        here, seen = real_home(self.grounds.home), set[str]()
+        for name, blob in sorted(self._at_tips()):
+            pin, _ = self.pins[name, blob]
+            if pin.is_at_home or pin.uri in seen:
+                continue
+            seen.add(pin.uri)
+            for why in self._strangeness(pin, here):
+                self.findings.tell(
+                    Kind.STRANGER,
+                    f"table {name}",
+                    why,
+                    "gc() tells it; until then its cleanup may not know what commits need",
+                )
+
+    def _strangeness(self, pin: Pin, here: str) -> Iterator[str]:
+        try:
+            members = repositories_of(load_snapshot(self.grounds.place(pin.on(None))))
+        except LancewoodError as error:
+            yield f"which repositories it belongs to cannot be read: {error.message}"
+            return
+        mine = [each for each in members if each.id == self.grounds.id]
+        if not mine:
+            yield "it does not know that it belongs to this repository"
+        elif real_home(mine[0].repository) != here:
+            yield f"it belongs, as it says, to this repository at {mine[0].repository}"

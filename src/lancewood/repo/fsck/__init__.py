@@ -1,1 +1,0 @@
-"""Looking whether a repository is whole, and telling every problem."""

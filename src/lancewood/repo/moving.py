@@ -1,0 +1,335 @@
+"""Moving a branch to a commit that is there already, and its tables with it.
+
+    1  every table of the commit is looked at: what it needs, or why it cannot have it
+    2  a note says what the tables are to get
+    3  the branch moves: from here on it is done
+    4  the tables get it, as new versions; the note goes
+
+Cut off before 3 nothing has changed; after it, whoever writes next does the rest. A table on the
+branch that is moved goes back by a restoration. One that the commit pins on another branch of the
+table begins anew from there when it is written; where it has versions of its own, at once.
+
+``Repository.reset``: a branch goes to another commit, and its tables with it.
+
+Moving HEAD: to a branch, or to a commit by itself.
+
+Tables are not touched: a branch of the repository has branches of the tables of its own.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lancewood.catalog.pin import Pin
+from lancewood.catalog.tables import TableTree
+from lancewood.engine.snapshot import branch_place, load_snapshot
+from lancewood.engine.staging import Stage, find_landing
+from lancewood.engine.versions import load_branch, require_newest
+from lancewood.errors import (
+    ConflictError,
+    FormatError,
+    LancewoodError,
+    NotFoundError,
+    RetryableConflictError,
+    UnsupportedError,
+)
+from lancewood.format.manifest_digest import content_digest
+from lancewood.git.hashes import Hash
+from lancewood.git.objects import Signature
+from lancewood.git.refs import Head
+from lancewood.model.refs import called
+from lancewood.repo.grounds import Grounds
+from lancewood.repo.identity import author_of
+from lancewood.repo.landing import (
+    is_beginning,
+    land_rest,
+    landed_version,
+    pay,
+    pay_and_land,
+    pinned_state,
+    restoring,
+)
+from lancewood.repo.naming.branches import Branches
+from lancewood.repo.notes import Owed, ResetNote, forget, leave_note, load_notes
+from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
+from lancewood.repo.ref_names import branch_ref, lance_branch
+from lancewood.repo.writing.writable import changed_head, is_ours, working_place
+
+_ATTEMPTS = 20
+
+
+@dataclass
+class Move:
+    """One branch on its way to another commit."""
+
+    grounds: Grounds
+    branch: str
+    target: Hash
+    why: str
+    by: Signature
+    soft: bool = False
+    """The ref only."""
+    keeps: bool = False
+    """Refuse where a table was written since the branch's last commit, and leave tables alone that
+    both commits pin alike."""
+    refused: str = ""
+    """What is refused, if a table is in the way."""
+    told: list[str] = field(default_factory=list)
+    """What there is to say of tables that did not follow."""
+
+    def run(self, only_from: Hash | None = None) -> Committed | None:
+        """Move the branch; None if it is to move from one commit only, and is at another.
+
+        Raises IncompatibleConflictError naming every table that is in the way; nothing has changed
+        then. Tables that could not follow are told by a warning and by the result.
+        """
+        refs, ref = self.grounds.git.refs, branch_ref(self.branch)
+        for _ in range(_ATTEMPTS):
+            tip = refs.read(ref)
+            if only_from is not None and tip != only_from:
+                return None
+            self._land(tip)
+            owed = self.plan(tip)
+            if tip == self.target:
+                for name, each in owed.items():
+                    pay(self.grounds, self.branch, self.grounds.tree(tip).pin(name), each)
+                return Committed(tip, self.branch, tuple(sorted(owed)), is_new=bool(owed))
+            note = leave_note(self.grounds, self.branch, tip, self.target, owed) if owed else None
+            if self.soft:
+                self._forget_unhappened(tip)
+            if self._moves(tip, note):
+                return self._finish(owed, note)
+            if note is not None:
+                forget(self.grounds, note)
+        raise RetryableConflictError(
+            f"branch {self.branch!r} moved {_ATTEMPTS} times while it was to be moved to "
+            f"{self.target[:12]}; do it when nobody commits to it",
+            branch=self.branch,
+        )
+
+    def _land(self, tip: Hash | None) -> None:
+        """Bring the tables up to the commit that the branch leaves. One that cannot be read does
+        not bar the way: it is given up."""
+        try:
+            pay_and_land(self.grounds, self.branch, tip)
+        except (FormatError, NotFoundError, UnsupportedError):
+            if self.keeps or tip == self.target:
+                raise
+            land_rest(self.grounds, self.target)
+
+    def plan(self, tip: Hash | None) -> dict[str, Owed]:
+        """What the tables are to get; raises IncompatibleConflictError. Writes nothing."""
+        wanted = self.grounds.tree(self.target)
+        now = self.grounds.tree(tip if self.keeps else None)
+        refusals, owed = Refusals(), dict[str, Owed]()
+        for name in wanted.names():
+            if self.keeps and wanted.blob_hash(name) == now.blob_hash(name):
+                continue
+            try:
+                pin = wanted.pin(name)
+                why = out_of_place(self.grounds, self.branch, pin) or self._unkept(now, name)
+                if why is not None:
+                    refusals.add(name, why)
+                elif not self.soft:
+                    needed = self._needed(pin)
+                    if needed is not None:
+                        owed[name] = needed
+            except LancewoodError as error:
+                refusals.add(name, error)
+        refusals.check(self.refused or f"branch {self.branch!r} cannot go to {self.target[:12]}")
+        return owed
+
+    def _unkept(self, now: TableTree, name: str) -> str | None:
+        """Why a table must not be moved as long as nobody has committed it."""
+        if not self.keeps or now.blob_hash(name) is None:
+            return None
+        return uncommitted(self.grounds, self.branch, now.pin(name))
+
+    def _needed(self, pin: Pin) -> Owed | None:
+        wanted = lance_branch(self.branch)
+        if pin.branch == wanted:
+            return self._restoration(pin)
+        main = self.grounds.place(pin.on(None))
+        if wanted is None or load_branch(main.store, wanted) is None:
+            return None
+        source = landed_version(self.grounds, pin)
+        if source is None:
+            raise ConflictError(
+                f"the commit pins a state of its {called(pin.branch)} that did not land as it is; "
+                "no branch can begin there"
+            )
+        head = load_snapshot(branch_place(main, wanted))
+        if is_beginning(head, source.manifest.branch, source.manifest.version):
+            return None
+        return Owed(head.manifest.version, None)
+
+    def _restoration(self, pin: Pin) -> Owed | None:
+        """What brings a state back onto its own branch; tried in memory, so that what cannot be
+        done is known before anything is."""
+        place = self.grounds.place(pin)
+        head = load_snapshot(place)
+        landing = pin.landing
+        has_landed = landing is None or find_landing(place, landing).is_landed
+        if has_landed and content_digest(head.manifest.message) == pin.content:
+            return None
+        Stage(head).commit(restoring(head, pinned_state(self.grounds, pin)))
+        # Under the identity of its last step a state has landed with that, and lands no more.
+        uuid = str(uuids.uuid4()) if landing is None or has_landed else landing.uuids[-1]
+        return Owed(head.manifest.version, uuid)
+
+    def _moves(self, tip: Hash | None, note: ResetNote | None) -> bool:
+        refs, ref = self.grounds.git.refs, branch_ref(self.branch)
+        try:
+            return refs.move(ref, tip, self.target, why=self.why, by=self.by)
+        except RetryableConflictError:
+            if note is not None:
+                forget(self.grounds, note)
+            raise
+        except (LancewoodError, OSError):
+            if refs.read(ref) == self.target:
+                return True
+            raise
+
+    def _forget_unhappened(self, tip: Hash | None) -> None:
+        """Notes of moves to this commit that were cut off: what they owe is not wanted now."""
+        here = tip if tip is not None and tip in self.grounds.git.objects else None
+        for each in load_notes(self.grounds, self.branch):
+            if each.after == self.target and not each.has_happened(self.grounds, here):
+                forget(self.grounds, each)
+
+    def _finish(self, owed: Mapping[str, Owed], note: ResetNote | None) -> Committed:
+        tree = self.grounds.tree(self.target)
+        diverged, is_settled = [], True
+        for name, each in owed.items():
+            try:
+                pay(self.grounds, self.branch, tree.pin(name), each)
+            except ConflictError as conflict:
+                is_settled = False
+                diverged.append(Divergence(name, conflict))
+                self.told.append(f"table {name!r} could not follow: {conflict.message}")
+            except (LancewoodError, OSError) as failure:
+                is_settled = False
+                self.told.append(
+                    f"table {name!r} did not follow yet, the next writer does it: {failure}"
+                )
+        if note is not None and is_settled:
+            with suppress(LancewoodError, OSError):  # who finds it sees that everything is done
+                forget(self.grounds, note)
+        for each_text in self.told:
+            warnings.warn(each_text, NotLandedWarning, stacklevel=5)
+        return Committed(self.target, self.branch, tuple(sorted(owed)), diverged=tuple(diverged))
+
+
+def out_of_place(grounds: Grounds, branch: str, pin: Pin) -> str | None:
+    """Why a branch of the repository could not go on from a pin."""
+    wanted = lance_branch(branch)
+    if pin.branch == wanted:
+        return None
+    if wanted is None:
+        return (
+            f"it is pinned on its {called(pin.branch)}, and main is written on main; merge "
+            f"{str(pin.branch)!r} into main instead"
+        )
+    record = load_branch(grounds.place(pin.on(None)).store, wanted)
+    if record is None:
+        return None
+    if not is_ours(grounds, record):
+        return (
+            f"it has a branch {str(wanted)!r} that this repository did not make; adopt=True in a "
+            "transaction takes that over, or choose another name for the branch"
+        )
+    if record.parent_branch != pin.branch:
+        return (
+            f"its branch {str(wanted)!r} was made from {called(record.parent_branch)}, and cannot "
+            f"begin anew from {called(pin.branch)}; make another branch of the repository there"
+        )
+    return None
+
+
+def uncommitted(grounds: Grounds, branch: str, pin: Pin) -> str | None:
+    """Why a table must not be replaced: it was written since it was pinned, and not committed."""
+    place = working_place(grounds, branch, pin)
+    if place is None:
+        return None
+    is_pinned_branch = pin.branch == lance_branch(branch)
+    if is_pinned_branch and pin.landing is not None:
+        state = find_landing(place, pin.landing)
+        if state.conflict is not None:
+            return (
+                f"it has diverged: {state.conflict.message}. commit() takes it as it stands, "
+                "reset() brings back what is committed"
+            )
+        if not state.versions:
+            return None
+    newest = require_newest(place.store).version
+    if changed_head(pin, place, newest, is_pinned_branch=is_pinned_branch) is None:
+        return None
+    return f"it was written up to version {newest}, and that is not committed; commit() it first"
+
+
+def reset(grounds: Grounds, branch: str, revision: str, *, soft: bool) -> Committed:
+    """See ``Repository.reset``."""
+    move = Move(
+        grounds,
+        branch,
+        grounds.commit(revision),
+        f"reset: moving to {revision}",
+        author_of(grounds.git),
+        soft=soft,
+        refused=f"branch {branch!r} cannot be reset to {revision!r}",
+    )
+    done = move.run()
+    assert done is not None, "asked from wherever it is"
+    return done
+
+
+def switch(grounds: Grounds, branch: str, *, create: bool, at: str) -> Head:
+    """HEAD on a branch; the ref of a new one is written first, HEAD after it."""
+    refs = grounds.git.refs
+    ref = branch_ref(branch)
+    before = _before(grounds)
+    if create:
+        Branches(grounds).create(branch, at)
+    elif refs.read(ref) is None and before.branch != branch:
+        known = ", ".join(Branches(grounds).list()) or "none yet"
+        way = "create=True makes it"
+        if _is_commit(grounds, branch):
+            way = "it names a commit, and detach() goes there"
+        raise NotFoundError(
+            f"there is no branch {branch!r} (there is {known}); {way}", branch=branch
+        )
+    came = before.branch or str(before.hash or "nowhere")[:12]
+    why = f"checkout: moving from {came} to {branch}"
+    refs.switch_head(branch, why=why, by=author_of(grounds.git))
+    return refs.head()
+
+
+def _is_commit(grounds: Grounds, revision: str) -> bool:
+    try:
+        grounds.commit(revision)
+    except LancewoodError:
+        return False
+    return True
+
+
+def _before(grounds: Grounds) -> Head:
+    """What HEAD names; nothing where it cannot be read, for who moves it mends it."""
+    try:
+        return grounds.git.refs.head()
+    except FormatError:
+        return Head(None, None)
+
+
+def detach(grounds: Grounds, revision: str) -> Head:
+    """HEAD on a commit."""
+    refs = grounds.git.refs
+    commit = grounds.commit(revision)
+    before = _before(grounds)
+    came = before.branch or str(before.hash or "nowhere")[:12]
+    why = f"checkout: moving from {came} to {revision}"
+    refs.detach_head(commit, why=why, by=author_of(grounds.git))
+    return refs.head()

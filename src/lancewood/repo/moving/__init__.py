@@ -1,1 +1,0 @@
-"""Moving a branch, or HEAD, to a commit that is there already."""

@@ -1,1 +1,0 @@
-"""What one writer leaves in writing for the next: moves of branches, and merged work."""

@@ -1,0 +1,270 @@
+"""Merging a frame as one of the modes of ``write``.
+
+How rows are matched is known in ``spark.merging``; here is what a merge has in common with other
+writes: the table that it goes to, and the batch that it is.
+
+The fast door for writing: ``lancewood.spark.write``.
+
+Knows frames, and that the plan of a write belongs to nobody else and is collected exactly once.
+What is written is decided in ``plan``, how it is committed in ``job``, how frames are merged in
+``merge``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from lancewood.engine.base import check_choice, check_number
+from lancewood.engine.place import Bases, NewBase
+from lancewood.engine.schema import Parameters
+from lancewood.errors import BatchAppliedError, InvalidInputError, NotFoundError
+from lancewood.external.base import ManifestStore
+from lancewood.jobs.job import Terms
+from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
+from lancewood.jobs.rows.updating import Rewriting
+from lancewood.rules.applied import is_applied
+from lancewood.spark.merging.merge import merge_frame
+from lancewood.spark.writing.job import WriteJob, write_rows
+from lancewood.spark.writing.plan import Target, find_target, plan_write
+from lancewood.spark.writing.work import Written, is_nothing
+from lancewood.table.handle import terms
+from lancewood.table.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def merge(frame: Any, target: Target, terms: Terms, choices: dict[str, Any]) -> Written:
+    """Merge a frame into a table; a batch that is there already is skipped.
+
+    Raises NotFoundError where there is no table.
+    """
+    there = target.snapshot
+    if there is None:
+        raise NotFoundError(
+            f"no table at {target.place.uri} to merge into; write the first rows with mode "
+            "'append', or create an empty table",
+            table=target.place.uri,
+        )
+    table = Table(there)
+    if is_applied(there.manifest.config, terms.policy.applied):
+        return _written(table, skipped=True)
+    try:
+        after, counts = merge_frame(frame, table, terms=terms, **choices)
+    except BatchAppliedError:
+        return _written(table.latest(), skipped=True)
+    manifest = after.manifest
+    return Written(table.uri, manifest.branch, manifest.version, counts, None, None)
+
+
+def _written(table: Table, *, skipped: bool) -> Written:
+    return Written(table.uri, table.branch, table.version, skipped=skipped)
+
+
+_MOST_PARTITIONS = 1_000_000
+
+WriteMode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "merge"]
+
+
+def write(
+    df: DataFrame,
+    uri: str | os.PathLike[str],
+    mode: WriteMode = "error",
+    *,
+    on: str | Sequence[str] | None = None,
+    branch: str | None = None,
+    app: str | None = None,
+    batch: int | None = None,
+    partitions: int | None = None,
+    sort_by: str | Column | Sequence[str | Column] | None = None,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    into: Bases = None,
+    schema: pa.Schema | None = None,
+    stable_row_ids: bool | None = None,
+    file_version: str | None = None,
+    bases: Sequence[NewBase] = (),
+    matched: Matched | None = None,
+    not_matched: NotMatched | None = None,
+    not_matched_by_source: NotMatchedBySource | None = None,
+    matched_where: str | None = None,
+    parameters: Parameters = None,
+    rewrite: Rewriting | None = None,
+    deleted: str | None = None,
+    skip_empty: bool = False,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    serializable: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    unsafe: bool = False,
+    fsync: bool | None = None,
+) -> Written:
+    """Write a frame: executors write files, the driver commits once, and then all rows are there.
+
+    ``mode`` is "error" unless it is said, as everywhere in Spark: AlreadyExistsError where there is
+    a table, before anything runs. "ignore" leaves that table alone. "append" adds the rows to it,
+    "overwrite" replaces rows and columns in a new version, and older ones stay. All four make a
+    table that is not there. "merge" updates and inserts rows by key into one that is; ``on``,
+    ``matched``, ``not_matched``, ``not_matched_by_source``, ``matched_where``, ``parameters`` and
+    ``rewrite`` are for it alone, and mean what they mean to ``Table.merge``. So is ``deleted``: it
+    names a boolean column that the frame has besides those of the table, and a row in which that
+    is true deletes the row of its key instead, if there is one.
+
+    Columns go by name, and are checked before Spark runs anything. A table's own types win: an
+    array becomes a fixed-size list again, and a number that is too large for its column is an
+    error. For a new table ``schema`` says the types where the frame cannot, such as a vector's
+    length. A column that is overwritten keeps its Arrow type if the frame has what Spark sees of
+    it.
+
+    ``branch``, or a uri such as ``photos.lance@exp``, writes to a branch. ``app`` and ``batch``
+    load once: the version also notes the newest batch of an application, and one that is there
+    already is skipped, also if a driver died after its commit. ``partitions`` spreads the rows
+    over so many tasks first, each of which writes files of its own; ``sort_by`` sorts the rows of
+    each. A file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes.
+    With ``skip_empty`` a frame without rows that would be added to a table makes no version.
+    ``into`` says which of the table's homes get the files, as ``bases`` of ``Table.append`` does.
+    ``stable_row_ids``, ``file_version`` and ``bases`` are for a new table, as in
+    ``lancewood.create``; said of one that is there, they must be true of it.
+
+    If a task fails, Spark tries it again; if the job fails, no version changes, and at most files
+    stay behind that cleanup finds by age. What another attempt would not change (a null where none
+    may be) is raised once all tasks have ended.
+
+    Raises InvalidInputError for an argument that is wrong or not for this mode, and for columns or
+    values that do not fit; AlreadyExistsError in mode "error"; NotFoundError for a branch, or a
+    table to merge into, that is not there, and if the files or the version it was planned on are
+    gone; UnsupportedError for a type or a table that cannot be written; IncompatibleConflictError
+    for a branch that was published and closed. A commit of somebody else that cannot be joined is
+    a ConflictError, RetryableConflictError if the same write may be run again; CommitUnknownError
+    says that a commit may have landed, StorageError that the store failed at every attempt, and
+    FormatError that the table is damaged. What is wrong with the frame itself is Spark's own
+    exception.
+    """
+    check_choice("mode", mode, WriteMode)
+    _check_frame(df)
+    rows_only = {
+        "sort_by": sort_by,
+        "max_rows_per_file": max_rows_per_file,
+        "max_bytes_per_file": max_bytes_per_file,
+        "into": into,
+        "schema": schema,
+        "stable_row_ids": stable_row_ids,
+        "file_version": file_version,
+        "bases": tuple(bases) or None,
+    }
+    merge_only = {
+        "on": on,
+        "matched": matched,
+        "not_matched": not_matched,
+        "not_matched_by_source": not_matched_by_source,
+        "matched_where": matched_where,
+        "parameters": parameters,
+        "rewrite": rewrite,
+        "deleted": deleted,
+    }
+    _check_mode(mode, merge_only if mode != "merge" else rows_only)
+    if skip_empty and mode != "append":
+        raise InvalidInputError(f"skip_empty is for mode 'append', not for {mode!r}: leave it out")
+    if partitions is not None:
+        partitions = check_number("partitions", partitions, least=1)
+        if partitions > _MOST_PARTITIONS:
+            raise InvalidInputError(
+                f"partitions is at most {_MOST_PARTITIONS}, got {partitions}: each is a task that "
+                "writes a file"
+            )
+    place: dict[str, Any] = {
+        "branch": branch,
+        "storage_options": storage_options,
+        "base_storage_options": base_storage_options,
+        "manifest_store": manifest_store,
+        "unsafe": unsafe,
+        "fsync": fsync,
+    }
+    facts: dict[str, Any] = {
+        "message": message,
+        "properties": properties,
+        "serializable": serializable,
+        "app": app,
+        "batch": batch,
+    }
+    if mode == "merge":
+        wishes = terms(**facts)
+        target = find_target(uri, **place)
+        return merge(_spread(df, partitions), target, wishes, _given(merge_only))
+    columns = _sort_columns(df, sort_by)
+    job = plan_write(
+        uri, df.schema, mode=mode, **_given(rows_only, but="sort_by"), **place, **facts
+    )
+    skip_empty = skip_empty and not job.is_new
+    return _run(_sorted(_spread(df, partitions), columns), job, skip_empty=skip_empty)
+
+
+def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
+    if job.work is None:
+        return job.commit(())
+    answers = write_rows(df, job.work)
+    if skip_empty and is_nothing(answers):
+        return job.left_alone()
+    try:
+        return job.commit(answers)
+    except Exception:
+        job.abort(answers)
+        raise
+
+
+def _check_frame(df: Any) -> None:
+    if not callable(getattr(type(df), "mapInArrow", None)):
+        raise InvalidInputError(
+            f"write takes a Spark DataFrame, got {type(df).__name__}; lancewood.create and "
+            "Table.append write other data"
+        )
+    if df.isStreaming:
+        raise InvalidInputError(
+            "write takes a frame that ends, and this one is a stream: use "
+            "df.writeStream.format('lance'), or foreachBatch with app= and batch="
+        )
+
+
+def _check_mode(mode: str, others: Mapping[str, Any]) -> None:
+    """Raises InvalidInputError for what is said and would be passed over in silence."""
+    for name in _given(others):
+        raise InvalidInputError(f"{name} is not for mode {mode!r}; leave it out")
+
+
+def _given(values: Mapping[str, Any], *, but: str = "") -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and name != but}
+
+
+def _spread(df: DataFrame, partitions: int | None) -> DataFrame:
+    return df if partitions is None else df.repartition(partitions)
+
+
+def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
+    """The columns to sort by; raises InvalidInputError for a name that the frame does not have."""
+    from pyspark.sql import Column
+
+    if sort_by is None:
+        return []
+    listed = list(sort_by) if isinstance(sort_by, list | tuple) else [sort_by]
+    for each in listed:
+        if not isinstance(each, str | Column):
+            raise InvalidInputError(
+                f"sort_by takes names and columns of Spark, one or a list, got {each!r}"
+            )
+        if isinstance(each, str) and each not in df.columns:
+            raise InvalidInputError(
+                f"sort_by names {each!r}, which the frame does not have: {', '.join(df.columns)}"
+            )
+    if not listed:
+        raise InvalidInputError("sort_by is an empty list; name a column, or leave it out")
+    return listed
+
+
+def _sorted(df: DataFrame, columns: list[Any]) -> DataFrame:
+    return df.sortWithinPartitions(*columns) if columns else df
