@@ -75,7 +75,7 @@ def test_it_finds_every_small_object_that_is_stored_whole(packed: Path) -> None:
     seen = {"whole": 0, "delta": 0, "large": 0}
     for hash, (kind, size, is_delta) in contents(packed).items():
         answer = found.read(hash)
-        if is_delta or size > quickpack._MOST_BYTES:
+        if is_delta or size > quickpack._SMALL:
             assert answer is None
             seen["delta" if is_delta else "large"] += 1
         else:

@@ -1,12 +1,8 @@
-"""The files of a commit: what its tree holds besides the pins of tables.
+"""The files of a commit: everything its tree holds besides the pins of tables.
 
-Knows trees and blobs, and nothing of tables but where their pins are. Links and commits of other
-repositories, which git can put into a tree, are not files.
-
-Doing to one set of files what became of another: the three-way merge of trees, file by file.
-
-A file is taken as a whole: it has one content, or two that do not go together. Modes, links and
-commits of other repositories, which git can put into a tree, come along as they are.
+They are read, written, and merged three ways, file by file. A file is merged as a whole: either one
+side wins, or the two conflict. Links and submodules, which git can also put into a tree, are not
+files: they cannot be read here, and a merge carries them along unchanged.
 """
 
 from __future__ import annotations
@@ -22,11 +18,13 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import FILE, TREE, Entry, Objects
 
 _MOST_FILES = 1_000_000
-"""Of one commit; trees that share their parts can name more files than any memory holds."""
+"""The most files of one commit: trees that share subtrees can name more than fit in memory."""
+_DEEPEST = 200
+"""The most nested directories that both sides changed; anything deeper is a conflict."""
 
 
 def checked_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files, sorted by path; raises InvalidInputError for what cannot be one."""
+    """The files, sorted by path; raises InvalidInputError for a bad path or content."""
     if not isinstance(files, Mapping):
         raise InvalidInputError(f"files are a map from paths to bytes, got {type(files).__name__}")
     paths = checked_paths(files)
@@ -40,7 +38,7 @@ def checked_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 class Putting(Protocol):
-    """Where new blobs and trees go: ``Objects``, or what waits for a pack."""
+    """Where new blobs and trees go: ``Objects``, or a pack that is being built."""
 
     def put_blob(self, data: bytes) -> Hash: ...
 
@@ -48,15 +46,15 @@ class Putting(Protocol):
 
 
 def put_files(objects: Putting, files: Mapping[str, bytes]) -> dict[str, Entry]:
-    """Write files, by checked paths, and the directories below the top; the entries of the top.
+    """Write files, by checked paths, and their directories; returns the entries of the top.
 
-    Not synced: who moves a ref does that.
+    Not synced: moving a ref does that.
     """
     return put_entries(objects, {path: objects.put_blob(data) for path, data in files.items()})
 
 
 def put_entries(objects: Putting, blobs: Mapping[str, Hash]) -> dict[str, Entry]:
-    """The same for files whose blobs are put already."""
+    """The same for blobs that are written already."""
     top: dict[str, Any] = {}
     for path, blob in blobs.items():
         *above, name = path.split("/")
@@ -70,10 +68,10 @@ def put_entries(objects: Putting, blobs: Mapping[str, Hash]) -> dict[str, Entry]
 def put_beside(
     objects: Objects, top: Mapping[str, Entry], files: Mapping[str, bytes]
 ) -> dict[str, Entry]:
-    """Write files, by checked paths, into directories that are there; the entries of the top.
+    """Write files, by checked paths, into existing directories; returns the entries of the top.
 
-    What they do not name stays. Only the directories on their way are read and written. Raises
-    InvalidInputError where a file is in the place of a directory, or the other way round.
+    Other files stay. Only the directories on the way are read and written. Raises InvalidInputError
+    where a file would replace a directory, or the other way round.
     """
     levels = {"": dict(top)}
     for path, data in files.items():
@@ -97,7 +95,7 @@ def put_beside(
 
 
 def split_directory(path: str) -> tuple[str, str]:
-    """The directory that one is in, and its name: ``a/b/`` is ``b`` in ``a/``."""
+    """The parent of a directory, and its name: ``a/b/`` is ``b`` in ``a/``."""
     above, slash, name = path[:-1].rpartition("/")
     return above + slash, name
 
@@ -113,7 +111,7 @@ def _directory(objects: Objects, entry: Entry | None, path: str) -> dict[str, En
 
 
 def _put_below(objects: Putting, directory: Mapping[str, Any]) -> dict[str, Entry]:
-    """The entries of a directory, whose own directories are written; as deep as a path is long."""
+    """Write the directories below one, without recursion, and return its entries."""
     stack: list[tuple[Mapping[str, Any], dict[str, Entry], list[str]]] = []
     stack.append((directory, {}, [*directory]))
     while True:
@@ -133,7 +131,7 @@ def _put_below(objects: Putting, directory: Mapping[str, Any]) -> dict[str, Entr
 
 
 def file_entries(root: Mapping[str, Entry]) -> dict[str, Entry]:
-    """What the top of a tree holds besides the pins of tables."""
+    """The top of a tree without the pins of tables."""
     return {name: each for name, each in root.items() if name != TABLES_DIR}
 
 
@@ -148,7 +146,7 @@ def file_names(objects: Objects, root: Hash) -> tuple[str, ...]:
 
 
 def file_blobs(objects: Objects, root: Hash, seen: set[Hash]) -> Iterator[tuple[str, Hash]]:
-    """Files, by path, whose blobs are in no tree that was ``seen``; trees and blobs are noted."""
+    """Files by path whose trees and blobs are not in ``seen``; adds them to it."""
     for path, entry in walk_entries(objects, file_entries(objects.tree(root)), seen):
         if entry.hash not in seen:
             seen.add(entry.hash)
@@ -156,7 +154,7 @@ def file_blobs(objects: Objects, root: Hash, seen: set[Hash]) -> Iterator[tuple[
 
 
 def read_file(objects: Objects, root: Hash, path: str) -> bytes:
-    """The bytes of a file; raises NotFoundError, and InvalidInputError for what is none."""
+    """The bytes of a file; raises NotFoundError, and InvalidInputError for anything else."""
     if not isinstance(path, str):
         raise InvalidInputError(f"the path of a file is a text, not {type(path).__name__}")
     entry = Entry(TREE, root)
@@ -178,7 +176,7 @@ def read_file(objects: Objects, root: Hash, path: str) -> bytes:
 def walk_entries(
     objects: Objects, root: Mapping[str, Entry], seen: set[Hash] | None = None
 ) -> Iterator[tuple[str, Entry]]:
-    """Every file below the entries of a tree, in no order; of trees that were ``seen``, none."""
+    """Every file below a tree's entries, in no order; skips trees in ``seen`` and adds to it."""
     stack = [("", root)]
     while stack:
         above, entries = stack.pop()
@@ -191,20 +189,15 @@ def walk_entries(
                 stack.append((f"{above}{name}/", objects.tree(entry.hash)))
 
 
-_DEEPEST = 200
-"""Directories in each other that both sides changed; deeper ones do not go together."""
-
-
 def merge_entries(
     objects: Objects,
     before: Mapping[str, Entry],
     after: Mapping[str, Entry],
     now: Mapping[str, Entry],
 ) -> tuple[dict[str, Entry], list[str]]:
-    """The entries ``now`` with what changed from ``before`` to ``after``, and the paths that were
-    changed both there and here, in different ways.
+    """The entries ``now`` with the changes from ``before`` to ``after``, and the conflicting paths.
 
-    Only directories that both sides changed are read. New ones are put, and not synced.
+    Only directories that both sides changed are read. New ones are written, but not synced.
     """
     return _merged(objects, before, after, now, "", 0)
 
@@ -248,8 +241,8 @@ def crossed_paths(
     after: Mapping[str, Entry],
     now: Mapping[str, Entry],
 ) -> list[str]:
-    """The paths that differ between ``after`` and ``now``, and in which several bases of the two
-    differ: each base would tell another change."""
+    """The paths that differ between ``after`` and ``now``, and also between their merge bases: each
+    base would give a different result."""
     return [*_crossed(objects, bases, after, now, "", 0)]
 
 

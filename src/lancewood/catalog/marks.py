@@ -1,18 +1,12 @@
-"""The tags that a repository leaves at its tables, by their names.
+"""The tags that a repository sets in its tables.
 
-Pure. ``lw.repo.<id>`` says that the table belongs to a repository elsewhere, ``lw.<digest>`` keeps
-a version that a tag of the repository pins: tags are what every cleanup honours, pylance's too.
+``lw.repo.<id>`` says that a table belongs to a repository elsewhere. ``lw.<digest>`` protects a
+version that a ref of the repository pins. Every cleanup honours tags, pylance's too.
 
-Tags that a repository sets at its tables: made, moved and removed, over and over if need be.
-
-A tag of that name that somebody else made is never touched. A tag is set before the version that
-it names is looked at for the last time, as for any tag: a cleanup sees the tag, or is seen.
-
-Keeping versions that a ref of the repository pins from every cleanup: tags in the tables.
-
-The tag ``lw.<12 digits>`` is named for the ref, and is on an ordinary version: a tag keeps no
-detached one, for pylance's cleanup takes the files that only those name. Whoever protects a state
-of a transaction gives the version that it landed as.
+A tag of the same name that somebody else made is never touched. A tag is written before its version
+is checked one last time, so a concurrent cleanup either sees the tag or is seen. Protecting tags
+are on ordinary versions only: pylance's cleanup removes files that only detached versions name,
+even if those are tagged.
 """
 
 from __future__ import annotations
@@ -42,23 +36,23 @@ from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
 
 MEMBER_TAG = "lw.repo."
-"""A tag whose name begins so says that commits of a repository elsewhere pin this table."""
+"""The prefix of tags which say that commits of a repository elsewhere pin this table."""
 REPOSITORY_ID = "lancewood.repository"
-"""The key in the metadata of a tag, or of a branch, under which the identity of the repository
-stands that made it."""
+"""The metadata key, of a tag or a branch, for the identity of the repository that made it."""
 REPOSITORY_PATH = "lancewood.repository.path"
-"""Where the repository was when the tag was written."""
+"""The metadata key for where the repository was when the tag was written."""
 TABLE_NAMES = "lancewood.repository.tables"
-"""The names that the repository has for the table, with spaces between."""
+"""The metadata key for the repository's names for the table, separated by spaces."""
 PROTECTED_REF = "lancewood.repository.ref"
-"""The full name of the ref whose commit a tag protects."""
+"""The metadata key for the full name of the ref whose commit a tag protects."""
 
 _DIGITS = 12
 _is_repository_tag = re.compile(rf"lw\.(?:repo\.)?[0-9a-f]{{{_DIGITS}}}").fullmatch
+_ATTEMPTS = 10
 
 
 def member_tag(repository_id: str) -> TagName:
-    """The tag of a repository; raises InvalidInputError for an identity that is none."""
+    """The membership tag of a repository; raises InvalidInputError if the identity is no uuid."""
     digits = repository_id.replace("-", "").lower()[:_DIGITS]
     if not re.fullmatch(rf"[0-9a-f]{{{_DIGITS}}}", digits):
         raise InvalidInputError(
@@ -69,22 +63,19 @@ def member_tag(repository_id: str) -> TagName:
 
 
 def copy_tag(repository_id: str, path: str) -> TagName:
-    """The tag of a copy of a repository: it has the identity of the first, and another place."""
+    """The membership tag of a copy of a repository: same identity, another place."""
     told = f"{repository_id}\n{path}".encode(errors="surrogateescape")
     return TagName(MEMBER_TAG + hashlib.sha256(told).hexdigest()[:_DIGITS])
 
 
 def protection_tag(ref: str) -> TagName:
-    """The tag that protects what a ref pins; ``ref`` is its full name, as refs/tags/v1."""
+    """The tag that protects what a ref pins; ``ref`` is a full name such as refs/tags/v1."""
     return TagName(f"lw.{hashlib.sha256(ref.encode()).hexdigest()[:_DIGITS]}")
 
 
 def is_repository_tag(tag: str) -> bool:
-    """Whether a name is one that only repositories give."""
+    """Whether a tag name is reserved for repositories."""
     return _is_repository_tag(tag) is not None
-
-
-_ATTEMPTS = 10
 
 
 def set_mark(
@@ -94,12 +85,12 @@ def set_mark(
     build: Callable[[Tag | None], Tag],
     manifest: tuple[Store, str],
 ) -> bool:
-    """Whether the tag was set or moved; False if it was there like this already.
+    """Set or move a tag; False if it was there like this already.
 
-    ``build`` makes it, out of the one that is there; ``manifest`` is where that of its version is.
-    Raises AlreadyExistsError for a tag that is not the repository's, NotFoundError if the version
-    is gone, RetryableConflictError for one that a cleanup is removing and if others keep changing
-    the tag.
+    ``build`` makes the tag, given the existing one; ``manifest`` is where the manifest of its
+    version is. Raises AlreadyExistsError if the tag is not this repository's, NotFoundError if the
+    version is gone, RetryableConflictError if a cleanup is removing it or others keep changing the
+    tag.
     """
     key = tag_key(name)
     PutIfAbsent().check_trust(main)
@@ -113,7 +104,7 @@ def set_mark(
             known = decode_tag(name, before[0])
             _check_ours(main, known, repository_id)
             mark = build(known)
-            if _says_the_same(known, mark):
+            if _said(known) == _said(mark):
                 return False
             data = encode_tag(
                 replace(mark, created_at_ns=known.created_at_ns, unknown=known.unknown)
@@ -131,7 +122,7 @@ def set_mark(
 
 
 def remove_mark(main: Store, name: TagName, repository_id: str) -> bool:
-    """Whether a tag went; one that is not the repository's stays."""
+    """Remove a tag if it is the repository's; whether it was removed."""
     found = load_tag(main, name)
     if found is None or found.metadata.get(REPOSITORY_ID) != repository_id:
         return False
@@ -158,12 +149,8 @@ def _check_ours(main: Store, known: Tag, repository_id: str) -> None:
         )
 
 
-def _says_the_same(known: Tag, mark: Tag) -> bool:
-    return (known.branch, known.version, dict(known.metadata)) == (
-        mark.branch,
-        mark.version,
-        dict(mark.metadata),
-    )
+def _said(tag: Tag) -> tuple[BranchName | None, int, dict[str, str]]:
+    return tag.branch, tag.version, dict(tag.metadata)
 
 
 def _check_still_there(
@@ -173,7 +160,7 @@ def _check_still_there(
     data: bytes,
     before: tuple[bytes, str] | None,
 ) -> None:
-    """Raise if a cleanup passed by without seeing the tag, which is then as it was before."""
+    """Check that no cleanup missed the tag; otherwise restore what was there, and raise."""
     root, key = manifest
     try:
         check_not_doomed(main, mark.branch, mark.version)
@@ -200,11 +187,11 @@ def _take_back(main: Store, key: str, data: bytes, before: tuple[bytes, str] | N
 
 
 def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
-    """Keep a version for a ref, by its full name; whether anything had to be done.
+    """Keep a version for a ref, given by its full name; whether anything had to be done.
 
-    A version that was kept for the same ref before is no longer. Raises AlreadyExistsError if the
-    tag is another repository's or somebody else's, NotFoundError if the version is gone,
-    RetryableConflictError if a cleanup is removing it.
+    This replaces the version that was kept for the same ref before. Raises AlreadyExistsError if
+    the tag belongs to somebody else, NotFoundError if the version is gone, RetryableConflictError
+    if a cleanup is removing it.
     """
     head = snapshot.manifest
     if is_detached(head.version):
@@ -224,7 +211,7 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
 
 
 def unprotect(main: Place, ref: str, repository_id: str) -> bool:
-    """Whether a version was kept for the ref until now; ``main`` is the table's main root.
+    """Stop keeping a version for a ref; whether there was one. ``main`` is the table's main root.
 
     A tag that is not this repository's stays.
     """

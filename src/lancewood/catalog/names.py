@@ -1,16 +1,9 @@
-"""Names of tables in a repository, and where in it each table is and is pinned.
+"""Names of tables and paths of files in a commit: which are allowed, and where tables and pins are.
 
-Pure. A table that lives below the repository lives at ``tables/<name>.lance``, under the name that
-commits know it by: so whoever holds such a table knows which pins are about it.
-
-Paths of parts, below a commit or below a folder: which of them every disk, and git, can hold.
-
-Pure. Knows nothing of what a path names, nor of names that somebody keeps for himself.
-
-Names of files in a commit: a path of parts, each of which is safe on every file system.
-
-Pure. A path that git would refuse, that leads out of a directory when somebody checks the commit
-out, or that could be taken for a pin of a table, is refused with the rule it breaks.
+A table that lives below the repository is at ``tables/<name>.lance``, under the name that commits
+use for it, so the place of such a table tells which pins refer to it. A path is refused, with the
+rule it breaks, if git would refuse it, if it would leave the directory on checkout, or if it could
+be mistaken for a pin.
 """
 
 from __future__ import annotations
@@ -24,22 +17,24 @@ from lancewood.errors import InvalidInputError
 from lancewood.git.values import is_dot_git
 
 TABLES_DIR = "tables"
-"""The directory of the tables, and the tree of the pins in a commit."""
+"""The directory of the tables, and the tree of pins in a commit."""
 _HOME_SUFFIX = ".lance"
 _ENTRY_SUFFIX = ".json"
 _MOST_CHARACTERS = 100
 _is_table = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
 _is_allowed = re.compile(r"[A-Za-z0-9._-]").fullmatch
+_MOST_BYTES = 4096
+_MOST_PART_BYTES = 255
 
 
 def checked_table(name: str) -> str:
-    """The name itself; raises InvalidInputError, which says which rule it breaks."""
+    """The name itself; raises InvalidInputError with the rule that it breaks."""
     if not isinstance(name, str):
         raise InvalidInputError(f"the name of a table is a text, not {type(name).__name__}")
-    why = _broken_rule(name)
+    why = _broken_name(name)
     if why is not None:
-        shown = name if len(name) <= _MOST_CHARACTERS else f"{name[:70]}…{name[-20:]}"
-        raise InvalidInputError(f"table name {shown!r} is not allowed: {why}", table=name)
+        short = name if len(name) <= _MOST_CHARACTERS else f"{name[:70]}…{name[-20:]}"
+        raise InvalidInputError(f"table name {short!r} is not allowed: {why}", table=name)
     return name
 
 
@@ -50,7 +45,7 @@ def home_uri(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def table_at_home(uri: str) -> str | None:
-    """The name of the table that lives there; None for what is no place below a repository."""
+    """The name of the table at a uri below the repository; None for any other uri."""
     return _between(uri, f"{TABLES_DIR}/", _HOME_SUFFIX)
 
 
@@ -66,7 +61,7 @@ def pin_file(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def pinned_table(entry: str) -> str | None:
-    """The name of the table that an entry of the tree ``tables`` pins; None for other files."""
+    """The name of the table that an entry of the tree ``tables`` pins; None for other entries."""
     return _between(entry, "", _ENTRY_SUFFIX)
 
 
@@ -74,10 +69,10 @@ def _between(text: str, prefix: str, suffix: str) -> str | None:
     if not (text.startswith(prefix) and text.endswith(suffix)):
         return None
     name = text[len(prefix) : len(text) - len(suffix)]
-    return name if _broken_rule(name) is None else None
+    return name if _broken_name(name) is None else None
 
 
-def _broken_rule(name: str) -> str | None:
+def _broken_name(name: str) -> str | None:
     if not name:
         return "it is empty"
     if len(name) > _MOST_CHARACTERS:
@@ -91,7 +86,7 @@ def _broken_rule(name: str) -> str | None:
 
 
 def broken_rule(path: str, *, most_bytes: int, most_part_bytes: int) -> str | None:
-    """The rule that a path breaks, in words for a message; None if it breaks none."""
+    """The rule that a path breaks, worded for an error message; None if it is fine."""
     if not path:
         return "it is empty"
     if path.startswith("/"):
@@ -111,7 +106,7 @@ def broken_rule(path: str, *, most_bytes: int, most_part_bytes: int) -> str | No
 
 
 def shown(path: str) -> str:
-    """A path in quotes for a message, its middle left out where it is long."""
+    """A path in quotes for an error message, shortened in the middle."""
     return repr(path if len(path) <= 200 else f"{path[:150]}…{path[-40:]}")
 
 
@@ -127,14 +122,10 @@ def _broken_part(part: str, most_bytes: int) -> str | None:
     return None
 
 
-_MOST_BYTES = 4096
-_MOST_PART_BYTES = 255
-
-
 def checked_paths(paths: Iterable[object]) -> tuple[str, ...]:
-    """The paths, sorted; raises InvalidInputError, which names the path and the rule.
+    """The paths, sorted; raises InvalidInputError with the path and the rule.
 
-    Two of them may not need the same name for a file and for a directory.
+    No path may be both a file and a directory of another.
     """
     found = sorted(map(checked_path, paths))
     files = set(found)
@@ -154,14 +145,9 @@ def checked_path(path: object) -> str:
     """The path itself; raises InvalidInputError."""
     if not isinstance(path, str):
         raise InvalidInputError(f"the path of a file is a text, not {type(path).__name__}")
-    why = _broken_file_rule(path)
+    why = broken_rule(path, most_bytes=_MOST_BYTES, most_part_bytes=_MOST_PART_BYTES)
+    if why is None and path.split("/")[0].rstrip(" .").lower() == TABLES_DIR:
+        why = f"{TABLES_DIR!r} is where the pins of tables are"
     if why is not None:
         raise InvalidInputError(f"file {shown(path)} cannot be in a commit: {why}", path=path)
     return path
-
-
-def _broken_file_rule(path: str) -> str | None:
-    why = broken_rule(path, most_bytes=_MOST_BYTES, most_part_bytes=_MOST_PART_BYTES)
-    if why is None and path.split("/")[0].rstrip(" .").lower() == TABLES_DIR:
-        return f"{TABLES_DIR!r} is where the pins of tables are"
-    return why

@@ -1,12 +1,8 @@
-"""Schemas as a person reads them in a pin: one text for each column.
+"""From a version to its pin, and from a pin back to exactly the version that was pinned.
 
-Pure. The texts follow from what the manifest says alone, never from which Arrow extensions a
-process has loaded: the same version gives the same pin everywhere. They are for people; a reader
-takes the schema from the manifest.
-
-From a version to its pin, and from a pin back to exactly the version that was pinned.
-
-What is found at the place of a pin is checked against it. Reads tables, and changes nothing.
+What is found at the place of a pin is checked against it. The schema in a pin is text for people:
+readers take the schema from the manifest. The text depends on the manifest alone, never on which
+Arrow extensions a process has loaded, so the same version has the same pin everywhere.
 """
 
 from __future__ import annotations
@@ -32,41 +28,14 @@ from lancewood.model.schema import Field, Schema
 from lancewood.store.base import Store
 
 _EXTENSION = "ARROW:extension:name"
-
-
-def column_types(schema: Schema) -> tuple[tuple[str, str], ...]:
-    """Each column and its type, as in ``("id", "int64 not null")``."""
-    return tuple((each.name, _type_of(each)) for each in schema.fields)
-
-
-def _type_of(field: Field) -> str:
-    text = _storage(field)
-    extension = field.metadata.get(_EXTENSION)
-    if extension:
-        text = f"{extension.decode(errors='replace')}<{text}>"
-    return text if field.nullable else f"{text} not null"
-
-
-def _storage(field: Field) -> str:
-    if not field.children:
-        return field.logical_type
-    if field.logical_type == "struct":
-        inner = ", ".join(f"{each.name}: {_type_of(each)}" for each in field.children)
-    else:
-        inner = ", ".join(_type_of(each) for each in field.children)
-    return f"{field.logical_type.removesuffix('.struct')}<{inner}>"
-
-
-__all__ = ["check_kept", "content_of", "open_pin", "pin_of", "place_of"]
-
 _CONTENT = "content digest"
 
 
 def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
-    """The pin of a version; ``uri`` as ``places.pinned_uri`` gives it.
+    """The pin of a version; ``uri`` comes from ``places.pinned_uri``.
 
-    ``landing`` is for the last state of a transaction, and only for that.
-    Raises InvalidInputError for what cannot be pinned.
+    ``landing`` is given for the last state of a transaction only. Raises InvalidInputError for what
+    cannot be pinned.
     """
     manifest = snapshot.manifest
     return Pin(
@@ -85,7 +54,7 @@ def pin_of(snapshot: Snapshot, uri: str, landing: Landing | None = None) -> Pin:
 
 
 def content_of(snapshot: Snapshot) -> str:
-    """The ``content_digest`` of a version, worked out once."""
+    """The ``content_digest`` of a version, computed once."""
     found = snapshot.derived.get(_CONTENT)
     if found is None:
         found = snapshot.derived[_CONTENT] = content_digest(snapshot.manifest.message)
@@ -102,9 +71,9 @@ def open_pin(
 ) -> Snapshot:
     """The version that is pinned, at the place where the table is now.
 
-    A state whose own manifest is gone is opened at the version that it landed as, where that has
-    the same rows. Raises NotFoundError if the version is gone, IntegrityError if what is there is
-    not what was pinned.
+    If the manifest of a staged state is gone, the version that it landed as is opened instead,
+    provided that it has the same rows. Raises NotFoundError if the version is gone, IntegrityError
+    if it is not what was pinned.
     """
     place = place_of(pin, repository, storage_options=storage_options, fsync=fsync, stores=stores)
     try:
@@ -147,8 +116,8 @@ def check_kept(
 ) -> None:
     """Raise RetryableConflictError if a cleanup is removing the version, NotFoundError if one did.
 
-    To be asked after a ref has moved to a commit that pins an ordinary version which is not the
-    newest: a cleanup that began before may not have seen the commit, one that begins later does.
+    Call this after a ref has moved to a commit that pins an ordinary version other than the newest:
+    a cleanup that began earlier may not have seen the commit, a later one does.
     """
     if is_detached(pin.version):
         return
@@ -158,7 +127,7 @@ def check_kept(
 
 
 def _load(place: Place, pin: Pin) -> tuple[Manifest, NamingScheme]:
-    """The manifest, and the naming scheme: names may have been migrated since."""
+    """The manifest and its naming scheme, which may have been migrated since it was pinned."""
     v2 = manifest_key(pin.version, NamingScheme.V2)
     first = NamingScheme.V2 if pin.manifest == v2 else NamingScheme.V1
     try:
@@ -171,7 +140,7 @@ def _load(place: Place, pin: Pin) -> tuple[Manifest, NamingScheme]:
 
 
 def _landed_twin(place: Place, pin: Pin) -> Snapshot | None:
-    """The ordinary version that a state became; None unless it has exactly the same rows."""
+    """The ordinary version that a state landed as; None unless it has exactly the same rows."""
     if pin.landing is None:
         return None
     try:
@@ -194,3 +163,26 @@ def _landed_twin(place: Place, pin: Pin) -> Snapshot | None:
 def _named(place: Place, pin: Pin) -> str:
     kind = "detached version" if is_detached(pin.version) else "version"
     return f"{kind} {Version(pin.version)} of {called(pin.branch)} of {place.uri}"
+
+
+def column_types(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Each column and its type, as in ``("id", "int64 not null")``."""
+    return tuple((each.name, _type_of(each)) for each in schema.fields)
+
+
+def _type_of(field: Field) -> str:
+    text = _storage(field)
+    extension = field.metadata.get(_EXTENSION)
+    if extension:
+        text = f"{extension.decode(errors='replace')}<{text}>"
+    return text if field.nullable else f"{text} not null"
+
+
+def _storage(field: Field) -> str:
+    if not field.children:
+        return field.logical_type
+    if field.logical_type == "struct":
+        inner = ", ".join(f"{each.name}: {_type_of(each)}" for each in field.children)
+    else:
+        inner = ", ".join(_type_of(each) for each in field.children)
+    return f"{field.logical_type.removesuffix('.struct')}<{inner}>"

@@ -1,13 +1,8 @@
-"""What the values of a pin may be: each rule says what breaks it, or None.
+"""A pin: what a commit says about one table, as text that ``git diff`` shows well.
 
-Pure. A uri is the one that matters most: it decides where a reader is sent.
-
-A pin: what a commit says about one table, as a text that ``git diff`` shows well.
-
-Pure. One fact a line, keys in a fixed order. Read strictly, since anybody may have written it: a
-pin never leads a reader to a place that is neither below the repository nor named in full. Keys
-that only a later Lancewood knows are refused, for they may change what the others mean. Does not
-know whether the table is there (``opening``), nor its name (``tables``).
+One fact per line, keys in a fixed order. Anybody may have written a pin, so it is read strictly:
+its uri is either below the repository or a full name, and never something in between. Unknown keys
+are refused, since a later Lancewood may have given the other keys another meaning with them.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 from urllib.parse import unquote
 
 from lancewood.catalog.names import home_uri, table_at_home
@@ -30,78 +25,8 @@ _MOST_URI = 4096
 _is_digest = re.compile(r"[0-9a-f]{64}").fullmatch
 _is_full = re.compile(r"[a-z][a-z0-9+.-]*://[^/]", re.IGNORECASE).match
 _is_odd = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]").search
-
-
-def check_uri(uri: str) -> None:
-    """Raise InvalidInputError for a place that no pin may name, saying which rule it breaks."""
-    why = broken_uri(uri)
-    if why is not None:
-        raise InvalidInputError(f"a table cannot be pinned there: {why}", uri=uri)
-
-
-def broken_uri(uri: str) -> str | None:
-    """A table below the repository, or a full name of a place elsewhere, and nothing in between."""
-    why = _broken_place(uri)
-    shown = uri if len(uri) <= 200 else f"{uri[:150]}…{uri[-40:]}"
-    return None if why is None else f"the uri {shown!r} is not allowed: {why}"
-
-
-def _broken_place(uri: str) -> str | None:
-    if not uri:
-        return "it is empty"
-    if len(uri) > _MOST_URI:
-        return f"it has {len(uri):,} characters, {_MOST_URI:,} are allowed"
-    odd = _is_odd(uri)
-    if odd:
-        return f"it contains {odd[0]!r}"
-    if "\\" in uri:
-        return "it contains a backslash"
-    if table_at_home(uri) is not None:
-        return None
-    if _is_full(uri):
-        path = unquote(uri.partition("://")[2])
-    elif uri.startswith("/"):
-        path = uri[1:]
-    else:
-        return f"a table below the repository is at {home_uri('<name>')}, others by their full uri"
-    if path.endswith("/") or not path:
-        return "it ends with '/'"
-    if any(each in ("", ".", "..") for each in path.split("/")):
-        return "it has an empty segment, or one that is '.' or '..'"
-    return None
-
-
-def broken_manifest(version: Version, key: str) -> str | None:
-    """The key is that of the version's manifest, in either naming scheme."""
-    if not 0 < version <= MAX_U64:
-        return f"the version {version} cannot exist"
-    name = key.removeprefix(f"{VERSIONS_DIR}/")
-    named = None if name == key else parse_manifest_name(name)
-    if named is None or named.version != version:
-        return f"{key[:200]!r} is not the manifest of version {version}"
-    return None
-
-
-def broken_digest(what: str, digest: str) -> str | None:
-    return None if _is_digest(digest) else f"{what} is {digest[:80]!r}, which is no SHA-256 in hex"
-
-
-def broken_number(what: str, number: int) -> str | None:
-    return None if 0 <= number <= MAX_U64 else f"{what} is {number}, which is out of range"
-
-
-def broken_landing(version: Version, landing: Landing | None) -> str | None:
-    """A detached version says how it lands, and only that does."""
-    if landing is None:
-        return "a detached version needs a landing" if is_detached(version) else None
-    if landing.version != version:
-        return f"the landing ends with version {landing.version}, not with the pinned one"
-    return None
-
-
 MAX_PIN_SIZE = 16 << 20
-"""The most bytes of a pin that is read or written; schemas of many thousand columns need some."""
-
+"""The most bytes of a pin; schemas of many thousand columns need some."""
 _KEYS = (
     "uri",
     "branch",
@@ -123,40 +48,40 @@ _is_plain_column = re.compile(r'[^":\x00-\x1f][^:\x00-\x1f]*').fullmatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One state of one table. Raises InvalidInputError for what no table can have."""
+    """One state of one table. Raises InvalidInputError for impossible values."""
 
     uri: str
-    """``tables/<name>.lance`` below the repository; anywhere else an absolute path or a URI."""
+    """``tables/<name>.lance`` below the repository; elsewhere an absolute path or a URI."""
     branch: BranchName | None
     """None means main."""
     version: Version
-    """Detached for a state that a transaction of the repository made, else an ordinary one."""
+    """Detached for a state that a transaction of the repository made."""
     manifest: str
-    """The key of its file below the root of the branch."""
+    """The key of its manifest below the root of the branch."""
     size: int
-    """The size of that file when it was pinned; it changes when the table is relocated."""
+    """The size of the manifest when it was pinned; relocating the table changes it."""
     sha256: str
     """``format.manifest_digest.manifest_digest``."""
     content: str
-    """``format.manifest_digest.content_digest``: the same for versions with the same rows."""
+    """``format.manifest_digest.content_digest``: equal for versions with the same rows."""
     rows: int | None
-    """None where the writer of the table left them out."""
+    """None if the writer of the table left it out."""
     fragments: int
     schema: tuple[tuple[str, str], ...]
     """Each column and its type, for people."""
     landing: Landing | None = None
-    """How the state comes onto its branch; None for a version that is there already."""
+    """How the state gets onto its branch; None for a version that is there already."""
 
     def __post_init__(self) -> None:
         why = (
-            broken_uri(self.uri)
-            or broken_manifest(self.version, self.manifest)
-            or broken_number("size", self.size)
-            or broken_digest("sha256", self.sha256)
-            or broken_digest("content", self.content)
-            or broken_number("rows", self.rows or 0)
-            or broken_number("fragments", self.fragments)
-            or broken_landing(self.version, self.landing)
+            _broken_uri(self.uri)
+            or _broken_manifest(self.version, self.manifest)
+            or _broken_number("size", self.size)
+            or _broken_digest("sha256", self.sha256)
+            or _broken_digest("content", self.content)
+            or _broken_number("rows", self.rows or 0)
+            or _broken_number("fragments", self.fragments)
+            or _broken_landing(self.version, self.landing)
         )
         if why is not None:
             raise InvalidInputError(f"no table can be pinned like this: {why}", uri=self.uri)
@@ -168,16 +93,16 @@ class Pin:
 
     @property
     def exact_version(self) -> Version:
-        """The number of the state on its branch, once it has landed and if nobody came between."""
+        """The version number of the state once it has landed, if nobody else wrote in between."""
         return self.version if self.landing is None else self.landing.last_exact_version
 
     def on(self, branch: BranchName | None) -> Pin:
-        """The same for another branch of the table, to find that branch's root by."""
+        """The same pin for another branch of the table, to find that branch's root."""
         return replace(self, branch=branch)
 
 
 def encode_pin(pin: Pin) -> bytes:
-    """The text of a pin; raises InvalidInputError for one that is too large."""
+    """The text of a pin; raises InvalidInputError if it is too large."""
     document = {
         "uri": pin.uri,
         "branch": MAIN if pin.branch is None else str(pin.branch),
@@ -212,8 +137,7 @@ def decode_pin(data: bytes, name: str) -> Pin:
 
 
 def _laid_out(value: Any, margin: str = "\n") -> str:
-    """What ``json.dumps(value, indent=2, ensure_ascii=False)`` gives, which takes five times as
-    long; of objects, lists, texts, numbers and None."""
+    """The same as ``json.dumps(value, indent=2, ensure_ascii=False)``, five times as fast."""
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, int):
@@ -238,8 +162,8 @@ def _landing_document(landing: Landing) -> dict[str, Any]:
 
 
 def _column_text(column: str, kind: str) -> str:
-    """A name that could be mistaken for the beginning of a type stands in quotes."""
-    plain = column if _is_plain_column(column) else json.dumps(column, ensure_ascii=False)
+    """Quotes a name that could be mistaken for the beginning of a type."""
+    plain = column if _is_plain_column(column) else _quoted(column)
     return f"{plain}: {kind}"
 
 
@@ -256,7 +180,7 @@ def _parse_column(text: str) -> tuple[str, str] | None:
 
 
 class _Reader:
-    """One file, every value of which is checked when it is asked for."""
+    """Reads one file, and checks every value."""
 
     def __init__(self, name: str, document: dict[str, Any]) -> None:
         self._name = name
@@ -324,9 +248,7 @@ class _Reader:
 
     def _number(self, key: str) -> int:
         value = self._document[key]
-        if not isinstance(value, int) or isinstance(value, bool):
-            self._wrong(key, "a number", value)
-        return value
+        return value if _is_number(value) else self._wrong(key, "a number", value)
 
     def _version(self, key: str, value: Any) -> Version:
         number = value if _is_number(value) else 0
@@ -357,10 +279,77 @@ class _Reader:
         raise FormatError(f"{self._name}: {why}", file=self._name) from cause
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_uri(uri: str) -> None:
+    """Raise InvalidInputError for a uri that no pin may have, with the rule that it breaks."""
+    why = _broken_uri(uri)
+    if why is not None:
+        raise InvalidInputError(f"a table cannot be pinned there: {why}", uri=uri)
+
+
+def _broken_uri(uri: str) -> str | None:
+    """A uri is a table below the repository or the full name of another place."""
+    why = _broken_place(uri)
+    shown = uri if len(uri) <= 200 else f"{uri[:150]}…{uri[-40:]}"
+    return None if why is None else f"the uri {shown!r} is not allowed: {why}"
+
+
+def _broken_place(uri: str) -> str | None:
+    if not uri:
+        return "it is empty"
+    if len(uri) > _MOST_URI:
+        return f"it has {len(uri):,} characters, {_MOST_URI:,} are allowed"
+    odd = _is_odd(uri)
+    if odd:
+        return f"it contains {odd[0]!r}"
+    if "\\" in uri:
+        return "it contains a backslash"
+    if table_at_home(uri) is not None:
+        return None
+    if _is_full(uri):
+        path = unquote(uri.partition("://")[2])
+    elif uri.startswith("/"):
+        path = uri[1:]
+    else:
+        return f"a table below the repository is at {home_uri('<name>')}, others by their full uri"
+    if path.endswith("/") or not path:
+        return "it ends with '/'"
+    if any(each in ("", ".", "..") for each in path.split("/")):
+        return "it has an empty segment, or one that is '.' or '..'"
+    return None
+
+
+def _broken_manifest(version: Version, key: str) -> str | None:
+    """The key must be that of the version's manifest, in either naming scheme."""
+    if not 0 < version <= MAX_U64:
+        return f"the version {version} cannot exist"
+    name = key.removeprefix(f"{VERSIONS_DIR}/")
+    named = None if name == key else parse_manifest_name(name)
+    if named is None or named.version != version:
+        return f"{key[:200]!r} is not the manifest of version {version}"
+    return None
+
+
+def _broken_digest(what: str, digest: str) -> str | None:
+    return None if _is_digest(digest) else f"{what} is {digest[:80]!r}, which is no SHA-256 in hex"
+
+
+def _broken_number(what: str, number: int) -> str | None:
+    return None if 0 <= number <= MAX_U64 else f"{what} is {number}, which is out of range"
+
+
+def _broken_landing(version: Version, landing: Landing | None) -> str | None:
+    """A detached version needs a landing, and no other version may have one."""
+    if landing is None:
+        return "a detached version needs a landing" if is_detached(version) else None
+    if landing.version != version:
+        return f"the landing ends with version {landing.version}, not with the pinned one"
+    return None

@@ -1,14 +1,11 @@
-"""Which states of a table the commits of a repository pin: all that anybody can still go back to.
+"""Which states of tables the commits of a repository pin, and which of them have not landed yet.
 
-A commit counts as long as a ref, HEAD or an entry of a reflog leads to it. Commits share most of
-their trees, so each tree and each pin is read once: a commit that changed no table costs reading
-the commit, and nothing more. Looks at no table.
+A commit counts as long as a ref, HEAD or a reflog entry leads to it. Commits share most of their
+trees, and each tree and pin is read once: a commit that changed no table costs one read.
 
-Commits whose states are not all on the branches of the tables yet.
-
-The writer of a commit lands what it pins, and if it did not come that far, whoever writes next.
-So what is missing is at the tip: per table, everything above the newest commit that has landed, or
-that pinned the table as it stood. Reads commits and tables, and lands nothing.
+The writer of a commit lands what it pins; if it is cut off, the next writer does. So whatever has
+not landed is near the tip: for each table, everything above the newest commit that has landed or
+that pins an ordinary version. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -38,10 +35,9 @@ T = TypeVar("T")
 
 _REFS = "refs/"
 _SKEW = 24 * 60 * 60
-"""So many seconds may clocks differ."""
+"""How many seconds clocks may differ."""
 _OLD_IN_A_ROW = 32
-"""So many commits have to look old, one before the other, until that is believed: a clock may have
-been wrong by more than that."""
+"""How many commits in a row must look old to be believed: a clock may have been off by more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +47,20 @@ class Pinned:
     pin: Pin
     commit: Hash
     name: str
-    """What the commit calls the table."""
+    """The commit's name for the table."""
 
 
 def pinned(git: GitRepository, name: str) -> tuple[Pinned, ...]:
-    """The distinct pins of a table in all commits that can be reached."""
+    """The distinct pins of a table in all reachable commits."""
     return PinWalk(git, name).more()
 
 
 class PinWalk:
-    """The pins of one table, or of all, each given once; asked again, those that came into being
-    since.
+    """The pins of one table, or of all, each returned once; later calls return those that are new.
 
-    ``since``, in seconds, leaves out commits that were made before, and what only those lead to:
-    for who looks for pins that cannot be older. Clocks may differ by a day, and a few commits in a
-    row may bear any time: what refs lead to is always seen.
+    ``since``, in seconds, leaves out commits that are older, and everything only they lead to.
+    Clocks may differ by a day, and a few commits in a row may have any time. What refs lead to is
+    always seen.
     """
 
     def __init__(
@@ -79,15 +74,15 @@ class PinWalk:
         self._blobs: set[tuple[str, Hash]] = set()
 
     def more(self) -> tuple[Pinned, ...]:
-        """The pins that were not given before.
+        """The pins that were not returned before.
 
-        Raises NotFoundError, FormatError or UnsupportedError, naming the commit, for what cannot
-        be read: what it needs is not known then.
+        Raises NotFoundError, FormatError or UnsupportedError, naming the commit, if one cannot be
+        read: nobody knows what it needs.
         """
         return tuple(self._found())
 
     def _found(self) -> Iterator[Pinned]:
-        """In waves, from commits to their parents: in a bucket each wave is read at once."""
+        """Goes in waves from commits to their parents: a bucket reads each wave concurrently."""
         since, objects = self._since, self._git.objects
         wave = [(each, 0) for each in tips(self._git, since) if each not in self._commits]
         self._commits.update(each for each, _ in wave)
@@ -107,7 +102,7 @@ class PinWalk:
             wave = parents
 
     def _new_in(self, commits: Sequence[Commit]) -> Iterator[Pinned]:
-        """The pins of commits that were not seen before."""
+        """The pins of these commits that were not seen before."""
         objects = self._git.objects
         roots = {each.tree: each.hash for each in commits if each.tree not in self._trees}
         inner = {}
@@ -131,13 +126,13 @@ class PinWalk:
             yield Pinned(found_pin, at, name)
 
     def _unseen(self, trees: Mapping[Hash, Hash]) -> list[dict[str, Entry]]:
-        """Some trees, each with a commit that has it; they count as seen from now on."""
+        """Read trees, given with a commit that has each, and mark them as seen."""
         self._trees.update(trees)
         objects = self._git.objects
         return self._all_of([(at, partial(objects.tree, each)) for each, at in trees.items()])
 
     def _all_of(self, works: Sequence[tuple[Hash, Callable[[], T]]]) -> list[T]:
-        """What is read for commits; errors name the commit."""
+        """Read things on behalf of commits; errors name the commit."""
         return self._git.all_of([partial(self._told, *each) for each in works])
 
     def _told(self, at: Hash, work: Callable[[], T]) -> T:
@@ -153,10 +148,10 @@ class PinWalk:
 
 
 def tips(git: GitRepository, since: int | None = None) -> set[Hash]:
-    """Every commit that a ref, HEAD or an entry of a reflog names, those of work trees too; of
-    reflogs only what was written ``since``.
+    """Every commit that a ref, HEAD or a reflog entry names, in work trees too; from reflogs only
+    entries ``since`` then.
 
-    What only a reflog names may have been removed by git; it is left out then.
+    A commit that only a reflog names may have been removed by git, and is left out then.
     """
     head = git.refs.head().hash
     named = git.refs.names(_REFS)
@@ -177,7 +172,7 @@ def _logged(git: GitRepository, name: str, since: int | None) -> set[Hash]:
 
 
 def _commit_at(git: GitRepository, at: Hash, must_be_there: bool) -> Hash | None:
-    """The commit that a hash leads to; None for one that leads to something else."""
+    """The commit that a hash leads to; None if it leads to something else."""
     try:
         return git.objects.peel(at)
     except NotFoundError as error:
@@ -188,7 +183,7 @@ def _commit_at(git: GitRepository, at: Hash, must_be_there: bool) -> Hash | None
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A state that a commit pins and that is not on its branch."""
+    """A pinned state that is not on its branch yet."""
 
     name: str
     pin: Pin
@@ -208,8 +203,8 @@ def unlanded(
     fsync: bool | None = None,
     stores: dict[str, Store] | None = None,
 ) -> tuple[tuple[str, Pin], ...]:
-    """The tables and pins that commits up to ``tip`` have, and that have not landed; the oldest
-    first. Of the tables that are named, or of all that ``tip`` pins."""
+    """The tables and pins up to ``tip`` that have not landed, oldest first; of the named tables, or
+    of all that ``tip`` pins."""
     found = waiting(
         git,
         tip,
@@ -232,10 +227,10 @@ def waiting(
     fsync: bool | None = None,
     stores: dict[str, Store] | None = None,
 ) -> list[Waiting]:
-    """The same with what is known of each.
+    """The same, with what is known about each.
 
-    Follows first parents, and for each table only as far as its newest pin that has landed or was
-    of an ordinary version.
+    Follows first parents, and each table only as far as its newest pin that has landed or is of an
+    ordinary version.
     """
     objects = git.objects
     wanted = None if names is None else frozenset(names)
@@ -271,7 +266,7 @@ def waiting(
 
 
 def _state(place: Place, pin: Pin, landing: Landing) -> LandingState:
-    """How far a landing is. One whose base has not landed either waits for that."""
+    """How far a landing is. If its base has not landed either, it waits for that."""
     try:
         return find_landing(place, landing)
     except NotFoundError:
@@ -283,8 +278,8 @@ def _state(place: Place, pin: Pin, landing: Landing) -> LandingState:
 
 
 def _first_parents(objects: Objects, tip: Hash) -> Iterator[tuple[Commit, Mapping[str, Entry]]]:
-    """The commits from a tip back, with what each has in ``tables``; trees are not read twice in
-    a row."""
+    """The commits from a tip back, with their entries in ``tables``; skips rereading equal
+    trees."""
     root, inner, below = None, None, dict[str, Entry]()
     at: Hash | None = tip
     while at is not None:

@@ -1,20 +1,14 @@
-"""The closed list of exit codes, one for each thing that a script would do differently.
+"""How ``lw`` fails: the closed list of exit codes, and errors in the words of the command line.
 
-Knows the error tree. Does not print and does not exit.
+There is one exit code for each thing that a script would do differently.
 
-Keeping what storage options hold out of messages.
+Before an error is printed, secrets of the command line are hidden. Options that carry secrets are
+known by their names, even if ``--storage-option`` was forgotten before them. Advice for the API,
+such as ``force=True``, becomes advice for the command line, such as ``--force``.
 
-Knows which options carry secrets by their names, also where ``--storage-option`` or its like was
-forgotten before them. Does not encrypt and does not log.
-
-The table that was meant, where a path leads to none: one beside it with a name much like it, or
-that of the repository whose directory one is in.
-
-Looks at local directories only, and at no more than a few thousand names. Does not open tables.
-
-Errors in the words of the command line: where the API would say ``force=True``, ``--force``.
-
-Knows the few arguments that errors advise. Does not know which command raised them.
+A path without a table gets a suggestion: a table beside it with a similar name, or the one of the
+repository in the current directory. Only local directories are searched, and only a few thousand
+names.
 """
 
 from __future__ import annotations
@@ -46,9 +40,53 @@ from lancewood.errors import (
 )
 from lancewood.store.options import is_secret
 
+_HIDDEN = "***"
+_STORAGE_OPTION = "--storage-option"
+_STORAGE_OPTIONS = (_STORAGE_OPTION, "--target-storage-option")
+_LONG = 8
+"""A secret of this length is hidden everywhere; a shorter one could be any word."""
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:([^/\s@]+)(?=@)")
+_PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
+_SETTING = re.compile(r"-*([A-Za-z0-9_.-]*)(?:=\S*)?")
+_EXTRA_ARGUMENTS = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
+_MOST_NAMES = 5_000
+_VERSIONS = "_versions"
+_SUFFIX = ".lance"
+_ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
+_SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
+_OF_REPOSITORY = re.compile(
+    r"(?<![\w.])(commit|reset|log|status|switch|gc|fsck|merge|remove|snapshot)\(\)"
+)
+_OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
+_PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
+_ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
+_TYPED = {
+    "switch(create=True)": "lw switch -c",
+    "create=True": "-c",
+    "already: open it": "already, and stays as it is: lw status looks at it",
+    "detach() goes there": "lw switch -d goes there",
+    "log(table=…)": "lw log --table NAME",
+    "adopt=True": "--adopt",
+    "force=True": "--force",
+    "check=False": "--no-check",
+    "in_flight=timedelta(0)": "--in-flight 0s",
+    "lw.drop": "lw table drop",
+    "manifest_store takes": "--manifest-store takes",
+    "Open it with that manifest_store": "Name that one with --manifest-store",
+    "set_config({'lancewood.manifest_store': None})": (
+        "lw table config URI --unset lancewood.manifest_store"
+    ),
+    "'allow_http': 'true' in storage_options": "--storage-option allow_http=true",
+    "'region' in storage_options": "--storage-option region=…",
+    "'timeout' in storage_options": "--storage-option timeout=…",
+    "in storage_options or in the environment": "with --storage-option or in the environment",
+    "set_base": "lw table base URI --set",
+    ". A pathlib.Path is never taken for a revision": "",
+}
+
 
 class ExitCode(IntEnum):
-    """What ``lw`` ends with. Numbers are never given a new meaning."""
+    """The exit codes of ``lw``. A number never gets a new meaning."""
 
     OK = 0
     INTERNAL = 1
@@ -124,19 +162,8 @@ def exit_code_of(error: BaseException) -> ExitCode:
     return ExitCode.INTERNAL
 
 
-_HIDDEN = "***"
-_OPTION = "--storage-option"
-_OPTIONS = (_OPTION, "--target-storage-option")
-_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:([^/\s@]+)(?=@)")
-_PAIR = re.compile(r"-*([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
-_WORD = re.compile(r"-*([A-Za-z0-9_.-]*)(?:=\S*)?")
-_EXTRA = re.compile(r"(.*unexpected extra arguments?(?:\(s\))?) \(.*\)", re.DOTALL)
-_SURELY_ONE = 8
-"""A value of this length is hidden wherever it stands; a shorter one could be any word."""
-
-
 def hide_secrets(message: str, args: Sequence[str]) -> str:
-    """The message without the secrets that stand on this command line."""
+    """The message without the secrets on this command line."""
     for value in sorted(set(_secrets(args)), key=len, reverse=True):
         message = message.replace(value, _HIDDEN)
     for each in args:
@@ -145,29 +172,18 @@ def hide_secrets(message: str, args: Sequence[str]) -> str:
         pair = _PAIR.fullmatch(each)
         if pair is not None and is_secret(pair[1]):
             message = message.replace(f"{pair[1]}={pair[2]}", f"{pair[1]}={_HIDDEN}")
-            if len(pair[2]) >= _SURELY_ONE:
+            if len(pair[2]) >= _LONG:
                 message = message.replace(pair[2], _HIDDEN)
     return message
-
-
-def without_extra_arguments(message: str, args: Sequence[str]) -> str:
-    """What is said of arguments too many; without them where one may be a secret."""
-    found = _EXTRA.fullmatch(message)
-    if found is None or not any(map(_may_tell, args)):
-        return message
-    told = f"{found[1]}, not shown as it may be a secret"
-    if any("=" in each or "://" in each for each in args):
-        told += f"; is {_OPTION} missing before it?"
-    return told
 
 
 def _secrets(args: Sequence[str]) -> Iterator[str]:
     for position, each in enumerate(args):
         following = list(args[position + 1 : position + 3])
         option, is_joined, joined = each.partition("=")
-        if each in _OPTIONS and following:
+        if each in _STORAGE_OPTIONS and following:
             pair = following.pop(0)
-        elif is_joined and option in _OPTIONS:
+        elif is_joined and option in _STORAGE_OPTIONS:
             pair = joined
         else:
             continue
@@ -177,26 +193,32 @@ def _secrets(args: Sequence[str]) -> Iterator[str]:
         elif not equals and pair:
             yield pair
         if not value and is_secret(name) and following and not following[0].startswith("-"):
-            yield following[0]  # a space stands in or behind the pair
+            yield following[0]  # there is a space in or after the pair
 
 
-def _may_tell(argument: str) -> bool:
-    """Whether a word may come with a secret: a setting of a store, or a uri. SQL has spaces."""
-    word = _WORD.fullmatch(argument)
+def without_extra_arguments(message: str, args: Sequence[str]) -> str:
+    """The message about extra arguments, without these if one may be a secret."""
+    found = _EXTRA_ARGUMENTS.fullmatch(message)
+    if found is None or not any(map(_may_be_secret, args)):
+        return message
+    told = f"{found[1]}, not shown as it may be a secret"
+    if any("=" in each or "://" in each for each in args):
+        told += f"; is {_STORAGE_OPTION} missing before it?"
+    return told
+
+
+def _may_be_secret(argument: str) -> bool:
+    """Whether an argument may hold a secret: a setting of a store, or a uri. SQL has spaces."""
+    word = _SETTING.fullmatch(argument)
     return "://" in argument or (word is not None and ("=" in argument or is_secret(word[1])))
 
 
-_MOST_NAMES = 5_000
-_VERSIONS = "_versions"
-_SUFFIX = ".lance"
-
-
 def near_table(path: str) -> str | None:
-    """The path of the table that was most likely meant; None where there is none like it."""
+    """The path of the table that was most likely meant; None if none is similar."""
     if "://" in path:
         return None
     parent, name = os.path.split(path.rstrip("/"))
-    found = [each for each in _tables(parent or ".") if each != name]
+    found = [each for each in _tables_in(parent or ".") if each != name]
     if f"{name}{_SUFFIX}" in found:
         return os.path.join(parent, f"{name}{_SUFFIX}")
     of_repository = os.path.join(parent, home_uri(name))
@@ -205,11 +227,11 @@ def near_table(path: str) -> str | None:
     near = get_close_matches(name, found, 1)
     if near:
         return os.path.join(parent, near[0])
-    inside = _tables(path)
+    inside = _tables_in(path)
     return os.path.join(path, inside[0]) if len(inside) == 1 else None
 
 
-def _tables(directory: str) -> list[str]:
+def _tables_in(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             names = [each.name for each in islice(entries, _MOST_NAMES)]
@@ -218,41 +240,8 @@ def _tables(directory: str) -> list[str]:
     return sorted(e for e in names if os.path.isdir(os.path.join(directory, e, _VERSIONS)))
 
 
-_ON_BRANCH = re.compile(r"branches\.(reset|delete)\('([^']*)'\)(?: there)?")
-_SET_BASE = re.compile(r"set_base\(id, ('[^']*')\)")
-_OF_REPOSITORY = re.compile(
-    r"(?<![\w.])(commit|reset|log|status|switch|gc|fsck|merge|remove|snapshot)\(\)"
-)
-_OF_TABLE = re.compile(r"(?<![\w.])(drop|repair|verify)\(\)")
-_PROTECT = re.compile(r"(?<![\w.])protect\('([^']*)'\)")
-_ADD = re.compile(r"repo\.add\('([^']*)', (?:uri|'([^']*)')\)")
-_TYPED = {
-    "switch(create=True)": "lw switch -c",
-    "create=True": "-c",
-    "already: open it": "already, and stays as it is: lw status looks at it",
-    "detach() goes there": "lw switch -d goes there",
-    "log(table=…)": "lw log --table NAME",
-    "adopt=True": "--adopt",
-    "force=True": "--force",
-    "check=False": "--no-check",
-    "in_flight=timedelta(0)": "--in-flight 0s",
-    "lw.drop": "lw table drop",
-    "manifest_store takes": "--manifest-store takes",
-    "Open it with that manifest_store": "Name that one with --manifest-store",
-    "set_config({'lancewood.manifest_store': None})": (
-        "lw table config URI --unset lancewood.manifest_store"
-    ),
-    "'allow_http': 'true' in storage_options": "--storage-option allow_http=true",
-    "'region' in storage_options": "--storage-option region=…",
-    "'timeout' in storage_options": "--storage-option timeout=…",
-    "in storage_options or in the environment": "with --storage-option or in the environment",
-    "set_base": "lw table base URI --set",
-    ". A pathlib.Path is never taken for a revision": "",
-}
-
-
 def as_typed(message: str) -> str:
-    """The message with options in the place of arguments.
+    """The message with options in place of arguments.
 
     >>> as_typed("it is needed; force=True does it all the same")
     'it is needed; --force does it all the same'

@@ -1,4 +1,4 @@
-"""The groups of commands below ``lw``: which commands there are, and which function each one is.
+"""The groups of commands below ``lw``, and the function of each command.
 
 A command is named by its module below ``lancewood.cli`` and the function there. Nothing is imported
 until a command is used.
@@ -9,10 +9,12 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import ClassVar
 
+import typer
+
 from lancewood.cli.lazy import Entry, LazyGroup, new_app
 
 STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
-"""The uri of a repository in a bucket that ``-C`` was given."""
+"""The uri of a repository in a bucket, if ``-C`` was given one."""
 
 VERBS: dict[str, Entry] = {
     "init": Entry("repository.commits:init_command", "Make an empty repository."),
@@ -86,7 +88,7 @@ KNOWN_AS = {
     "tags": "tag",
     "backout": "revert",
 }
-"""What people may type, and what the verb is called here."""
+"""Other names that people may type, and the verb for each."""
 
 
 class TableGroup(LazyGroup):
@@ -186,55 +188,25 @@ class TableGroup(LazyGroup):
         "drop": Entry("commands.create:drop_command", "Delete a table."),
     }
     known_as: ClassVar[dict[str, str]] = {
-        "load": "import",
-        "append": "import",
-        "insert": "import",
+        **dict.fromkeys(("load", "append", "insert"), "import"),
+        **dict.fromkeys(("show", "select"), "cat"),
+        **dict.fromkeys(("describe", "columns"), "schema"),
+        **dict.fromkeys(("history", "log"), "versions"),
+        **dict.fromkeys(("vacuum", "gc", "prune"), "cleanup"),
+        **dict.fromkeys(("fsck", "check"), "verify"),
+        **dict.fromkeys(("rollback", "revert"), "restore"),
+        **dict.fromkeys(("branches", "checkout", "switch", "reset"), "branch"),
+        **dict.fromkeys(("tags", "label"), "tag"),
+        **dict.fromkeys(("merge-branch", "fast-forward"), "publish"),
+        **dict.fromkeys(("fork", "copy"), "clone"),
+        **dict.fromkeys(("bases", "base-paths"), "base"),
+        **dict.fromkeys(("tier", "archive"), "move"),
         "upsert": "merge",
-        "show": "cat",
-        "select": "cat",
-        "describe": "schema",
-        "columns": "schema",
-        "history": "versions",
-        "log": "versions",
         "diff": "changes",
         "optimize": "compact",
-        "vacuum": "cleanup",
-        "gc": "cleanup",
-        "prune": "cleanup",
-        "fsck": "verify",
-        "check": "verify",
-        "rollback": "restore",
-        "revert": "restore",
-        "branches": "branch",
-        "checkout": "branch",
-        "switch": "branch",
-        "reset": "branch",
-        "tags": "tag",
-        "label": "tag",
-        "merge-branch": "publish",
-        "fast-forward": "publish",
-        "fork": "clone",
-        "copy": "clone",
         "unshare": "detach",
-        "bases": "base",
-        "base-paths": "base",
-        "tier": "move",
-        "archive": "move",
         "relink": "relocate",
     }
-
-
-table_group = new_app(
-    TableGroup,
-    help="Make, fill, read and look after a table.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-
-
-@table_group.callback()
-def table() -> None:
-    """Make, fill, read and look after a table."""
 
 
 class SparkGroup(LazyGroup):
@@ -248,16 +220,6 @@ class SparkGroup(LazyGroup):
     known_as: ClassVar[dict[str, str]] = {"check": "doctor", "info": "doctor", "java": "doctor"}
 
 
-spark_group = new_app(
-    SparkGroup, help="Look after what Spark needs.", no_args_is_help=True, add_completion=False
-)
-
-
-@spark_group.callback()
-def spark() -> None:
-    """Look after what Spark needs."""
-
-
 class ItemsGroup(LazyGroup):
     """The commands on all repositories below a folder."""
 
@@ -269,26 +231,9 @@ class ItemsGroup(LazyGroup):
     }
     known_as: ClassVar[dict[str, str]] = {
         "history": "log",
-        "contents": "files",
-        "ls": "files",
-        "ls-files": "files",
-        "branch": "refs",
-        "branches": "refs",
-        "tags": "refs",
+        **dict.fromkeys(("contents", "ls", "ls-files"), "files"),
+        **dict.fromkeys(("branch", "branches", "tags"), "refs"),
     }
-
-
-items_group = new_app(
-    ItemsGroup,
-    help="Look at, and tag, all small repositories below a folder.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-
-
-@items_group.callback()
-def items() -> None:
-    """Look at, and tag, all small repositories below a folder."""
 
 
 class RepoGroup(LazyGroup):
@@ -300,19 +245,6 @@ class RepoGroup(LazyGroup):
             "Import snapshots in the plain layout of ADR-019 into a repository.",
         ),
     }
-
-
-repo_group = new_app(
-    RepoGroup,
-    help="Make a repository of something else.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-
-
-@repo_group.callback()
-def repo() -> None:
-    """Make a repository of something else."""
 
 
 class RunsGroup(LazyGroup):
@@ -334,11 +266,18 @@ class RunsGroup(LazyGroup):
     }
 
 
-runs_group = new_app(
-    RunsGroup, help="Look after the runs of pipelines.", no_args_is_help=True, add_completion=False
-)
+def _group(kind: type[LazyGroup], help: str) -> typer.Typer:
+    app = new_app(kind, help=help, no_args_is_help=True, add_completion=False)
+    app.callback()(_no_options)
+    return app
 
 
-@runs_group.callback()
-def runs() -> None:
-    """Look after the runs of pipelines."""
+def _no_options() -> None:
+    """Typer wants a callback in a group without commands of its own."""
+
+
+table_group = _group(TableGroup, "Make, fill, read and look after a table.")
+spark_group = _group(SparkGroup, "Look after what Spark needs.")
+items_group = _group(ItemsGroup, "Look at, and tag, all small repositories below a folder.")
+repo_group = _group(RepoGroup, "Make a repository of something else.")
+runs_group = _group(RunsGroup, "Look after the runs of pipelines.")

@@ -1,14 +1,7 @@
-"""Every item below a folder, one after the other; what cannot be read is told in the end.
+"""``lw items`` and ``lw repo import-plain``: many small repositories below a folder.
 
-``lw items refs``: the refs of every item.
-
-``lw items log``: the commits of every item.
-
-``lw items files``: the files of every item.
-
-``lw items tag``: one tag in every item.
-
-``lw repo import-plain``: the plain layout of ADR-019 as a repository.
+Items are read one after the other. One that fails does not stop the others: people get a note about
+it on stderr, and the command fails at the end.
 """
 
 from __future__ import annotations
@@ -21,8 +14,7 @@ import typer
 
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted, moment, note, size
-from lancewood.cli.repository import telling as words
-from lancewood.cli.repository.telling import short
+from lancewood.cli.repository.telling import Author, Revision, short
 from lancewood.errors import LancewoodError
 from lancewood.git.names import HEADS
 from lancewood.git.repository import GitRepository
@@ -45,10 +37,12 @@ from lancewood.repo.ref_names import tag_ref
 Folder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="What the items are below, at any depth.")
 ]
+_FILES = tuple(each for each in CONTENTS if each != "content")
+_TIMES = ("author_time", "commit_time")
 
 
 class Every:
-    """Goes through the items, and counts what became of them."""
+    """Goes through the items and counts the failures."""
 
     def __init__(self, folder: Path, what: str, *, json: bool) -> None:
         self._folder = path_on_disk(folder, "a folder of items")
@@ -72,7 +66,7 @@ class Every:
                 self.tally.add(Outcome(item, Done.UNCHANGED))
 
     def check(self) -> None:
-        """Raise the error of the first item that failed, when all others are done."""
+        """Raise the error of the first item that failed."""
         self.tally.check(f"{self._what} failed for", told_above=self._notes)
 
 
@@ -97,12 +91,9 @@ def refs_command(folder: Folder, json: options.Json = False) -> None:
     every.check()
 
 
-_TIMES = ("author_time", "commit_time")
-
-
 def log_command(
     folder: Folder,
-    revision: words.Revision = "HEAD",
+    revision: Revision = "HEAD",
     limit: Annotated[
         int | None,
         typer.Option("--max-count", "-n", metavar="N", min=0, help="At most N of each item."),
@@ -138,20 +129,15 @@ def log_command(
     every.check()
 
 
-_KEYS = tuple(each for each in CONTENTS if each != "content")
-
-
-def files_command(
-    folder: Folder, revision: words.Revision = "HEAD", json: options.Json = False
-) -> None:
+def files_command(folder: Folder, revision: Revision = "HEAD", json: options.Json = False) -> None:
     """List the files of every item at a revision.
 
     JSON lines with keys: item, path, commit, hash, mode, size.
     """
     every = Every(folder, "listing files", json=json)
-    found = every.rows(lambda git, item: contents_of(git, item, revision, _KEYS))
+    found = every.rows(lambda git, item: contents_of(git, item, revision, _FILES))
     if json:
-        Output(as_json=True).rows(_KEYS, ([row[key] for key in _KEYS] for row in found))
+        Output(as_json=True).rows(_FILES, ([row[key] for key in _FILES] for row in found))
     else:
         Output(as_json=False).rows(
             ("item", "path", "size", "hash"),
@@ -163,7 +149,7 @@ def files_command(
 def tag_command(
     folder: Folder,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The tag.")],
-    revision: words.Revision = "HEAD",
+    revision: Revision = "HEAD",
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Move tags that are elsewhere.")
     ] = False,
@@ -195,13 +181,10 @@ def tag_command(
         "refused": refused,
     }
     told = [f"tagged {counted(made, 'item')} {name}"]
-    told += [f"{number} {how}" for number, how in _others(moved, same, refused) if number]
+    others = ((moved, "moved"), (same, "had it already"), (refused, "refused"))
+    told += [f"{number} {how}" for number, how in others if number]
     Output(as_json=json).document(document, ", ".join(told))
     every.check()
-
-
-def _others(moved: int, same: int, refused: int) -> tuple[tuple[int, str], ...]:
-    return (moved, "moved"), (same, "had it already"), (refused, "refused")
 
 
 def import_plain_command(
@@ -214,7 +197,7 @@ def import_plain_command(
     name: Annotated[
         str, typer.Option("--name", metavar="PATH", help="What the file of a snapshot is called.")
     ] = FILE_NAME,
-    author: words.Author = None,
+    author: Author = None,
     no_log: Annotated[
         bool, typer.Option("--no-log", help="Leave the history that log.jsonl tells.")
     ] = False,

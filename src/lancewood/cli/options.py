@@ -1,17 +1,11 @@
 """The arguments and options that commands share, and how their texts are read.
 
-One name and one meaning each, everywhere. Does not open anything.
+Each has one name and one meaning everywhere. Commands for branches and tags do one thing at a time:
+a flag says which, and without a flag a NAME makes something and no NAME lists.
 
-What the commands for branches and tags share: their options, and which of them go together.
-
-One verb at a time: a flag says which, and without one a NAME makes something and no NAME lists.
-
-The option ``--manifest-store``, which every command on one table has, and what was said.
-
-One place instead of forty: the option is put beside ``--storage-option``, and whoever opens a table
-asks here. Does not open anything. The environment may say it too, for a uri may hold a password.
-
-Asking before something is gone for good, or for a while.
+``--manifest-store`` is added to every command on one table beside ``--storage-option``. Code that
+opens a table asks ``manifest_store``. The environment may set it too, since the uri may hold a
+password.
 """
 
 from __future__ import annotations
@@ -31,6 +25,16 @@ import typer
 
 from lancewood.cli.output import note
 
+T = TypeVar("T")
+Command: TypeAlias = Callable[..., None]
+LIST = "listing without a NAME"
+NEW = "a new NAME"
+VARIABLE = "LANCEWOOD_MANIFEST_STORE"
+_TABLE_COMMANDS = "lancewood.cli.commands."
+_PARAMETER = "manifest_store"
+_SPAN = re.compile(r"(?:\d+[wdhms])+")
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+_manifest_store: ContextVar[str | None] = ContextVar(_PARAMETER, default=None)
 Uri: TypeAlias = Annotated[
     str, typer.Argument(metavar="URI", help="Where the table is: a path or a URI.")
 ]
@@ -50,6 +54,16 @@ StorageOptions: TypeAlias = Annotated[
         help="A setting of the object store, for example a region. May be repeated.",
     ),
 ]
+_ManifestStore: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--manifest-store",
+        metavar="URI",
+        envvar=VARIABLE,
+        help="Where versions are committed, if not in the object store itself: sqlite:///FILE, "
+        "postgresql://…, dynamodb://TABLE.",
+    ),
+]
 Message: TypeAlias = Annotated[
     str | None,
     typer.Option("--message", "-m", metavar="TEXT", help="What the new version is about."),
@@ -61,6 +75,16 @@ Properties: TypeAlias = Annotated[
         metavar="KEY=VALUE",
         help="A fact to keep with the new version. May be repeated.",
     ),
+]
+Metadata: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", metavar="KEY=VALUE", help="A fact to keep with a new NAME. May be repeated."
+    ),
+]
+Pattern: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--list", "-l", metavar="PATTERN", help="Only names that are like '2026-*'."),
 ]
 Where: TypeAlias = Annotated[
     str | None,
@@ -131,8 +155,7 @@ Unsafe: TypeAlias = Annotated[
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """The values of a repeated KEY=VALUE option. What was typed is not repeated: it may be a
-    secret."""
+    """The values of a repeated KEY=VALUE option. Errors do not show them: one may be a secret."""
     found = {}
     for each in texts or ():
         key, equals, value = each.partition("=")
@@ -143,17 +166,17 @@ def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def storage(texts: Sequence[str] | None) -> dict[str, str] | None:
-    """Storage options as the API takes them."""
+    """Storage options in the form of the API."""
     return pairs(texts, "--storage-option") or None
 
 
 def commit_facts(message: str | None, properties: Sequence[str] | None) -> dict[str, Any]:
-    """The arguments that every committing verb takes."""
+    """The arguments of every verb that commits."""
     return {"message": message, "properties": pairs(properties, "--property")}
 
 
 def names(texts: Sequence[str] | None) -> list[str] | None:
-    """Column names from a repeated option with commas; None where none was given."""
+    """Column names from a repeated option with commas; None if it was not given."""
     if texts is None:
         return None
     return [name.strip() for each in texts for name in each.split(",") if name.strip()]
@@ -174,10 +197,6 @@ def expressions(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-_SPAN = re.compile(r"(?:\d+[wdhms])+")
-_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
-
-
 def span(text: str | None, option: str) -> timedelta | None:
     """A length of time: ``14d``, ``36h``, ``1d12h``."""
     if text is None:
@@ -195,25 +214,8 @@ def span(text: str | None, option: str) -> timedelta | None:
         raise typer.BadParameter(f"{option} {text!r} is longer than all calendars") from None
 
 
-T = TypeVar("T")
-
-LIST = "listing without a NAME"
-NEW = "a new NAME"
-
-Pattern: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--list", "-l", metavar="PATTERN", help="Only names that are like '2026-*'."),
-]
-Metadata: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metadata", metavar="KEY=VALUE", help="A fact to keep with a new NAME. May be repeated."
-    ),
-]
-
-
 def chosen_verb(flags: Mapping[str, bool], names: Sequence[str]) -> str:
-    """What is to be done; raises BadParameter for two things at once, or a flag without a NAME."""
+    """What to do; raises BadParameter for two flags at once, or a flag without a NAME."""
     given = [flag for flag, is_given in flags.items() if is_given]
     if len(given) > 1:
         raise typer.BadParameter(f"{' and '.join(given)} do not go together")
@@ -225,7 +227,7 @@ def chosen_verb(flags: Mapping[str, bool], names: Sequence[str]) -> str:
 
 
 def check_fits(verb: str, given: Mapping[str, tuple[bool, Sequence[str]]]) -> None:
-    """Raise BadParameter for an option that is given, and is for other verbs than this one."""
+    """Raise BadParameter for an option that was given and does not belong to this verb."""
     for option, (is_given, verbs) in given.items():
         if is_given and verb not in verbs:
             raise typer.BadParameter(f"{option} is for {' or '.join(verbs)}")
@@ -246,7 +248,7 @@ def two(names: Sequence[str], verb: str) -> tuple[str, str]:
 
 
 def matching(found: Mapping[str, T], pattern: str | None) -> Iterator[T]:
-    """Those whose names are like the pattern; all of them without one."""
+    """Those whose names match the pattern; all without one."""
     for name, each in found.items():
         if pattern is None or fnmatchcase(name, pattern):
             yield each
@@ -262,43 +264,29 @@ def told_facts(facts: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in facts.items())
 
 
-VARIABLE = "LANCEWOOD_MANIFEST_STORE"
-Command: TypeAlias = Callable[..., None]
-_HOME = "lancewood.cli.commands."
-_NAME = "manifest_store"
-_Option: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--manifest-store",
-        metavar="URI",
-        envvar=VARIABLE,
-        help="Where versions are committed, if not in the object store itself: sqlite:///FILE, "
-        "postgresql://…, dynamodb://TABLE.",
-    ),
-]
-_said: ContextVar[str | None] = ContextVar(_NAME, default=None)
-
-
 def manifest_store() -> str | None:
-    """The manifest store that this command was given; None where there is none."""
-    return _said.get()
+    """The manifest store that this command was given, if any."""
+    return _manifest_store.get()
 
 
 def with_manifest_store(command: Command) -> Command:
-    """The command with the option, if it is about a table; else as it is."""
+    """The command with ``--manifest-store`` if it is about a table, otherwise as it is."""
     signature = inspect.signature(command, eval_str=True)
     given = signature.parameters
-    if not command.__module__.startswith(_HOME) or not {"uri", "storage_option"} <= given.keys():
+    if (
+        not command.__module__.startswith(_TABLE_COMMANDS)
+        or not {"uri", "storage_option"} <= given.keys()
+    ):
         return command
     kind = given["storage_option"].kind
-    option = inspect.Parameter(_NAME, kind, default=None, annotation=_Option)
+    option = inspect.Parameter(_PARAMETER, kind, default=None, annotation=_ManifestStore)
     parameters = []
     for each in given.values():
         parameters += [each, option] if each.name == "storage_option" else [each]
 
     @wraps(command)
     def told(**values: Any) -> None:
-        _said.set(values.pop(_NAME))
+        _manifest_store.set(values.pop(_PARAMETER))
         command(**values)
 
     told.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -307,9 +295,9 @@ def with_manifest_store(command: Command) -> Command:
 
 
 def confirm(question: str, about: str, *, yes: bool, json: bool) -> None:
-    """Go on if the user agrees; ``about`` tells what is at stake. ``yes`` does not ask.
+    """Ask before something is lost; ``about`` tells what is at stake. ``yes`` does not ask.
 
-    Raises BadParameter where nobody can be asked, and Abort if the answer is no.
+    Raises BadParameter if nobody can be asked, and Abort if the answer is no.
     """
     if yes:
         return

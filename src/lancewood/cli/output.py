@@ -1,11 +1,10 @@
 """One writer for everything that ``lw`` prints: aligned text for people, JSON for programs.
 
-On a terminal there are tables, figures that a person reads at a glance, and long values are cut.
-Elsewhere there is nothing but text: two spaces between columns, bare figures, whole values. Does
-not know tables; values come in as they are.
+A terminal gets tables with figures that are easy to read, and long values are cut. Elsewhere there
+is plain text: two spaces between columns, bare figures, whole values.
 
-What comes from tables, commits and files is not trusted: ``shown_safely`` stands between every
-command and its terminal, so that no name, value or message moves the cursor or turns a line round.
+Texts from tables, commits and files are not trusted. ``shown_safely`` stands between every command
+and its terminal, so that no name, value or message can move the cursor or reverse a line.
 """
 
 from __future__ import annotations
@@ -26,14 +25,15 @@ from lancewood.files.json_text import json_text
 
 NULL = "null"
 UNCHANGED = "nothing was changed"
-"""How a dry run ends."""
+"""The end of what a dry run says."""
 _BLOCK = 500
-"""Rows that are aligned with each other; a longer list is aligned block by block."""
+"""How many rows are aligned together; a longer list is aligned block by block."""
 _CELL = 40
 _SHOWN_ITEMS = 4
 _unsafe = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What makes a terminal do things, breaks a line unseen, or shows text in another order: control
-characters but newline and tab, and the marks for writing from right to left."""
+"""What acts on a terminal, breaks a line, or changes the order of text: control characters but
+newline and tab, and the marks for writing from right to left."""
+_beyond_ascii = re.compile("[^\x00-\x7f]")
 _LINE = str.maketrans({"\n": "\\n", "\t": "\\t"})
 
 
@@ -48,13 +48,13 @@ def one_line(text: str) -> str:
 
 
 def _code(letter: str) -> str:
-    # In JSON there is no raw letter below 32, and what is above has to look like this.
+    # JSON has no raw letter below 32, and escapes the ones above in this form.
     number = ord(letter)
     return "\\r" if letter == "\r" else f"\\x{number:02x}" if number < 32 else f"\\u{number:04x}"
 
 
 class _Shown:
-    """A stream through which nothing passes that acts on a terminal."""
+    """A stream that escapes what acts on a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self.raw = stream
@@ -72,7 +72,7 @@ class _Shown:
 
     @property
     def buffer(self) -> Any:
-        """Where the bytes of files go: as they are, but for a terminal."""
+        """Takes the bytes of files; they are escaped only on a terminal."""
         return _ShownBytes(self) if self.raw.isatty() else self.raw.buffer
 
 
@@ -96,7 +96,7 @@ class _ShownBytes(io.RawIOBase):
 
 @contextmanager
 def shown_safely() -> Iterator[None]:
-    """Everything that is printed while the block runs is ``visible``."""
+    """Make everything that is printed in the block ``visible``."""
     with ExitStack() as stack:
         if sys.stdout is not None:
             stack.enter_context(redirect_stdout(cast(TextIO, _Shown(sys.stdout))))
@@ -106,7 +106,7 @@ def shown_safely() -> Iterator[None]:
 
 
 def for_drawing(stream: TextIO) -> TextIO:
-    """The terminal itself, for who moves the cursor and has escaped every text that is drawn."""
+    """The terminal itself, for code that moves the cursor and escapes every text by itself."""
     while isinstance(stream, _Shown):
         stream = stream.raw
     return stream
@@ -148,7 +148,7 @@ def moment(when: datetime | None) -> str | None:
 
 
 def json_line(document: object, stream: TextIO) -> str:
-    """The same for a stream: what it cannot encode is escaped as JSON does it."""
+    """A document as JSON for a stream: what this cannot encode is escaped."""
     text = json_text(document)
     try:
         text.encode(getattr(stream, "encoding", None) or "utf-8")
@@ -157,11 +157,8 @@ def json_line(document: object, stream: TextIO) -> str:
     return text
 
 
-_beyond_ascii = re.compile("[^\x00-\x7f]")
-
-
 def cell(value: Any, *, short: bool) -> str:
-    """A value as one line of text; ``short`` cuts what is long, as a person would."""
+    """A value as one line of text; ``short`` cuts what is long."""
     if value is None:
         return NULL
     if isinstance(value, Figure):
@@ -180,7 +177,7 @@ def cell(value: Any, *, short: bool) -> str:
 
 
 def width(text: str) -> int:
-    """How many places a text takes in a line of a terminal: 東京 takes four."""
+    """How many columns of a terminal a text takes: 東京 takes four."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -189,7 +186,7 @@ def width(text: str) -> int:
 
 
 def padded(text: str, places: int, *, right: bool = False) -> str:
-    """A text with spaces after it, or before it, until it takes so many places."""
+    """A text filled with spaces, after it or before it, to this width."""
     spaces = " " * (places - width(text))
     return spaces + text if right else text + spaces
 
@@ -209,7 +206,7 @@ def _short_list(values: Sequence[Any]) -> str:
 
 
 class Output:
-    """Where a command prints its answer: ``as_json`` decides in which form."""
+    """Prints the answer of a command, as JSON or as text."""
 
     def __init__(self, *, as_json: bool, stream: TextIO | None = None) -> None:
         self.as_json = as_json
@@ -234,11 +231,10 @@ class Output:
     def rows(
         self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, cut: bool = False
     ) -> int:
-        """A list of rows as it comes: JSON lines, or aligned columns; how many there were.
+        """Print rows as they come, as JSON lines or aligned columns; how many there were.
 
-        In a pipe there is one line of names, and columns are as wide as the first rows make them.
-
-        ``cut`` shortens long values on a terminal; without it they go on in the next line.
+        In a pipe there is one line of names, and the first rows decide how wide columns are.
+        ``cut`` shortens long values on a terminal; without it they continue on the next line.
         """
         if self.as_json:
             return self._json_lines(columns, rows)
@@ -319,9 +315,9 @@ def _is_number_column(block: Sequence[Sequence[Any]], at: int) -> bool:
 def aligned(
     rows: Sequence[Sequence[str]], right: Sequence[bool], widths: list[int]
 ) -> Iterator[str]:
-    """Lines with two spaces between columns that stand under each other.
+    """Lines of aligned columns with two spaces between them.
 
-    ``widths`` are those of earlier lines, and become those of all lines so far.
+    ``widths`` are those of earlier lines, and are updated with these.
     """
     widths[:] = [max(known, *(width(row[at]) for row in rows)) for at, known in enumerate(widths)]
     for row in rows:
@@ -342,5 +338,5 @@ def counted(number: int, thing: str) -> str:
 
 
 def note(text: str) -> None:
-    """Something that people may like to know, on stderr."""
+    """Print something that people may like to know to stderr."""
     print(text, file=sys.stderr)

@@ -1,15 +1,12 @@
-"""The options that say which version of a table is meant: one group, the same everywhere.
+"""The options that name a version of a table, and opening that table.
 
 A command that reads takes ``revision: Revision = NEWEST`` and is wrapped in ``with_revision``,
-which gives it the five options; ``with_revision_to`` says what the command does with the version.
-One that writes takes ``branch`` alone: it goes on from the newest version of that, or of the branch
-that a uri like ``t.lance@exp`` names. Does not open anything.
+which gives it the five options; ``with_revision_to`` puts another verb into their help. It also
+takes names of tables in the repository around it. A command that writes takes only ``branch``: it
+continues from the newest version of that branch, or of the one in a uri like ``t.lance@exp``.
 
-Opening a place or a version as the engine sees it, for commands that show how it is stored.
-
-Commands on a whole table refuse a uri that carries a revision, and those that write refuse one that
-names a single version: what they would write comes after the newest one of its branch. Those that
-read take names of tables in the repository around, too (``table_names``).
+A command on a whole table refuses a uri with a revision. One that writes refuses a uri that names a
+single version, since what it writes would come after the newest one of the branch.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.options import manifest_store
+from lancewood.cli.options import Command, manifest_store
 from lancewood.cli.repository.names import TableNames
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import (
@@ -49,39 +46,13 @@ Branch: TypeAlias = Annotated[
     str | None,
     typer.Option("--branch", metavar="NAME", help="On this branch; as in URI@NAME."),
 ]
-Command: TypeAlias = Callable[..., None]
-
-
-def _group(verb: str) -> dict[str, Any]:
-    """The five options by the names of their parameters."""
-
-    def option(kind: Any, name: str, metavar: str, text: str) -> Any:
-        return Annotated[kind | None, typer.Option(name, metavar=metavar, help=f"{verb} {text}")]
-
-    return {
-        "branch": Branch,
-        "version": option(int, "--version", "N", "this version, of main or of --branch."),
-        "tag": option(str, "--tag", "NAME", "the version that a tag names."),
-        "as_of": option(
-            str,
-            "--as-of",
-            "TIME",
-            "the newest version of that moment: ISO 8601, local time without a zone.",
-        ),
-        "at": option(
-            str,
-            "--at",
-            "REVISION",
-            "this revision: a tag or branch, branch:N, :N of main, tag:NAME; as in URI@REVISION.",
-        ),
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What the options say; the newest version of the root that the uri names if they say nothing.
+    """What the options say; without any, the newest version of what the uri names.
 
-    Raises typer.BadParameter where they say it twice.
+    Raises typer.BadParameter if two of them contradict each other.
     """
 
     branch: str | None = None
@@ -105,11 +76,11 @@ class Revision:
 
     @property
     def is_past(self) -> bool:
-        """Whether it may be another version than the newest of a branch."""
+        """Whether it may be older than the newest version of a branch."""
         return any(each is not None for each in (self.version, self.tag, self.as_of, self.at))
 
     def arguments(self) -> dict[str, Any]:
-        """The same as ``lancewood.open`` takes it."""
+        """The arguments for ``lancewood.open``."""
         return {
             "branch": self.branch,
             "version": self.version,
@@ -119,9 +90,9 @@ class Revision:
         }
 
     def on_branch(self) -> int | str | datetime | None:
-        """The same as ``at`` of verbs that know their branch; None if nothing is said.
+        """The argument ``at`` of verbs that know their branch; None if nothing is said.
 
-        Raises typer.BadParameter where another branch is asked for.
+        Raises typer.BadParameter if a branch is given.
         """
         if self.branch is not None:
             raise typer.BadParameter("the branch is known here; leave --branch out")
@@ -133,9 +104,21 @@ class Revision:
 NEWEST = Revision()
 
 
+def _when(text: str | None) -> datetime | None:
+    """A point in time; local time without a zone."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"--as-of {text!r} is no time: write it as 2026-05-01 or 2026-05-01T12:30:00Z"
+        ) from None
+
+
 def with_revision_to(verb: str) -> Callable[[Command], Command]:
-    """Puts the group of options in the place of a command's parameter ``revision``; the help of
-    each begins with the verb."""
+    """Replaces a command's parameter ``revision`` by the five options; their help begins with the
+    verb."""
     group = _group(verb)
 
     def wrapped(command: Command) -> Command:
@@ -158,8 +141,29 @@ def with_revision_to(verb: str) -> Callable[[Command], Command]:
     return wrapped
 
 
-with_revision = with_revision_to("Read")
-"""For commands that read the version."""
+def _group(verb: str) -> dict[str, Any]:
+    """The five options by the names of their parameters; the help begins with the verb."""
+
+    def option(kind: Any, name: str, metavar: str, text: str) -> Any:
+        return Annotated[kind | None, typer.Option(name, metavar=metavar, help=f"{verb} {text}")]
+
+    return {
+        "branch": Branch,
+        "version": option(int, "--version", "N", "this version, of main or of --branch."),
+        "tag": option(str, "--tag", "NAME", "the version that a tag names."),
+        "as_of": option(
+            str,
+            "--as-of",
+            "TIME",
+            "the newest version of that moment: ISO 8601, local time without a zone.",
+        ),
+        "at": option(
+            str,
+            "--at",
+            "REVISION",
+            "this revision: a tag or branch, branch:N, :N of main, tag:NAME; as in URI@REVISION.",
+        ),
+    }
 
 
 def _options(parameter: inspect.Parameter, group: dict[str, Any]) -> list[inspect.Parameter]:
@@ -169,25 +173,17 @@ def _options(parameter: inspect.Parameter, group: dict[str, Any]) -> list[inspec
     ]
 
 
-def _when(text: str | None) -> datetime | None:
-    """A moment; without a zone it is local time."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"--as-of {text!r} is no time: write it as 2026-05-01 or 2026-05-01T12:30:00Z"
-        ) from None
+with_revision = with_revision_to("Read")
+"""For commands that read."""
 
 
 def opened_store(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Store:
-    """The place where a table is, or could be."""
+    """The store where a table is, or could be."""
     return opened_place(uri, storage_options, unsafe=unsafe).store
 
 
 def opened_place(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Place:
-    """The same with the way to all homes of its files."""
+    """Where a table is, with access to all its base paths."""
     place, revision = _address(uri, storage_options, unsafe)
     check_whole("the command", uri, revision)
     return place
@@ -196,7 +192,7 @@ def opened_place(uri: str, storage_options: Sequence[str] | None, *, unsafe: boo
 def opened_history(
     uri: str, storage_options: Sequence[str] | None, branch: str | None = None
 ) -> Store:
-    """The root of the branch that a command is about; its newest version need not be readable."""
+    """The root of a branch; its newest version need not be readable."""
     names = TableNames(options.storage(storage_options))
     place, revision = _address(names.whole(uri) or uri, storage_options)
     with names.told():
@@ -210,7 +206,7 @@ def opened_snapshot(
     *,
     unsafe: bool = False,
 ) -> Snapshot:
-    """One version of the table that a command is about."""
+    """One version of a table."""
     place, in_uri = _address(uri, storage_options, unsafe)
     return open_revision(place, in_uri=in_uri, **revision.arguments())
 
@@ -222,7 +218,7 @@ def opened_to_read(
     *,
     unsafe: bool = False,
 ) -> Snapshot:
-    """The same for a command that reads: the uri may be a name in the repository around."""
+    """One version, for a command that reads: the uri may be a name in the repository around."""
     names = TableNames(options.storage(storage_options))
     if revision in (NEWEST, Revision(at=revision.at)):
         exact = names.read_as(uri, revision.at)
@@ -240,14 +236,14 @@ def table_to_read(
     *,
     unsafe: bool = False,
 ) -> lw.Table:
-    """The same as a handle."""
+    """The table for ``opened_to_read``."""
     return lw.Table(opened_to_read(uri, storage_options, revision, unsafe=unsafe))
 
 
 def table_to_compare(
     uri: str, storage_options: Sequence[str] | None, branch: str | None
 ) -> lw.Table:
-    """The table whose versions a command compares; the uri may be a name, as for one that reads."""
+    """A table whose versions are compared; the uri may be a name in the repository around."""
     names = TableNames(options.storage(storage_options))
     named = names.compared_as(uri) if branch is None else names.whole(uri)
     with names.told():
@@ -257,8 +253,8 @@ def table_to_compare(
 def compared_version(
     uri: str, storage_options: Sequence[str] | None, table: lw.Table, text: str
 ) -> int:
-    """The number of a version of that table, which a text says: the number itself, a revision of
-    the repository around, or one of the table."""
+    """The version of the table that a text means: its number, a revision of the repository around,
+    or a revision of the table."""
     if text.isascii() and text.isdecimal():
         return int(text)
     names = TableNames(options.storage(storage_options))
@@ -282,7 +278,7 @@ def compared_version(
 def opened_to_write(
     uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
 ) -> Snapshot:
-    """The newest version of the branch that a command writes to.
+    """The newest version of the branch to write to.
 
     Raises InvalidInputError for a uri with a tag or the number of a version.
     """
@@ -302,14 +298,14 @@ def opened_to_write(
 def table_to_write(
     uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
 ) -> lw.Table:
-    """The same as a handle."""
+    """The table for ``opened_to_write``."""
     return lw.Table(opened_to_write(uri, storage_options, branch, unsafe=unsafe))
 
 
 def opened_maybe_past(
     uri: str, storage_options: Sequence[str] | None, branch: str | None, *, unsafe: bool = False
 ) -> tuple[Snapshot, str | None]:
-    """The version that a branch or a uri names; with the uri's revision, if that is a tag or the
+    """The version that a branch or a uri names, and the uri's revision if that is a tag or the
     number of a version."""
     place, in_uri = _address(uri, storage_options, unsafe)
     snapshot = open_revision(place, in_uri=in_uri, branch=branch)
@@ -321,7 +317,7 @@ def opened_maybe_past(
 
 
 def _without_revision(uri: str) -> str:
-    """The table alone; a path that is one is not parted."""
+    """The table alone; a path that exists is not split."""
     return uri if os.path.isdir(uri) else uri.partition("@")[0]
 
 

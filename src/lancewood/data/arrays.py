@@ -1,14 +1,9 @@
-"""JSON columns as the codec stores them: JSONB bytes → JSON text.
+"""Nested Arrow arrays, brought to exactly the type that a table's schema asks for.
 
-Knows the reading direction only: the codec itself turns text into JSONB when it writes. Number
-kinds that the codec never writes (decimals, dates) are refused, not guessed.
-
-Putting a column together from the arrays that data files, or callers, hand over.
-
-Knows how to rename, reorder, fill and wrap nested Arrow arrays without copying values, so that the
-result has exactly the type the table's schema asks for. Does not decide which array belongs to
-which field, does not open files, and casts nothing but a string or binary to its wider or plain
-sibling.
+Arrays are renamed, reordered, filled and wrapped without copying values. Nothing is cast but a
+string or binary to its wider or plain sibling. JSON columns are stored as JSONB bytes and decoded
+to text here; the codec itself encodes them when it writes. Kinds of number that the codec never
+writes (decimals, dates) are refused.
 """
 
 from __future__ import annotations
@@ -32,94 +27,19 @@ _ARRAY, _OBJECT, _SCALAR = 0x80000000, 0x40000000, 0x20000000
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
 
 
-def decode_jsonb(column: pa.Array) -> pa.Array:
-    """A column of JSONB bytes as strings of JSON text, nulls kept; raises FormatError."""
-    try:
-        texts = [None if each is None else jsonb_to_text(each) for each in column.to_pylist()]
-    except (struct.error, IndexError, UnicodeDecodeError) as cause:
-        raise FormatError("a JSON value is cut short or malformed") from cause
-    return pa.array(texts, pa.string())
-
-
-def jsonb_to_text(value: bytes) -> str:
-    """One JSONB value as compact JSON text; object keys keep their stored order."""
-    return json.dumps(
-        _value(memoryview(value), 0), separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-
-
-def _value(data: memoryview, depth: int) -> object:
-    """The value that these bytes hold. They are a container's own: it cannot reach beyond them."""
-    if depth > _MAX_DEPTH:
-        raise FormatError(f"a JSON value is nested more than {_MAX_DEPTH} deep")
-    (header,) = struct.unpack_from(">I", data)
-    count, kind = header & 0x1FFFFFFF, header & 0xE0000000
-    total = {_SCALAR: 1, _ARRAY: count, _OBJECT: 2 * count}.get(kind)
-    if total is None or 4 * total > len(data):
-        raise FormatError(f"a JSON value begins with the unknown header {header:#x}")
-    entries = struct.unpack_from(f">{total}I", data, 4)
-    items: list[object] = []
-    at = 4 + 4 * total
-    for entry in entries:
-        end = at + (entry & 0x0FFFFFFF)
-        if end > len(data):
-            raise FormatError("a JSON value is cut short")
-        items.append(_item(data[at:end], entry >> 28 & 0x7, depth))
-        at = end
-    if kind == _SCALAR:
-        return items[0]
-    if kind == _ARRAY:
-        return items
-    keys = [each for each in items[:count] if isinstance(each, str)]
-    if len(keys) != count:
-        raise FormatError("a JSON object has a key that is no text")
-    return dict(zip(keys, items[count:], strict=True))
-
-
-def _item(data: memoryview, kind: int, depth: int) -> object:
-    if kind == _NULL:
-        return None
-    if kind == _STRING:
-        return str(data, "utf-8")
-    if kind == _NUMBER:
-        return _number(bytes(data))
-    if kind in (_FALSE, _TRUE):
-        return kind == _TRUE
-    if kind == _CONTAINER:
-        return _value(data, depth + 1)
-    raise FormatError(f"a JSON value has an entry of the unknown kind {kind}")
-
-
-def _number(data: bytes) -> int | float | None:
-    """The number; None, as pylance has it, for what JSON has no text for."""
-    kind, rest = data[0] >> 4, data[1:]
-    if kind == 0:
-        return 0
-    if kind in (1, 2, 3):  # not a number, and the infinite ones
-        return None
-    if kind in (4, 5) and len(rest) in (1, 2, 4, 8):
-        return int.from_bytes(rest, "big", signed=kind == 4)
-    if kind == 6 and len(rest) == 8:
-        number = float(struct.unpack(">d", rest)[0])
-        return number if math.isfinite(number) else None
-    raise FormatError(f"a JSON number has the unknown kind {data[0]:#x}")
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One source of a field: an array, and what its nodes are called there.
-
-    ``names`` None means: as in the table.
-    """
+    """One source of a field: an array and the names of its nodes."""
 
     array: pa.Array
     names: Mapping[FieldId, str] | None = None
+    """None: the names of the table."""
     is_renamed: bool = False
 
     def child(self, field: Field, *, masked: bool = False) -> Part | None:
-        """The part of a struct's child; None where this source does not hold it.
+        """The part of a struct's child; None if this source does not hold it.
 
-        ``masked``: the child is null where the struct is, whatever its own bits say.
+        ``masked`` makes the child null wherever the struct is.
         """
         name = field.name if self.names is None else self.names.get(field.id)
         index = -1 if name is None else self.array.type.get_field_index(name)
@@ -135,8 +55,8 @@ class Part:
 def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: int) -> pa.Array:
     """The column (or node) ``field`` with exactly the type ``target``, of ``length`` rows.
 
-    Children that no part holds are null. A struct that several parts hold is valid where any of
-    them says so. Raises FormatError where parts disagree about the length of lists.
+    Children that no part holds are null. A struct held by several parts is valid where any of them
+    is. Raises FormatError if parts disagree about the length of lists.
     """
     if not parts:
         return pa.nulls(length, target)
@@ -144,7 +64,9 @@ def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: i
         return parts[0].array
     if len(parts) == 1 and not parts[0].is_renamed:
         array = parts[0].array
-        if array.type.equals(target, check_metadata=True) and not _has_dictionary(field):
+        if array.type.equals(target, check_metadata=True) and not any(
+            each.logical_type.startswith("dict:") for each in field.walk()
+        ):
             return array
     if isinstance(target, pa.BaseExtensionType) and field.logical_type != JSON:
         return target.wrap_array(assemble(field, target.storage_type, parts, length))
@@ -161,61 +83,9 @@ def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: i
     return _leaf(parts[0].array, target, kind)
 
 
-def contains_struct(kind: pa.DataType) -> bool:
-    """Whether there is a struct anywhere in the type, the entries of a map included."""
-    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    if pa.types.is_struct(kind) or pa.types.is_map(kind):
-        return True
-    return pa.types.is_nested(kind) and contains_struct(kind.value_type)
-
-
-def without_offset(array: pa.Array) -> pa.Array:
-    """The same values in an array that is no slice, nor made of slices, where that matters.
-
-    The codec's writer loses its way in sliced structs, and refuses lists over texts of which none
-    is left but where they would begin; so those are copied.
-    """
-    matters = _has_offset if contains_struct(array.type) else _is_over_no_text
-    return _copied(array) if matters(array) else array
-
-
-def _copied(array: pa.Array) -> pa.Array:
-    try:
-        return pa.concat_arrays([array])
-    except IndexError:
-        # Arrow loses its way as well, in empty slices that came through its C interface.
-        return array.take(pa.array(range(len(array)), pa.int64()))
-
-
-def _is_over_no_text(array: pa.Array) -> bool:
-    """Whether what lies below lists is a slice without texts that does not begin at 0."""
-    while pa.types.is_nested(array.type):
-        array = _storage(array.values)
-    return bool(array.offset and not len(array) and not _is_fixed(array.type))
-
-
-def _is_fixed(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
-
-
-def _has_offset(array: pa.Array) -> bool:
-    array = _storage(array)
-    if array.offset:
-        return True
-    if pa.types.is_struct(array.type):
-        return any(_has_offset(array.field(index)) for index in range(array.type.num_fields))
-    if pa.types.is_map(array.type):
-        return _has_offset(array.keys) or _has_offset(array.items)
-    return pa.types.is_nested(array.type) and _has_offset(array.values)
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
-
-
 def _struct(field: Field, target: pa.DataType, parts: Sequence[Part], length: int) -> pa.Array:
     children = []
-    shared = len(parts) > 1  # another part may say that the struct is there after all
+    shared = len(parts) > 1  # the struct may be valid in another part
     for child, arrow in zip(field.children, target, strict=True):
         below = [part.child(child, masked=shared) for part in parts]
         found = [each for each in below if each is not None]
@@ -300,12 +170,8 @@ def _leaf(array: pa.Array, target: pa.DataType, kind: str) -> pa.Array:
     return array.cast(target)
 
 
-def _has_dictionary(field: Field) -> bool:
-    return any(each.logical_type.startswith("dict:") for each in field.walk())
-
-
 def _without_null_value(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Indices and values where null is an index: Arrow cannot join dictionaries that hold it."""
+    """Indices and values without a null value: Arrow cannot join dictionaries that have one."""
     indices, values = array.indices, array.dictionary
     if not len(values):
         return pa.nulls(len(indices), indices.type), values  # below a null, the codec puts zeros
@@ -315,3 +181,124 @@ def _without_null_value(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     moved = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
     places = pc.if_else(there, moved, pa.scalar(None, pa.int64())).cast(indices.type)
     return places.take(indices), values.drop_null()
+
+
+def _storage(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def decode_jsonb(column: pa.Array) -> pa.Array:
+    """A column of JSONB bytes as strings of JSON text, nulls kept; raises FormatError."""
+    try:
+        texts = [None if each is None else jsonb_to_text(each) for each in column.to_pylist()]
+    except (struct.error, IndexError, UnicodeDecodeError) as cause:
+        raise FormatError("a JSON value is cut short or malformed") from cause
+    return pa.array(texts, pa.string())
+
+
+def jsonb_to_text(value: bytes) -> str:
+    """One JSONB value as compact JSON text; object keys keep their stored order."""
+    return json.dumps(
+        _value(memoryview(value), 0), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _value(data: memoryview, depth: int) -> object:
+    """The value in these bytes, which are a container's own: it cannot reach beyond them."""
+    if depth > _MAX_DEPTH:
+        raise FormatError(f"a JSON value is nested more than {_MAX_DEPTH} deep")
+    (header,) = struct.unpack_from(">I", data)
+    count, kind = header & 0x1FFFFFFF, header & 0xE0000000
+    total = {_SCALAR: 1, _ARRAY: count, _OBJECT: 2 * count}.get(kind)
+    if total is None or 4 * total > len(data):
+        raise FormatError(f"a JSON value begins with the unknown header {header:#x}")
+    entries = struct.unpack_from(f">{total}I", data, 4)
+    items: list[object] = []
+    at = 4 + 4 * total
+    for entry in entries:
+        end = at + (entry & 0x0FFFFFFF)
+        if end > len(data):
+            raise FormatError("a JSON value is cut short")
+        items.append(_item(data[at:end], entry >> 28 & 0x7, depth))
+        at = end
+    if kind == _SCALAR:
+        return items[0]
+    if kind == _ARRAY:
+        return items
+    keys = [each for each in items[:count] if isinstance(each, str)]
+    if len(keys) != count:
+        raise FormatError("a JSON object has a key that is no text")
+    return dict(zip(keys, items[count:], strict=True))
+
+
+def _item(data: memoryview, kind: int, depth: int) -> object:
+    if kind == _NULL:
+        return None
+    if kind == _STRING:
+        return str(data, "utf-8")
+    if kind == _NUMBER:
+        return _number(bytes(data))
+    if kind in (_FALSE, _TRUE):
+        return kind == _TRUE
+    if kind == _CONTAINER:
+        return _value(data, depth + 1)
+    raise FormatError(f"a JSON value has an entry of the unknown kind {kind}")
+
+
+def _number(data: bytes) -> int | float | None:
+    """The number; None, as in pylance, for one that JSON cannot express."""
+    kind, rest = data[0] >> 4, data[1:]
+    if kind == 0:
+        return 0
+    if kind in (1, 2, 3):  # not a number, and the infinite ones
+        return None
+    if kind in (4, 5) and len(rest) in (1, 2, 4, 8):
+        return int.from_bytes(rest, "big", signed=kind == 4)
+    if kind == 6 and len(rest) == 8:
+        number = float(struct.unpack(">d", rest)[0])
+        return number if math.isfinite(number) else None
+    raise FormatError(f"a JSON number has the unknown kind {data[0]:#x}")
+
+
+def without_offset(array: pa.Array) -> pa.Array:
+    """The same values, copied where the codec's writer cannot handle a slice.
+
+    It misreads sliced structs, and refuses lists over an empty slice of texts with an offset.
+    """
+    matters = _has_offset if contains_struct(array.type) else _is_over_no_text
+    return _copied(array) if matters(array) else array
+
+
+def _copied(array: pa.Array) -> pa.Array:
+    try:
+        return pa.concat_arrays([array])
+    except IndexError:
+        # Arrow itself fails on empty slices that came through its C interface.
+        return array.take(pa.array(range(len(array)), pa.int64()))
+
+
+def contains_struct(kind: pa.DataType) -> bool:
+    """Whether there is a struct anywhere in the type, the entries of a map included."""
+    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and contains_struct(kind.value_type)
+
+
+def _is_over_no_text(array: pa.Array) -> bool:
+    """Whether the values of lists are an empty slice of texts with an offset."""
+    while pa.types.is_nested(array.type):
+        array = _storage(array.values)
+    is_fixed = pa.types.is_primitive(array.type) or pa.types.is_fixed_size_binary(array.type)
+    return bool(array.offset and not len(array) and not is_fixed)
+
+
+def _has_offset(array: pa.Array) -> bool:
+    array = _storage(array)
+    if array.offset:
+        return True
+    if pa.types.is_struct(array.type):
+        return any(_has_offset(array.field(index)) for index in range(array.type.num_fields))
+    if pa.types.is_map(array.type):
+        return _has_offset(array.keys) or _has_offset(array.items)
+    return pa.types.is_nested(array.type) and _has_offset(array.values)

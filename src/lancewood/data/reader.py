@@ -1,15 +1,12 @@
-"""The descriptors of blobs: where the bytes of each value lie, read from a data file.
+"""Reading the rows of one fragment, projected by field id.
 
-Knows both layouts. In the first a descriptor is a position and a size in the data file itself, and
-a null is a size of 0 at a position that is not 0. In the second (files of version 2.2 and later)
-it says of which kind the place is. Does not read the bytes of a blob: that is
-``data.blob_file``.
+Deletion files, row ids and filters are applied by the engine. Threads share nothing here but the
+pool of open files, which is safe to share.
 
-Reading the rows of one fragment, projected by field id.
-
-Knows files, physical columns and the table's schema. Does not know deletion files, row ids or
-filters: the engine applies those. Nothing here is shared between threads except the pool of open
-files, which looks after itself.
+Of a blob column the descriptors are read: where the bytes of each value are (``data.blob_file``
+reads the bytes). In the first layout a descriptor is a position and a size in the data file itself,
+and a null is a size of 0 at a position other than 0. In the second layout (files of version 2.2 and
+later) it also names the kind of place.
 """
 
 from __future__ import annotations
@@ -40,50 +37,15 @@ from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import OLD_PACKED, PACKED, Field, Schema
 
-
-def open_transplanted(container: Container, top: Field, columns: tuple[int, ...]) -> Transplant:
-    """A top-level column of a file, to be read from a file of its own; of a blob, descriptors."""
-    if not top.is_blob:
-        is_flat = len(columns) == 1 and all(not each.children for each in top.walk())
-        return Transplant(container, columns, Schema((top,)), is_flat=is_flat)
-    kind = BLOB_V2_DESCRIPTOR if top.is_blob_v2 else BLOB_V1_DESCRIPTOR
-    parts = tuple(
-        Field(FieldId(number), each.name, str(encode_leaf_type(each.type)), nullable=False)
-        for number, each in enumerate(kind, 1)
-    )
-    packed = {PACKED: b"true", OLD_PACKED: b"true"}  # 2.0 files know the older word only
-    described = Field(FieldId(0), top.name, "struct", True, packed, parts)
-
-    def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
-        column = batch.column(0)
-        found = column if top.is_blob_v2 else _with_nulls(column)
-        if not found.type.equals(kind):
-            raise FormatError(
-                f"data file {container.name}: the descriptors of blob {top.name!r} are "
-                f"{found.type}, expected {kind}",
-                file=container.name,
-            )
-        return pa.RecordBatch.from_arrays([found], names=[top.name])
-
-    return Transplant(container, columns, Schema((described,)), is_flat=True, finish=finish)
-
-
-def _with_nulls(column: pa.StructArray) -> pa.StructArray:
-    position, size = column.field("position"), column.field("size")
-    mask = pc.and_(pc.equal(size, 0), pc.not_equal(position, 0))
-    return pa.StructArray.from_arrays([position, size], fields=list(BLOB_V1_DESCRIPTOR), mask=mask)
-
-
 Locate = Callable[[DataFile], tuple[str, Mapping[str, str] | None]]
-"""Where a data file is: a path or URI, and the storage options that open it."""
+"""Where a data file is: a path or URI and the storage options to open it."""
 Elsewhere = Callable[[DataFile], Iterable[tuple[str, Mapping[str, str] | None]]]
-"""Where else a data file may be that is not there."""
-
+"""Where else to look for a data file that was not found."""
 MAX_BATCH_ROWS = 65_536
 _MIN_BATCH_ROWS = 256
 _BATCH_BYTES = 8 << 20
 _STRETCH_BYTES = 32 << 20
-"""So much is asked of the codec at once: it reads as far ahead as two gigabytes let it."""
+"""The most that is requested from the codec at once: it would read up to two gigabytes ahead."""
 
 
 class FragmentReader:
@@ -101,7 +63,7 @@ class FragmentReader:
         """Plan the read; raises what ``plan_columns`` raises.
 
         ``wanted`` is a part of the table's schema with the table's ids; its metadata is dropped.
-        Whoever reads many fragments passes the same WantedColumns for all of them.
+        To read many fragments, pass the same WantedColumns for all of them.
         """
         self._files = _Files(fragment, locate, elsewhere, open_files)
         self._select(wanted)
@@ -110,10 +72,10 @@ class FragmentReader:
         self._wanted = wanted if isinstance(wanted, WantedColumns) else WantedColumns(wanted)
         self._plan: ColumnPlan = self._wanted.plan(self._files.fragment, self._files.layout)
         self.schema: pa.Schema = self._wanted.arrow
-        """The Arrow schema of every batch and table that comes out, up to metadata of fields."""
+        """The Arrow schema of all batches and tables, apart from metadata of fields."""
 
     def of(self, wanted: WantedColumns) -> FragmentReader:
-        """A reader of other columns that shares what is known of the files."""
+        """A reader of other columns of the same files, which need not be opened again."""
         other = FragmentReader.__new__(FragmentReader)
         other._files = self._files
         other._select(wanted)
@@ -125,12 +87,12 @@ class FragmentReader:
         return frozenset(each.index for each in self._plan.files)
 
     def look(self) -> None:
-        """Open the files that hold the columns, if nothing is known of them yet."""
+        """Open the files that hold the columns, unless they were opened before."""
         for plan in self._plan.files:
             self._files.facts(plan, self._wanted.guess(plan))
 
     def physical_rows(self) -> int:
-        """Rows in the fragment, deleted ones included; opens a file if the manifest is silent."""
+        """Rows, deleted ones included; opens a file if the manifest has no count."""
         return self._files.rows()
 
     def batches(
@@ -138,10 +100,10 @@ class FragmentReader:
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a range of offsets, in order, in batches of at most ``batch_rows``.
 
-        Reading begins now, so that it goes on while another fragment is looked at. The default
-        follows the width of a row. Without columns the batches carry only their number of rows.
-        Raises InvalidInputError for a range outside the fragment, NotFoundError,
-        FormatError and StorageError that name the file.
+        Reading begins at once, before the first batch is asked for. The default batch size follows
+        the width of a row. Without columns the batches carry only their number of rows. Raises
+        InvalidInputError for a range outside the fragment, and NotFoundError, FormatError and
+        StorageError that name the file.
         """
         rows = self.physical_rows()
         stop = rows if stop is None else stop
@@ -174,7 +136,7 @@ class FragmentReader:
         step: int,
         batch_rows: int | None,
     ) -> Iterator[pa.RecordBatch]:
-        """What was begun, then the rest in stretches, each begun before the one before is read."""
+        """The begun stretch and those after it, each begun before the previous one is read."""
         for at in range(start, stop, step):
             following = self._stretch(at, min(at + step, stop), batch_rows)
             yield from begun
@@ -188,9 +150,9 @@ class FragmentReader:
         return self._streamed(read, stop - start, batch_rows)
 
     def take(self, offsets: Offsets) -> pa.Table:
-        """The rows at the given offsets, which are sorted and unique, in that order.
+        """The rows at the given offsets, which must be sorted and unique.
 
-        Raises InvalidInputError for offsets that are not, or lie outside the fragment.
+        Raises InvalidInputError for offsets that are not, or that lie outside the fragment.
         """
         return pa.Table.from_batches(self.pick(offsets), self.schema)
 
@@ -199,8 +161,8 @@ class FragmentReader:
     ) -> Iterator[pa.RecordBatch]:
         """The same in batches of at most ``batch_rows``.
 
-        ``within`` reads everything from the first to the last of them and drops what is between:
-        cheaper for narrow columns where few rows are dropped.
+        ``within`` reads the whole range from first to last and drops the rows between: cheaper for
+        narrow columns if few rows are dropped.
         """
         wanted = np.asarray(offsets)
         rows = self.physical_rows()
@@ -221,7 +183,8 @@ class FragmentReader:
                 for at in range(0, wanted.size, size)
             )
         if within:
-            return self._picked_within(wanted, batch_rows)
+            batches = self.batches(int(wanted[0]), int(wanted[-1]) + 1, batch_rows)
+            return sifted(batches, wanted, batch_rows)
         listed = wanted.tolist()
 
         def take(reader: FileReader | Transplant, size: int) -> Iterator[pa.RecordBatch]:
@@ -232,7 +195,7 @@ class FragmentReader:
     def stored_widths(self) -> Mapping[str, float]:
         """Stored bytes per row of each column, by its name.
 
-        Exact for files that were opened; for others their size is shared out evenly. Opens nothing.
+        Exact for opened files; the size of others is divided evenly. Opens nothing.
         """
         rows = self.physical_rows()
         widths = dict.fromkeys(self._wanted.schema.names, 0.0)
@@ -241,10 +204,6 @@ class FragmentReader:
             for field, index in plan.columns.items():
                 widths[self._wanted.owners[field]] += sizes(index) / max(rows, 1)
         return widths
-
-    def _picked_within(self, wanted: Offsets, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
-        batches = self.batches(int(wanted[0]), int(wanted[-1]) + 1, batch_rows)
-        return sifted(batches, wanted, batch_rows)
 
     def _streamed(
         self,
@@ -256,7 +215,8 @@ class FragmentReader:
         projections: list[FileProjection] = []
         borrowed: list[tuple[DataFilePlace, tuple[str, ...], FileReader]] = []
         for plan in self._plan.files:
-            place, projection = self._projection(plan)
+            place, facts = self._files.facts(plan, self._wanted.guess(plan))
+            projection = self._wanted.projection(plan, facts, place.location)
             if projection.paths:
                 reader = self._files.open_files.borrow(place, projection.paths)
                 borrowed.append((place, projection.paths, reader))
@@ -285,12 +245,8 @@ class FragmentReader:
 
         return drained()
 
-    def _projection(self, plan: FilePlan) -> tuple[DataFilePlace, FileProjection]:
-        place, facts = self._files.facts(plan, self._wanted.guess(plan))
-        return place, self._wanted.projection(plan, facts, place.location)
-
     def _default_batch_rows(self) -> int:
-        """So many rows that a batch has a few megabytes; text and bytes as wide as stored."""
+        """Rows in a batch of a few megabytes; text and binary count with their stored width."""
         width, of_unknown_width = self._wanted.width
         if of_unknown_width:
             stored = self.stored_widths()
@@ -299,14 +255,10 @@ class FragmentReader:
 
 
 class _Files:
-    """The data files of one fragment: where they are, and what they said about themselves."""
+    """The data files of one fragment: where they are, and the facts read from them."""
 
     def __init__(
-        self,
-        fragment: Fragment,
-        locate: Locate,
-        elsewhere: Elsewhere | None,
-        open_files: OpenFiles,
+        self, fragment: Fragment, locate: Locate, elsewhere: Elsewhere | None, open_files: OpenFiles
     ) -> None:
         self.fragment = fragment
         self.open_files = open_files
@@ -327,7 +279,7 @@ class _Files:
         return self._rows
 
     def facts(self, plan: FilePlan, guess: Sequence[str]) -> tuple[DataFilePlace, FileFacts]:
-        """Where the file is, and its facts; raises FormatError for other rows than expected."""
+        """Where the file is, and its facts; raises FormatError if its row count is wrong."""
         known = self._facts.get(plan.index)
         if known is not None:
             return known
@@ -365,7 +317,7 @@ class _Files:
         others: Iterable[tuple[str, Mapping[str, str] | None]],
         missing: NotFoundError,
     ) -> tuple[DataFilePlace, FileFacts]:
-        """The file where else it may be; raises NotFoundError that names every place."""
+        """The file at one of the other places; raises NotFoundError that names every place."""
         tried = [str(missing)]
         try:
             for location, options in others:
@@ -381,3 +333,36 @@ class _Files:
         if file.base_id is not None:
             tried.append(f"if base path {file.base_id} lies elsewhere now, set_base says where")
         raise NotFoundError("; ".join(tried), **missing.facts) from missing
+
+
+def open_transplanted(container: Container, top: Field, columns: tuple[int, ...]) -> Transplant:
+    """A reader of one top-level column as if it had its own file; of a blob, its descriptors."""
+    if not top.is_blob:
+        is_flat = len(columns) == 1 and all(not each.children for each in top.walk())
+        return Transplant(container, columns, Schema((top,)), is_flat=is_flat)
+    kind = BLOB_V2_DESCRIPTOR if top.is_blob_v2 else BLOB_V1_DESCRIPTOR
+    parts = tuple(
+        Field(FieldId(number), each.name, str(encode_leaf_type(each.type)), nullable=False)
+        for number, each in enumerate(kind, 1)
+    )
+    packed = {PACKED: b"true", OLD_PACKED: b"true"}  # 2.0 files know only the older key
+    described = Field(FieldId(0), top.name, "struct", True, packed, parts)
+
+    def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
+        column = batch.column(0)
+        found = column if top.is_blob_v2 else _with_nulls(column)
+        if not found.type.equals(kind):
+            raise FormatError(
+                f"data file {container.name}: the descriptors of blob {top.name!r} are "
+                f"{found.type}, expected {kind}",
+                file=container.name,
+            )
+        return pa.RecordBatch.from_arrays([found], names=[top.name])
+
+    return Transplant(container, columns, Schema((described,)), is_flat=True, finish=finish)
+
+
+def _with_nulls(column: pa.StructArray) -> pa.StructArray:
+    position, size = column.field("position"), column.field("size")
+    mask = pc.and_(pc.equal(size, 0), pc.not_equal(position, 0))
+    return pa.StructArray.from_arrays([position, size], fields=list(BLOB_V1_DESCRIPTOR), mask=mask)

@@ -1,12 +1,8 @@
-"""Columns that someone wants of many fragments, and what was worked out about them by now.
+"""Columns to be read from many fragments: plans that fragments share, and the final batches.
 
-Fragments of one table mostly have the same layout, so a plan made for one serves the next. Knows
-layouts and the schemas that files carry; opens nothing, and keeps no path and no handle.
-
-The columns of a fragment from what its files gave: several batches of the same rows become one.
-
-Knows which field is called what in which file. Opens nothing, and moves no values where the only
-file holds them just as they are wanted.
+Fragments of one table mostly have the same layout, so a plan made for one serves the next. No path
+and no handle is kept. Batches of the same rows from several files are assembled into one; if a
+single file holds the columns exactly as wanted, its batches are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -37,20 +33,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 Layout = tuple[tuple[tuple[int, ...], tuple[int, ...], int, int], ...]
-"""Which fields are where in the files of a fragment, and the versions of those."""
-
-
-def layout_of(fragment: Fragment) -> Layout:
-    """The layout of a fragment: two with the same one are planned alike."""
-    return tuple(
-        (
-            tuple(each.fields),
-            tuple(each.column_indices),
-            each.file_major_version,
-            each.file_minor_version,
-        )
-        for each in fragment.message.files
-    )
+"""Which fields are where in the files of a fragment, and the versions of the files."""
 
 
 class WantedColumns:
@@ -64,7 +47,7 @@ class WantedColumns:
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The Arrow schema of what is read; it carries no metadata of its own."""
+        """The Arrow schema of what is read, without metadata of its own."""
         return to_scan_schema(self.schema).remove_metadata()
 
     @cached_property
@@ -74,7 +57,7 @@ class WantedColumns:
 
     @cached_property
     def width(self) -> tuple[float, tuple[str, ...]]:
-        """Bytes of a row as far as types tell, and the columns of which they do not tell all."""
+        """Bytes of a row as far as types tell, and the columns that can be wider."""
         unknown = tuple(each.name for each in self.arrow if not is_fixed_width(each.type))
         return sum(_width(each.type) for each in self.arrow), unknown
 
@@ -94,7 +77,7 @@ class WantedColumns:
         return made
 
     def guess(self, plan: FilePlan) -> tuple[str, ...]:
-        """The projection of a file whose columns are still called as in the table."""
+        """The projection of a file whose columns have the same names as in the table."""
         known = self._guesses.get(id(plan.columns))
         if known is not None:
             return known[1]
@@ -103,13 +86,13 @@ class WantedColumns:
         return made
 
     def projection(self, plan: FilePlan, facts: FileFacts, location: str) -> FileProjection:
-        """What to ask of a file; raises what ``project_file`` raises."""
+        """What to request from a file; raises what ``project_file`` raises."""
         key = (id(plan.columns), id(facts.schema), facts.num_columns)
         known = self._projections.get(key)
         if known is not None:
             return known[2]
         made = project_file(plan, self.schema, facts, location)
-        # What the key numbers is kept beside the answer, so that no other object gets its number.
+        # The objects behind the ids in the key are kept alive, so that no id is used again.
         _keep(self._projections, key, (plan.columns, facts.schema, made))
         return made
 
@@ -120,8 +103,48 @@ def _keep(known: dict[K, V], key: K, value: V) -> None:
     known[key] = value
 
 
+def layout_of(fragment: Fragment) -> Layout:
+    """The layout of a fragment: fragments with the same layout share a plan."""
+    return tuple(
+        (
+            tuple(each.fields),
+            tuple(each.column_indices),
+            each.file_major_version,
+            each.file_minor_version,
+        )
+        for each in fragment.message.files
+    )
+
+
+def assembled(
+    wanted: WantedColumns, sources: Sequence[tuple[pa.RecordBatch, FileProjection]], rows: int
+) -> pa.RecordBatch:
+    """The wanted columns, from batches of the same rows out of several files."""
+    schema = wanted.arrow
+    if len(sources) == 1 and not sources[0][1].renamed:
+        batch = sources[0][0]
+        if batch.schema.equals(schema):
+            return batch
+    columns = []
+    arrays = [
+        (dict(zip(batch.schema.names, batch.columns, strict=True)), projection)
+        for batch, projection in sources
+    ]
+    for field, target in zip(wanted.schema.fields, schema, strict=True):
+        parts = []
+        for held, projection in arrays:
+            array = held.get(projection.names.get(field.id, ""))
+            if array is not None and field.id in projection.names:
+                is_renamed = field.id in projection.renamed
+                parts.append(Part(array, projection.names, is_renamed))
+        columns.append(assemble(field, target.type, parts, rows))
+    if not columns:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def is_fixed_width(kind: pa.DataType) -> bool:
-    """Whether the type alone tells the size of a value."""
+    """Whether all values of the type have the same size."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_fixed_width(kind.storage_type)
     if pa.types.is_fixed_size_list(kind):
@@ -156,30 +179,3 @@ def has_dictionary(kind: pa.DataType) -> bool:
         return has_dictionary(kind.storage_type)
     children = (kind.field(index).type for index in range(kind.num_fields))
     return pa.types.is_dictionary(kind) or any(map(has_dictionary, children))
-
-
-def assembled(
-    wanted: WantedColumns, sources: Sequence[tuple[pa.RecordBatch, FileProjection]], rows: int
-) -> pa.RecordBatch:
-    """The wanted columns, from batches of the same rows that several files gave."""
-    schema = wanted.arrow
-    if len(sources) == 1 and not sources[0][1].renamed:
-        batch = sources[0][0]
-        if batch.schema.equals(schema):
-            return batch
-    columns = []
-    arrays = [
-        (dict(zip(batch.schema.names, batch.columns, strict=True)), projection)
-        for batch, projection in sources
-    ]
-    for field, target in zip(wanted.schema.fields, schema, strict=True):
-        parts = []
-        for held, projection in arrays:
-            array = held.get(projection.names.get(field.id, ""))
-            if array is not None and field.id in projection.names:
-                is_renamed = field.id in projection.renamed
-                parts.append(Part(array, projection.names, is_renamed))
-        columns.append(assemble(field, target.type, parts, rows))
-    if not columns:
-        return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,11 +1,8 @@
-"""What a manifest store is: who has which version of a table, in a place that can say "not twice".
+"""The protocol of a manifest store, and the names of manifests and bases in one.
 
-Knows bases (which table), versions, and the paths of manifests. Does not read manifests, and does
-not know what is in the object store.
-
-What manifests and bases are called in a manifest store, and what the paths there mean.
-
-Pure. Paths from a manifest store come from outside: one that leads elsewhere is refused here.
+A manifest store knows which versions of a table exist and never accepts one twice. It knows bases
+(tables), versions and paths of manifests, but does not read manifests. Paths from a manifest store
+are outside input: one that does not fit its base and version is refused here.
 """
 
 from __future__ import annotations
@@ -21,63 +18,61 @@ from lancewood.errors import FormatError, InvalidInputError
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
 from lancewood.model.ids import Version
 
+_STAGED = re.compile(r"(.+\.manifest)-([0-9A-Za-z-]+)")
+
 
 class Entry(NamedTuple):
-    """What a manifest store says of one version."""
+    """One version in a manifest store."""
 
     version: Version
     path: str
-    """Where the manifest is: its final path, or that of a staged one, which ends in a uuid."""
+    """The final path of the manifest, or its staged path, which ends in a uuid."""
     size: int | None = None
-    """The bytes of it, where that is known."""
+    """In bytes, if known."""
 
 
 @runtime_checkable
 class ManifestStore(Protocol):
-    """Entries by base and version. Whoever puts one first has committed that version.
+    """Entries by base and version. The first put of an entry commits its version.
 
-    Answers are consistent: what was put is got from then on, in every process. A verb raises
-    StorageError where the store fails; after a put that says nothing of whether it was done,
-    unless the facts hold ``landed=False``. Picklable, and no text shows a secret. This protocol is
-    all that a store of your own needs.
+    Reads are consistent: every process sees an entry as soon as it is put. A verb raises
+    StorageError if the store fails; a put may have been done then, unless the error's facts contain
+    ``landed=False``. A store is picklable, and its repr shows no secret. Implement this protocol
+    for a store of your own.
     """
 
     def get(self, base: str, version: Version) -> Entry | None:
-        """The entry of one version; None where there is none."""
+        """The entry of one version, or None."""
 
     def latest(self, base: str) -> Entry | None:
-        """The entry of the highest version; None where the base has none."""
+        """The entry of the highest version, or None."""
 
     def put_if_not_exists(self, base: str, entry: Entry) -> bool:
-        """Whether the entry was put: False, with nothing changed, where the version has one."""
+        """Whether the entry was put: False, with nothing changed, if the version has an entry."""
 
     def put_if_exists(self, base: str, entry: Entry) -> bool:
-        """Whether the entry was put in the place of an older one: False where there was none."""
+        """Whether the entry replaced an older one: False if there was none."""
 
 
 @runtime_checkable
 class Forgetting(Protocol):
-    """A manifest store that can also forget. Without it a table that was dropped cannot be made
-    again under the same uri."""
+    """A manifest store that can also forget, so that a dropped table can be created again."""
 
     def forget(self, base: str, gone: Mapping[Version, str] | None = None) -> None:
-        """Remove the entries of versions that have these paths, or with None all of the base."""
-
-
-_STAGED = re.compile(r"(.+\.manifest)-([0-9A-Za-z-]+)")
+        """Remove the entries with these versions and paths; None removes all of the base."""
 
 
 class ManifestKey(NamedTuple):
-    """A key below a root that is a manifest of the history, in that root or in one below it."""
+    """The key of a manifest in the history of a root or of a branch below it."""
 
     root: str
-    """The root that it belongs to: ``""``, or for example ``tree/exp``."""
+    """The root it belongs to: ``""`` or, for example, ``tree/exp``."""
     name: str
     version: Version
 
 
 def manifest_key_parts(key: str) -> ManifestKey | None:
-    """What a key says; None for any other object, also for a manifest beside the history."""
+    """The parts of a manifest's key; None for any other object and for a detached manifest."""
     directory, _, name = key.rpartition("/")
     root, _, last = directory.rpartition("/")
     if last != VERSIONS_DIR:
@@ -93,28 +88,27 @@ def versions_root(directory: str) -> str | None:
 
 
 def staged_name(name: str) -> str:
-    """A name for a manifest that is not yet where it will be, unlike any other."""
+    """A unique name for a manifest that is not yet in its final place."""
     return f"{name}-{uuid4()}"
 
 
 def final_name(name: str) -> str | None:
-    """What a staged manifest will be called; None for a name that is no staged one's."""
+    """The final name of a staged manifest; None for any other name."""
     found = _STAGED.fullmatch(name)
     return found[1] if found and parse_manifest_name(found[1]) else None
 
 
 def path_of(base: str, name: str) -> str:
-    """The path that a manifest has in a manifest store."""
+    """The path of a manifest in a manifest store."""
     return f"{base}/{VERSIONS_DIR}/{name}" if base else f"{VERSIONS_DIR}/{name}"
 
 
 class Place(NamedTuple):
-    """Where an entry says that its manifest is."""
+    """The place of an entry's manifest, in bare object names."""
 
     name: str
-    """The bare name of the object."""
     final: str
-    """The bare name that it has, or will have."""
+    """The name it has or will have."""
 
     @property
     def is_final(self) -> bool:
@@ -122,8 +116,8 @@ class Place(NamedTuple):
 
 
 def place_of(base: str, entry: Entry) -> Place:
-    """What the path of an entry means; raises FormatError for one that is no manifest of that
-    version below that base."""
+    """The place that an entry's path names; raises FormatError if the path does not fit the
+    version and base."""
     directory, _, name = entry.path.rpartition("/")
     final = name if parse_manifest_name(name) else final_name(name)
     parsed = None if final is None else parse_manifest_name(final)
@@ -141,8 +135,8 @@ def place_of(base: str, entry: Entry) -> Place:
 
 
 def base_by_uri(uri: str) -> str:
-    """What a table is called in a manifest store of ours: its uri, or the real path on a disk, so
-    that a link to it is the same table. Raises InvalidInputError for a path that is no text."""
+    """A table's base in our own manifest stores: its uri, or its real path on a disk, so that a
+    link leads to the same table. Raises InvalidInputError for a path that is not valid text."""
     base = uri if "://" in uri else os.path.realpath(uri)
     try:
         base.encode()
@@ -154,5 +148,5 @@ def base_by_uri(uri: str) -> str:
 
 
 def base_in_bucket(uri: str) -> str:
-    """What pylance calls it: the path inside the bucket, and nothing of the bucket."""
+    """A table's base in pylance: the path inside the bucket, without the bucket."""
     return unquote(uri.partition("://")[2].partition("/")[2])

@@ -1,12 +1,10 @@
-"""A store around another: every verb is passed on as it is. Those that differ say so themselves.
+"""Stores that wrap another store, and one that commits under a lock of the user's.
 
-What is around a store brings manifests another way, so the store inside may be one that has no
-conditional puts at all. The few other objects that want them, branches and tags, do without there.
+A wrapper brings manifests into place in its own way, so the store inside may have no conditional
+puts at all. Branches and tags, the few other objects that want them, do without there.
 
-Committing under a lock of the user's: for a store that has nothing else.
-
-The lock is called with the version and gives a context manager, as pylance's ``commit_lock``: who
-is inside is the only one to commit that version. Knows nothing of how it locks.
+A commit lock is called with the version and returns a context manager, like pylance's
+``commit_lock``: only the holder commits that version.
 """
 
 from __future__ import annotations
@@ -16,12 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Self, TypeAlias
 
-from lancewood.errors import (
-    CommitUnknownError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedError,
-)
+from lancewood.errors import CommitUnknownError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.external.base import manifest_key_parts
 from lancewood.model.ids import Version
 from lancewood.store.base import (
@@ -34,9 +27,11 @@ from lancewood.store.base import (
     check_directory,
 )
 
+CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
+
 
 class StoreAround:
-    """``inner``, as it is."""
+    """Passes every verb on to ``inner``; subclasses override those that differ."""
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -88,8 +83,8 @@ class StoreAround:
         self.inner.put_together(objects)
 
     def put_new(self, key: str, data: bytes) -> PutOutcome:
-        """Where the store has no such request: a look, and a put. Of two who do that at the same
-        moment both are told that they created it."""
+        """Without conditional puts in the store: a look, then a put, which is not safe against
+        another writer at the same moment."""
         try:
             return self.inner.put_new(key, data)
         except UnsupportedError:
@@ -99,7 +94,7 @@ class StoreAround:
         return PutOutcome.CREATED
 
     def replace(self, key: str, data: bytes, expected_etag: str) -> ReplaceOutcome:
-        """The same as for ``put_new``."""
+        """Without conditional puts as unsafe as ``put_new``."""
         try:
             return self.inner.replace(key, data, expected_etag)
         except UnsupportedError:
@@ -135,7 +130,7 @@ class StoreAround:
         return self.around(self.inner.at(check_directory(prefix)), check_directory(prefix))
 
     def around(self, inner: Store, prefix: str) -> Self:
-        """The same around another root, which is so much deeper."""
+        """The same wrapper around another root, deeper by ``prefix``."""
         deeper = type(self).__new__(type(self))
         deeper.__dict__.update(self.__dict__)
         deeper.inner = inner
@@ -151,14 +146,10 @@ class StoreAround:
             return None
 
 
-CommitLock: TypeAlias = Callable[[int], AbstractContextManager[Any]]
-
-
 class LockedStore(StoreAround):
-    """``inner``, where a manifest is put under a lock, if it is not there.
+    """Puts a new manifest into ``inner`` under a lock.
 
-    A lock that cannot be pickled stays in its process; elsewhere the store reads, and refuses to
-    commit.
+    A lock that cannot be pickled stays in its process: elsewhere the store can only read.
     """
 
     probed_as = None
@@ -206,7 +197,7 @@ class LockedStore(StoreAround):
                 key=key,
                 uri=self.uri,
             ) from error
-        if failure is not None:  # a lock that swallows what is raised inside does not undo it
+        if failure is not None:  # a lock may swallow the error, but that does not undo it
             raise failure
         assert outcome is not None
         return outcome

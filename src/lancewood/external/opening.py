@@ -1,17 +1,12 @@
-"""From a text to the manifest store it names.
+"""From a table's uri and the way to commit its manifests to the store of its root.
 
-Knows the schemes, not what is behind them, and connects to nothing: at the most the client of a
-database is imported, to check its uri. Never repeats a uri, which may hold a password.
+Manifests are committed by a plain put-if-absent, through a manifest store, under a lock, or by
+renaming. ``s3+ddb://bucket/path?ddbTableName=table`` is pylance's way to name a place and a
+manifest store at once. Nothing connects here: at most the client of a database is imported, to
+check its uri. Errors never repeat a uri, which may hold a password.
 
-Committing by renaming: for a store that can rename, or copy, only if nothing is there.
-
-An object is put under a name of its own, and renamed; that fails where the new name is taken.
-Whether the store means it is found out by the same probe as put-if-absent.
-
-From a table's uri, and how its manifests are committed, to the store of its root.
-
-Knows ``s3+ddb://bucket/path?ddbTableName=table``, pylance's way to name both at once. Opens
-nothing.
+To rename, an object is put under a name of its own and renamed, which fails if the new name is
+taken. The probe for put-if-absent also finds out whether the store keeps that promise.
 """
 
 from __future__ import annotations
@@ -37,15 +32,71 @@ from lancewood.store.options import StorageOptions
 
 _SHAPES = "'sqlite:///path/file.db', 'postgresql://user@host/database' or 'dynamodb://table'"
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+RENAME = "rename-if-absent"
+"""The value of ``manifest_store`` for a store that commits by renaming."""
+
+
+def open_table_store(
+    uri: str | os.PathLike[str],
+    *,
+    fsync: bool | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    unsafe: bool = False,
+    manifest_store: str | ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
+) -> Store:
+    """The store of a table's root, wrapped for the chosen way to commit.
+
+    Raises InvalidInputError for choices that exclude each other.
+    """
+    inner = open_store(uri, fsync=fsync, storage_options=storage_options, unsafe=unsafe)
+    table = table_of_ddb(uri) if isinstance(uri, str) else None
+    if table is not None:
+        if manifest_store is not None:
+            raise InvalidInputError(
+                "the uri names a manifest store already, with s3+ddb:// and ddbTableName: leave "
+                "manifest_store out, or write the uri with s3://"
+            )
+        manifest_store = f"dynamodb://{table}"
+    if commit_lock is not None:
+        if manifest_store is not None:
+            raise InvalidInputError("give manifest_store or commit_lock, not both")
+        return LockedStore(inner, commit_lock)
+    if manifest_store is None:
+        return inner
+    if manifest_store == RENAME:
+        return RenamingStore(inner)
+    return through(inner, open_manifest_store(manifest_store, storage_options))
+
+
+def through(inner: Store, manifests: ManifestStore) -> ExternalStore:
+    """A store that commits through a manifest store."""
+    in_bucket = isinstance(manifests, DynamoDBManifests)
+    if in_bucket and not inner.uri.startswith("s3://"):
+        raise InvalidInputError(
+            "a manifest store in DynamoDB is for tables in S3, as with pylance, not for "
+            f"{inner.uri}"
+        )
+    name = base_in_bucket if in_bucket else base_by_uri
+    return ExternalStore(inner, manifests, name(inner.uri))
+
+
+def opened_like(store: Store, inner: Store) -> Store:
+    """Another root that commits in the same way as ``store``."""
+    if isinstance(store, ExternalStore):
+        return through(inner, store.manifests)
+    if isinstance(store, LockedStore | RenamingStore):
+        return store.around(inner, "")
+    return inner
 
 
 def open_manifest_store(
     choice: str | ManifestStore, storage_options: Mapping[str, str] | None = None
 ) -> ManifestStore:
-    """The manifest store that a text names, or the one that is given. Opens nothing.
+    """The manifest store that a text names, or the one that was passed. Opens nothing.
 
-    ``storage_options`` are for DynamoDB: credentials, region, and ``dynamodb_endpoint``. Raises
-    InvalidInputError for anything else.
+    ``storage_options`` are for DynamoDB: credentials, region, ``dynamodb_endpoint``. Raises
+    InvalidInputError for any other choice.
     """
     if isinstance(choice, ManifestStore):
         return choice
@@ -91,11 +142,11 @@ class Renaming(Protocol):
     """A store that can rename if absent."""
 
     def rename_new(self, source: str, target: str) -> PutOutcome:
-        """Give an object another name, unless that is taken: then both stay as they are."""
+        """Rename an object unless the new name is taken; then nothing changes."""
 
 
 class RenamingStore(StoreAround):
-    """``inner``, where ``put_new`` is a put and a rename-if-absent."""
+    """``inner`` with a put and a rename-if-absent as its ``put_new``."""
 
     def __init__(self, inner: Store) -> None:
         if not isinstance(inner, Renaming):
@@ -117,66 +168,8 @@ class RenamingStore(StoreAround):
             inner.put(staged, data)
         except StorageError as error:
             raise StorageError(error.message, **{**error.facts, "landed": False}) from error
-        outcome = inner.rename_new(staged, key)  # what is unclear leaves the staged one alone
+        outcome = inner.rename_new(staged, key)  # on an error the staged object stays
         if outcome is PutOutcome.EXISTS:
             with suppress(StorageError):
                 inner.delete([staged])
         return outcome
-
-
-RENAME = "rename-if-absent"
-"""What ``manifest_store`` is called where there is none, and the store itself can rename."""
-
-
-def open_table_store(
-    uri: str | os.PathLike[str],
-    *,
-    fsync: bool | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    unsafe: bool = False,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-) -> Store:
-    """The store of a table's root, as ``store.locate.open_store`` finds it, committed to as said.
-
-    Raises InvalidInputError for ways that do not go together.
-    """
-    inner = open_store(uri, fsync=fsync, storage_options=storage_options, unsafe=unsafe)
-    table = table_of_ddb(uri) if isinstance(uri, str) else None
-    if table is not None:
-        if manifest_store is not None:
-            raise InvalidInputError(
-                "the uri names a manifest store already, with s3+ddb:// and ddbTableName: leave "
-                "manifest_store out, or write the uri with s3://"
-            )
-        manifest_store = f"dynamodb://{table}"
-    if commit_lock is not None:
-        if manifest_store is not None:
-            raise InvalidInputError("give manifest_store or commit_lock, not both")
-        return LockedStore(inner, commit_lock)
-    if manifest_store is None:
-        return inner
-    if manifest_store == RENAME:
-        return RenamingStore(inner)
-    return through(inner, open_manifest_store(manifest_store, storage_options))
-
-
-def through(inner: Store, manifests: ManifestStore) -> ExternalStore:
-    """A store that commits through a manifest store."""
-    in_bucket = isinstance(manifests, DynamoDBManifests)
-    if in_bucket and not inner.uri.startswith("s3://"):
-        raise InvalidInputError(
-            "a manifest store in DynamoDB is for tables in S3, as with pylance, not for "
-            f"{inner.uri}"
-        )
-    name = base_in_bucket if in_bucket else base_by_uri
-    return ExternalStore(inner, manifests, name(inner.uri))
-
-
-def opened_like(store: Store, inner: Store) -> Store:
-    """Another root, committed to like the one of a store."""
-    if isinstance(store, ExternalStore):
-        return through(inner, store.manifests)
-    if isinstance(store, LockedStore | RenamingStore):
-        return store.around(inner, "")
-    return inner

@@ -1,8 +1,10 @@
-"""Reading one CSV file: its columns with guessed types first, then its rows.
+"""Reading one CSV file: first its columns with guessed types, then its rows.
 
-What comes through a pipe is put into a temporary file without a name and read like any other: Arrow
-reads in a thread of its own, which could not be stopped while it waits for a pipe. A quote that
-is never closed is an error. Does not parse CSV itself.
+Arrow parses the CSV. A pipe is first copied into a temporary file without a name, because Arrow
+reads in a thread of its own that could not be stopped while it waits for a pipe.
+
+A quote that is never closed is an error. To notice one, a record of nulls is put after the last row
+and has to come out again.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ from lancewood.files.text_forms import csv_read_type
 
 _LONG_NUMBER = "^[+-]?[0-9]{16,}$"
 _CODE = r"^(?:\+|-?0[0-9])"
-"""A number would lose the sign or the zeros with which such a text begins."""
+"""A text that begins with a sign or zeros, which a number would lose."""
 
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How CSV files are written."""
+    """The form of CSV files."""
 
     delimiter: str | None = None
     header: bool = True
@@ -62,7 +64,7 @@ class CsvSource:
         if path == STDIN:
             self._spool = _Spool(stdin_bytes())
             weakref.finalize(self, self._spool.close)
-        # Where there is one column, an empty line is a row with a null.
+        # If there is one column, an empty line is a row with a null.
         self._skip_empty = True
         self.schema = self._guess()
         if len(self.schema) == 1:
@@ -76,7 +78,7 @@ class CsvSource:
             each.name for each in wanted if each.name in guessed and each.type == pa.float64()
         ]
         types |= dict.fromkeys(floats, pa.string())
-        # After the last record comes one of nulls. If that does not come out, a quote swallowed it.
+        # A record of nulls comes last. If it does not come out, an open quote has swallowed it.
         last = self._delimiter * (len(self.schema) - 1) + "\n"
         with (
             reading(self.name, GUESSED),
@@ -90,7 +92,11 @@ class CsvSource:
         """The types that Arrow guesses from the first rows; codes such as 00123 stay texts."""
         with self._bytes() as stream, self._open(stream, {}) as rows:
             schema = rows.schema
-        numbers = [each.name for each in schema if _is_number(each.type)]
+        numbers = [
+            each.name
+            for each in schema
+            if pa.types.is_integer(each.type) or pa.types.is_floating(each.type)
+        ]
         if not numbers:
             return schema
         texts = dict.fromkeys(numbers, pa.string())
@@ -106,7 +112,7 @@ class CsvSource:
         return schema
 
     def _check_delimiter(self) -> None:
-        """Raise InvalidInputError where the one column is most likely several."""
+        """Raise InvalidInputError if the one column is most likely several."""
         (name,) = self.schema.names
         likely = next((each for each in ";\t|" if each in name), None)
         if likely is not None and self._options.delimiter is None:
@@ -122,7 +128,7 @@ class CsvSource:
             with bytes_of(self._path) as stream:
                 yield stream
         else:
-            yield self._spool.stream()
+            yield _SpoolStream(self._spool)
 
     def _open(self, stream: Any, types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as csv
@@ -150,7 +156,7 @@ class CsvSource:
         )
 
     def _without_last(self, rows: Any) -> Iterator[pa.RecordBatch]:
-        """The rows without the record of nulls that was put after them."""
+        """The rows without the record of nulls after them."""
         held: pa.RecordBatch | None = None
         for batch in rows:
             if not batch.num_rows:
@@ -167,7 +173,7 @@ class CsvSource:
             yield held.slice(0, held.num_rows - 1)
 
     def _with_floats(self, batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-        """The batch with its texts as the floats for which they were taken."""
+        """The batch with these columns, which were read as texts, as floats."""
         for name in names:
             at = batch.schema.get_field_index(name)
             texts = pc.utf8_trim_whitespace(batch.column(at))
@@ -179,10 +185,10 @@ class CsvSource:
 
 
 class _Spool:
-    """Bytes in a temporary file without a name, for streams that each begin at the first one.
+    """Bytes in a temporary file without a name, read by streams that each have a position.
 
-    Arrow reads ahead in a thread of its own, and goes on for a while after its reader is closed: a
-    stream must not move the place of the next.
+    Arrow's thread reads ahead and goes on for a while after its reader is closed, so streams must
+    not share a position.
     """
 
     def __init__(self, source: IO[bytes]) -> None:
@@ -191,9 +197,6 @@ class _Spool:
         shutil.copyfileobj(source, self._file, 1 << 20)
         self.close = self._file.close
 
-    def stream(self) -> _SpoolStream:
-        return _SpoolStream(self)
-
     def read(self, start: int, size: int) -> bytes:
         with self._lock:
             self._file.seek(start)
@@ -201,7 +204,7 @@ class _Spool:
 
 
 class _SpoolStream(io.RawIOBase):
-    """All bytes of a spool, from the first one on."""
+    """The bytes of a spool from the beginning."""
 
     def __init__(self, spool: _Spool) -> None:
         super().__init__()
@@ -233,7 +236,3 @@ class _Ended(io.RawIOBase):
             return data
         end, self._end = self._end, b""
         return b"\n" + end if end and self._last != b"\n" else end
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

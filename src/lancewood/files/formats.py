@@ -1,13 +1,13 @@
-"""The file formats that rows come from and go to: their names, suffixes and detection.
+"""File formats: how a file name tells its format, and what the readers of all formats share.
 
-What every reader of a file of rows shares: its shape, its bytes, and how it says what is wrong.
-
-Knows no format.
+The readers share the protocol of a source, the way to its bytes, and the errors for what cannot be
+read.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import os
 import select
 import sys
@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+STDIN = "-"
+BLOCK_BYTES = 8 << 20
+GUESSED = ". Types are guessed from the first rows; say them with --cast NAME:TYPE"
 COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+_TURN = 0.2  # seconds
 
 
 class FileFormat(StrEnum):
-    """As ``--format`` takes them."""
+    """The values of ``--format``."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -54,7 +58,7 @@ SUFFIXES = {
 
 
 def format_of(path: str) -> FileFormat | None:
-    """The format that a file's name tells; None where it tells none."""
+    """The format by a file's suffix; None if that is unknown."""
     suffixes = PurePath(path.lower()).suffixes
     if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
@@ -62,7 +66,7 @@ def format_of(path: str) -> FileFormat | None:
 
 
 def require_format(path: str, asked: FileFormat | None) -> FileFormat:
-    """The format asked for, or the one that the name tells; raises InvalidInputError."""
+    """The format asked for, or the one of the suffix; raises InvalidInputError."""
     found = asked or format_of(path)
     if found is None:
         known = ", ".join(SUFFIXES)
@@ -73,14 +77,8 @@ def require_format(path: str, asked: FileFormat | None) -> FileFormat:
 
 
 def is_tab_separated(path: str) -> bool:
-    """Whether a CSV file's name says that tabs are between its values."""
+    """Whether a file is CSV with tabs between its values, by its name."""
     return ".tsv" in PurePath(path.lower()).suffixes[-2:]
-
-
-STDIN = "-"
-_TURN = 0.2
-BLOCK_BYTES = 8 << 20
-GUESSED = ". Types are guessed from the first rows; say them with --cast NAME:TYPE"
 
 
 class RowSource(Protocol):
@@ -95,9 +93,9 @@ class RowSource(Protocol):
     total_rows: int | None
 
     def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
-        """The rows; a text format reads its columns as the wanted types where it can.
+        """The rows; a text format reads its columns as the wanted types if it can.
 
-        Nobody has asked for the types of the columns in ``guessed``: a value that they cannot
+        The types of the columns in ``guessed`` were not asked for: a value that one of them cannot
         hold exactly is an error.
         """
         ...
@@ -105,7 +103,7 @@ class RowSource(Protocol):
 
 @contextmanager
 def reading(name: str, hint: str = "") -> Iterator[None]:
-    """Say which file it is that cannot be read."""
+    """Turn errors of Arrow and the disk into ones that name the file."""
     try:
         yield
     except pa.ArrowException as cause:
@@ -113,7 +111,7 @@ def reading(name: str, hint: str = "") -> Iterator[None]:
     except UnicodeDecodeError as cause:
         raise InvalidInputError(f"{name} is not UTF-8: {cause}", file=name) from cause
     except OSError as cause:
-        if cause.errno is None:  # Arrow's word for bytes that break off, not the disk's
+        if cause.errno is None:  # from Arrow, for bytes that break off, not from the disk
             raise InvalidInputError(f"{name} cannot be read: {cause}", file=name) from cause
         raise StorageError(f"{name} cannot be read: {cause}", file=name) from cause
 
@@ -125,7 +123,7 @@ def bytes_of(path: str) -> IO[bytes]:
 
 
 def stdin_bytes() -> IO[bytes]:
-    """The bytes of stdin; raises InvalidInputError where it is closed."""
+    """The bytes of stdin; raises InvalidInputError if it is closed."""
     if sys.stdin is None:
         raise InvalidInputError("stdin is closed, no rows can come from it; give a file")
     try:
@@ -137,8 +135,8 @@ def stdin_bytes() -> IO[bytes]:
 class _Waiting(io.RawIOBase):
     """A file descriptor whose reader can be interrupted while it waits.
 
-    A signal that comes between two reads is seen only when Python runs again, so the wait for more
-    bytes is done in turns. Does not close the descriptor.
+    Python handles a signal only when it runs again, so it waits for bytes in short turns. Does not
+    close the descriptor.
     """
 
     def __init__(self, number: int) -> None:
@@ -155,7 +153,7 @@ class _Waiting(io.RawIOBase):
 
 
 def inexact(name: str, column: str, number: str) -> InvalidInputError:
-    """The error for a whole number in a column that was taken for one of floats."""
+    """The error for a whole number in a column that was guessed to be floats."""
     shown = number if len(number) <= 40 else f"{number[:37]}..."
     return InvalidInputError(
         f"{name}: column {column!r} was guessed to be double, which cannot hold {shown} exactly; "
@@ -168,10 +166,8 @@ def inexact(name: str, column: str, number: str) -> InvalidInputError:
 
 def is_inexact(number: str) -> bool:
     """Whether a float cannot hold this whole number."""
-    digits = number.lstrip("+-0")
-    return len(digits) > 309 or int(digits or "0") != _as_float(digits)
-
-
-def _as_float(digits: str) -> int:
-    found = float(digits or "0")
-    return int(found) if found - found == 0 else -1
+    digits = number.lstrip("+-0") or "0"
+    if len(digits) > 309:
+        return True
+    found = float(digits)
+    return not math.isfinite(found) or int(found) != int(digits)

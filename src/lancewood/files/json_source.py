@@ -1,16 +1,11 @@
-"""Blocks of JSON lines from a stream that holds JSON lines, or one array of objects.
+"""Reading one file of JSON, which holds JSON lines or one array of objects.
 
-An array is cut into its elements as it comes, so that neither form is ever in memory whole. Does
-not look into the objects.
+The columns come first, with guessed types, then the rows. An array is cut into its elements while
+it is read, so that neither form is ever in memory whole.
 
-What has to be known of a block of JSON before Arrow may read it.
-
-Arrow's reader crashes on a row that is null and on deep nesting, and rounds whole numbers that
-are too long. Looks at the block's brackets and long numbers; whether it is JSON is Arrow's to say.
-
-Reading one file of JSON: its columns with guessed types first, then its rows.
-
-Arrow reads the blocks; what it would crash on, or change without a word, is looked for before.
+Arrow reads the blocks, but its reader crashes on a row that is null and on deep nesting, and it
+rounds whole numbers that are too long. Each block is checked for these before Arrow gets it.
+Whether the block is JSON at all is left to Arrow.
 """
 
 from __future__ import annotations
@@ -19,6 +14,8 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import IO, Any
 
 import pyarrow as pa
@@ -38,13 +35,112 @@ from lancewood.files.formats import (
 from lancewood.files.text_forms import json_read_type
 
 _LARGEST = 256 << 20
+_DEEPEST = 100
 _MARK = b"\xef\xbb\xbf"
+_OPEN, _CLOSE = b"{}"
+_NO_MARKS = bytes(each for each in range(256) if each not in b"{}[]n")
+_ZONED = "^.{11}.*[Z+-]"
+"""A timestamp whose time of day is followed by a zone."""
 _skip_blanks = re.compile(r"[ \t\r\n]*").match
-_scan_block = json.JSONDecoder(parse_int=str).raw_decode  # nobody needs the numbers here
+_escapes = re.compile(rb"\\.", re.DOTALL)
+_strings = re.compile(rb'"[^"]*+"')
+_innermost = re.compile(rb"\{n*+\}|\[n*+\]")
+_has_null_between = re.compile(rb"\}[ \t\r]*+n").search
+_has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
+_scan_element = json.JSONDecoder(parse_int=str).raw_decode  # the numbers are not needed
+
+
+class JsonSource:
+    """A file of JSON lines, or of one array of objects."""
+
+    is_text = may_lack_columns = True
+    total_rows: int | None = None
+
+    def __init__(self, path: str, name: str) -> None:
+        self.name, self._path = name, path
+        blocks = self._blocks()
+        first = next(blocks, b"")
+        if not first:
+            raise InvalidInputError(f"{name} holds no row", file=name)
+        self.schema = _guess(first)
+        self._stdin = chain([first], blocks) if path == STDIN else None
+
+    def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in wanted])
+        floats = {
+            each.name: each.type
+            for each in wanted
+            if each.name in guessed and _holds(each.type, pa.types.is_floating)
+        }
+        with reading(self.name, GUESSED):
+            for block in self._stdin or self._blocks():
+                found = find_inexact(block, floats)
+                if found is not None:
+                    raise inexact(self.name, *found)
+                yield from _read(block, types, "error").to_batches()
+
+    def _blocks(self) -> Iterator[bytes]:
+        opened: AbstractContextManager[IO[bytes]] = (
+            nullcontext(stdin_bytes()) if self._path == STDIN else bytes_of(self._path)
+        )
+        with opened as stream:
+            for block in json_blocks(stream, self.name, BLOCK_BYTES):
+                check_rows(block, self.name)
+                yield block
+
+
+def _read(block: bytes, types: pa.Schema | None, unexpected: str) -> pa.Table:
+    import pyarrow.json as json
+
+    return json.read_json(
+        pa.BufferReader(block),
+        read_options=json.ReadOptions(use_threads=False, block_size=len(block)),
+        parse_options=json.ParseOptions(
+            explicit_schema=types, unexpected_field_behavior=unexpected
+        ),
+    )
+
+
+def _guess(block: bytes) -> pa.Schema:
+    """The types that the values look like. Arrow alone would drop the zones of timestamps."""
+    found = _read(block, None, "infer").schema
+    moments = [each for each in found if _holds(each.type, pa.types.is_timestamp)]
+    if not moments:
+        return found
+    types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in moments])
+    texts = _read(block, types, "ignore")
+    for each in moments:
+        if found.names.count(each.name) == 1:
+            kind = _zoned(texts.column(each.name).combine_chunks(), each.type)
+            found = found.set(found.get_field_index(each.name), each.with_type(kind))
+    return found
+
+
+def _zoned(texts: Any, kind: pa.DataType) -> pa.DataType:
+    """The type with UTC if all timestamps have a zone, and text if only some have one."""
+    if pa.types.is_timestamp(kind):
+        has_zone = set(pc.match_substring_regex(texts, _ZONED).drop_null().to_pylist())
+        if len(has_zone) > 1:
+            return pa.string()
+        return pa.timestamp(kind.unit, "UTC") if True in has_zone else kind
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_zoned(texts.flatten(), kind.value_type)))
+    if pa.types.is_struct(kind):
+        parts = zip(texts.flatten(), kind, strict=True)
+        return pa.struct([each.with_type(_zoned(part, each.type)) for part, each in parts])
+    return kind
+
+
+def _holds(kind: pa.DataType, test: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_holds(each.type, test) for each in kind)
+    if pa.types.is_list(kind):
+        return _holds(kind.value_type, test)
+    return bool(test(kind))
 
 
 def json_blocks(stream: IO[bytes], name: str, block: int) -> Iterator[bytes]:
-    """Pieces of about ``block`` bytes, each of whole lines."""
+    """Pieces of about ``block`` bytes, each of whole lines; an array becomes lines."""
     head = stream.read(block).removeprefix(_MARK)
     if head.lstrip()[:1] == b"[":
         yield from _Array(head, stream, name, block).blocks()
@@ -107,7 +203,7 @@ class _Array:
             self._next_mark()
             start = self._at
             try:
-                value, end = _scan_block(self._text, start)
+                value, end = _scan_element(self._text, start)
             except json.JSONDecodeError:
                 self._read_more()
                 continue
@@ -131,8 +227,8 @@ class _Array:
             self._read_more()
 
     def _read_more(self, *, may_end: bool = False) -> bool:
-        """Drop what is done and read on: twice as much each time, so that a long element is not
-        scanned again and again."""
+        """Drop what is done and read on, twice as much each time: a long element is scanned only
+        a few times."""
         left = len(self._text) - self._at
         if left > _LARGEST:
             raise self._wrong(f"it has a row of more than {_LARGEST} bytes")
@@ -158,22 +254,12 @@ class _Array:
         )
 
 
-_DEEPEST = 100
-_escapes = re.compile(rb"\\.", re.DOTALL)
-_strings = re.compile(rb'"[^"]*+"')
-_innermost = re.compile(rb"\{n*+\}|\[n*+\]")
-_has_null_between = re.compile(rb"\}[ \t\r]*+n").search
-_OPEN, _CLOSE = b"{}"
-_NO_MARKS = bytes(each for each in range(256) if each not in b"{}[]n")
-_has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
-
-
 def check_rows(block: bytes, name: str) -> None:
     """Raise InvalidInputError for a row that is null, and for one that is nested too deep."""
     if _is_simple(block):
         return
     bare = _escapes.sub(b"", block) if b"\\" in block else block
-    # What stays are brackets, and the n of each null; then those go that hold nothing more.
+    # Keep the brackets and the n of each null, then remove the innermost brackets again and again.
     marks = _strings.sub(b"", bare).translate(None, _NO_MARKS)
     for _ in range(_DEEPEST):
         fewer = _innermost.sub(b"", marks)
@@ -191,9 +277,9 @@ def check_rows(block: bytes, name: str) -> None:
 
 
 def _is_simple(block: bytes) -> bool:
-    """Whether each line is an object with few brackets, as is usual and quickly seen.
+    """Whether each line is an object with few brackets, which is usual and quick to see.
 
-    A line that begins with { after one that ended with } begins a row, or JSON has ended before.
+    A line that begins with { after one that ended with } begins a row, unless the JSON is broken.
     """
     for line in block.split(b"\n"):
         bare = line.strip()
@@ -207,7 +293,7 @@ def _is_simple(block: bytes) -> bool:
 
 
 def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, str] | None:
-    """The first whole number, after its column, that the type guessed for it would round."""
+    """The column and the digits of the first whole number that its guessed type would round."""
     if not floats or not _has_long_number(block):
         return None
     for row in _rows(block.decode()):
@@ -219,14 +305,14 @@ def find_inexact(block: bytes, floats: Mapping[str, pa.DataType]) -> tuple[str, 
 
 
 class _Long(str):
-    """The digits of a whole number that no float is equal to."""
+    """The digits of a whole number that no float can hold exactly."""
 
 
 def _number(text: str) -> object:
     return _Long(text) if len(text) >= 16 and is_inexact(text) else None
 
 
-_scan_nesting = json.JSONDecoder(parse_int=_number).raw_decode
+_scan_row = json.JSONDecoder(parse_int=_number).raw_decode
 
 
 def _rows(text: str) -> Iterator[dict[str, Any]]:
@@ -237,7 +323,7 @@ def _rows(text: str) -> Iterator[dict[str, Any]]:
         if blanks.end() == len(text):
             return
         try:
-            row, at = _scan_nesting(text, blanks.end())
+            row, at = _scan_row(text, blanks.end())
         except ValueError:
             return  # Arrow will say what is wrong there
         yield row if isinstance(row, dict) else {}
@@ -252,108 +338,3 @@ def _inexact_in(value: Any, kind: pa.DataType) -> str | None:
     elif isinstance(value, list) and pa.types.is_list(kind):
         below = ((each, kind.value_type) for each in value)
     return next((found for each in below if (found := _inexact_in(*each))), None)
-
-
-_ZONED = "^.{11}.*[Z+-]"
-"""A moment whose time of day is followed by a zone."""
-
-
-class JsonSource:
-    """A file of JSON lines, or of one array of objects."""
-
-    is_text = may_lack_columns = True
-    total_rows: int | None = None
-
-    def __init__(self, path: str, name: str) -> None:
-        self.name, self._path = name, path
-        blocks = self._blocks()
-        first = next(blocks, b"")
-        if not first:
-            raise InvalidInputError(f"{name} holds no row", file=name)
-        self.schema = _guess(first)
-        self._stdin = (first, blocks) if path == STDIN else None
-
-    def batches(self, wanted: pa.Schema, guessed: frozenset[str]) -> Iterator[pa.RecordBatch]:
-        types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in wanted])
-        floats = {
-            each.name: each.type
-            for each in wanted
-            if each.name in guessed and _holds(each.type, pa.types.is_floating)
-        }
-        with reading(self.name, GUESSED):
-            for block in self._all_blocks():
-                found = find_inexact(block, floats)
-                if found is not None:
-                    raise inexact(self.name, *found)
-                yield from _read(block, types, "error").to_batches()
-
-    def _all_blocks(self) -> Iterator[bytes]:
-        if self._stdin is None:
-            yield from self._blocks()
-            return
-        first, others = self._stdin
-        yield first
-        yield from others
-
-    def _blocks(self) -> Iterator[bytes]:
-        if self._path == STDIN:
-            blocks = json_blocks(stdin_bytes(), self.name, BLOCK_BYTES)
-            yield from self._checked(blocks)
-            return
-        with bytes_of(self._path) as stream:
-            yield from self._checked(json_blocks(stream, self.name, BLOCK_BYTES))
-
-    def _checked(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        for block in blocks:
-            check_rows(block, self.name)
-            yield block
-
-
-def _read(block: bytes, types: pa.Schema | None, unexpected: str) -> pa.Table:
-    import pyarrow.json as json
-
-    return json.read_json(
-        pa.BufferReader(block),
-        read_options=json.ReadOptions(use_threads=False, block_size=len(block)),
-        parse_options=json.ParseOptions(
-            explicit_schema=types, unexpected_field_behavior=unexpected
-        ),
-    )
-
-
-def _guess(block: bytes) -> pa.Schema:
-    """The types that the values look like; Arrow alone would drop the zones of moments."""
-    found = _read(block, None, "infer").schema
-    moments = [each for each in found if _holds(each.type, pa.types.is_timestamp)]
-    if not moments:
-        return found
-    types = pa.schema([pa.field(each.name, json_read_type(each.type)) for each in moments])
-    texts = _read(block, types, "ignore")
-    for each in moments:
-        if found.names.count(each.name) == 1:
-            kind = _zoned(texts.column(each.name).combine_chunks(), each.type)
-            found = found.set(found.get_field_index(each.name), each.with_type(kind))
-    return found
-
-
-def _zoned(texts: Any, kind: pa.DataType) -> pa.DataType:
-    """The type with UTC where all moments have a zone, and text where only some have one."""
-    if pa.types.is_timestamp(kind):
-        has_zone = set(pc.match_substring_regex(texts, _ZONED).drop_null().to_pylist())
-        if len(has_zone) > 1:
-            return pa.string()
-        return pa.timestamp(kind.unit, "UTC") if True in has_zone else kind
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_zoned(texts.flatten(), kind.value_type)))
-    if pa.types.is_struct(kind):
-        parts = zip(texts.flatten(), kind, strict=True)
-        return pa.struct([each.with_type(_zoned(part, each.type)) for part, each in parts])
-    return kind
-
-
-def _holds(kind: pa.DataType, test: Any) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_holds(each.type, test) for each in kind)
-    if pa.types.is_list(kind):
-        return _holds(kind.value_type, test)
-    return bool(test(kind))

@@ -1,7 +1,7 @@
-"""Writing rows to one file: Parquet, CSV, JSON lines, Arrow; whole or not at all.
+"""Writing rows to one file: Parquet, CSV, JSON lines or Arrow.
 
-A file gets its name when it is complete. Knows batches, not tables; stdout and pipes are written as
-rows come.
+A file gets its name when it is complete, so it is there whole or not at all. Standard output and
+pipes are written while rows come in.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RowSink(Protocol):
 
 
 def check_target(path: str, *, force: bool) -> None:
-    """Raise for a file that cannot be written, before anything is read."""
+    """Raise an error for a file that cannot be written, before anything is read."""
     if path == STDOUT:
         return
     if "://" in path:
@@ -62,7 +62,7 @@ def check_target(path: str, *, force: bool) -> None:
 
 
 def _is_stream(path: str) -> bool:
-    """Whether it is something to write into, where nothing is replaced: a pipe, a terminal."""
+    """Whether it is a pipe or a terminal, where writing replaces nothing."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -74,10 +74,10 @@ def _is_stream(path: str) -> bool:
 def writing(
     path: str, format: FileFormat, schema: pa.Schema, *, force: bool, safe: bool = False
 ) -> Iterator[RowSink]:
-    """A sink; when the block ends well the file has its name, otherwise nothing is left.
+    """A sink. If the block ends well the file has its name, otherwise nothing is left.
 
-    The target of a link is replaced, not the link, and keeps its mode. What is no regular file is
-    written into as rows come. ``safe`` leaves nothing that a spreadsheet takes for a formula.
+    The target of a link is replaced, not the link, and it keeps its mode. Anything but a regular
+    file is written while rows come in. ``safe`` escapes what a spreadsheet takes for a formula.
     """
     if safe:
         no_rows = pa.RecordBatch.from_pylist([], schema=schema)
@@ -106,41 +106,12 @@ def writing(
 
 
 @contextmanager
-def _staged(target: str, path: str, force: bool) -> Iterator[IO[bytes]]:
-    """A file beside the target, which gets its name when the block ends well."""
-    staged = os.path.join(os.path.dirname(target), f".lw-{secrets.token_hex(8)}")
-    try:
-        with open(staged, "xb") as file:
-            with suppress(FileNotFoundError):
-                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
-            yield file
-        _name(staged, target, path, force=force)
-    finally:
-        with suppress(OSError):
-            os.unlink(staged)
-
-
-def _name(staged: str, target: str, path: str, *, force: bool) -> None:
-    if force:
-        os.replace(staged, target)
-        return
-    try:
-        os.link(staged, target)
-    except FileExistsError:
-        raise AlreadyExistsError(
-            f"{path!r} has appeared meanwhile; replace it with --force", file=path
-        ) from None
-    except OSError:  # a file system without links
-        os.rename(staged, target)
-
-
-@contextmanager
 def _sink(file: IO[bytes], format: FileFormat, schema: pa.Schema, path: str) -> Iterator[RowSink]:
     try:
         sink = _SINKS[format](file, schema, path)
     except (pa.ArrowException, OSError) as cause:
         if isinstance(cause, OSError) and cause.errno is not None:
-            raise  # the disk's, not Arrow's
+            raise  # from the disk, not from Arrow
         raise UnsupportedError(
             f"{format} cannot hold these columns: {cause}; choose others with --columns, or "
             "another --format"
@@ -148,11 +119,36 @@ def _sink(file: IO[bytes], format: FileFormat, schema: pa.Schema, path: str) -> 
     try:
         yield sink
     except BaseException:
-        # To end a broken file is bound to fail, and that would hide what broke it.
+        # Closing a broken file is bound to fail, which would hide the first error.
         with suppress(Exception):
             sink.close()
         raise
     sink.close()
+
+
+@contextmanager
+def _staged(target: str, path: str, force: bool) -> Iterator[IO[bytes]]:
+    """A file beside the target, renamed to it when the block ends well."""
+    staged = os.path.join(os.path.dirname(target), f".lw-{secrets.token_hex(8)}")
+    try:
+        with open(staged, "xb") as file:
+            with suppress(FileNotFoundError):
+                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
+            yield file
+        if force:
+            os.replace(staged, target)
+            return
+        try:
+            os.link(staged, target)
+        except FileExistsError:
+            raise AlreadyExistsError(
+                f"{path!r} has appeared meanwhile; replace it with --force", file=path
+            ) from None
+        except OSError:  # a file system without links
+            os.rename(staged, target)
+    finally:
+        with suppress(OSError):
+            os.unlink(staged)
 
 
 class _Csv:
@@ -163,17 +159,15 @@ class _Csv:
         delimiter = "\t" if is_tab_separated(path) else ","
         options = csv.WriteOptions(delimiter=delimiter)
         self._writer = csv.CSVWriter(file, empty.schema, write_options=options)
+        self.close = self._writer.close
 
     def write(self, batch: pa.RecordBatch) -> None:
         check_in_range(batch)
         self._writer.write_batch(csv_batch(batch))
 
-    def close(self) -> None:
-        self._writer.close()
-
 
 class _Safe:
-    """CSV in which nothing begins like a formula."""
+    """A sink for CSV in which nothing begins like a formula."""
 
     def __init__(self, sink: RowSink) -> None:
         self._sink = sink
@@ -202,17 +196,12 @@ class _ArrowStream:
     def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
         import pyarrow.ipc as ipc
 
-        self._writer = ipc.new_stream(file, schema)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
-
-    def close(self) -> None:
-        self._writer.close()
+        writer = ipc.new_stream(file, schema)
+        self.write, self.close = writer.write_batch, writer.close
 
 
 class _ArrowFile:
-    """Values go out as they are: one dictionary for a whole file is not known before its end."""
+    """Without dictionaries: the one for the whole file would be known only at its end."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
         import pyarrow.ipc as ipc
@@ -220,6 +209,7 @@ class _ArrowFile:
         fields = [each.with_type(without_dictionaries(each.type)) for each in schema]
         self._schema = pa.schema(fields, schema.metadata)
         self._writer = ipc.new_file(file, self._schema)
+        self.close = self._writer.close
 
     def write(self, batch: pa.RecordBatch) -> None:
         arrays = [
@@ -228,12 +218,9 @@ class _ArrowFile:
         ]
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
-    def close(self) -> None:
-        self._writer.close()
-
 
 class _Parquet:
-    """Batches are gathered into row groups: small ones would make the file slow to read."""
+    """Gathers batches into row groups: small ones would make the file slow to read."""
 
     def __init__(self, file: IO[bytes], schema: pa.Schema, path: str) -> None:
         import pyarrow.parquet as pq

@@ -1,8 +1,7 @@
-"""How values stand in CSV and JSON, which have fewer types than a table, both ways.
+"""How values are written in CSV and JSON, which have fewer types than a table, and read back.
 
-Bytes are base64. Times, dates and decimals are text, a duration is a number of its unit, a map is
-a list of objects with ``key`` and ``value``. In CSV what is nested is JSON. Knows Arrow arrays,
-not files.
+Bytes are base64. Times, dates and decimals are text, a duration is a number of its unit, a map is a
+list of objects with ``key`` and ``value``. In CSV, nested values are JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _FORMULA = r"^[=+\-@\t\r]"
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which values go to JSON: numbers, texts, bytes, lists and structs only."""
+    """The type for JSON: only numbers, texts, bytes, lists and structs."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -81,26 +80,33 @@ def _is_out_of_range(plain: Any, kind: pa.DataType) -> bool:
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch that ``to_pylist`` turns into what JSON can hold, and bytes."""
+    """A batch that ``to_pylist`` turns into values of JSON and bytes."""
     arrays = [to_plain(each) for each in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose columns a CSV writer takes."""
+    """A batch with types that the CSV writer knows."""
     arrays = []
     for each in batch.columns:
         plain = to_plain(each)
         if _is_nested(plain.type) or is_bytes(plain.type):
-            texts = [None if v is None else _csv_text(v) for v in plain.to_pylist()]
-            plain = pa.array(texts, _TEXT)
+            plain = pa.array([_csv_text(v) for v in plain.to_pylist()], _TEXT)
         arrays.append(plain)
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
+def _csv_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else json_text(value)
+
+
 def safe_for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch in which no text, and no name of a column, begins like a formula: an apostrophe
-    stands before it then, as OWASP advises against CSV injection. Numbers stay as they are."""
+    """A batch in which no text and no column name begins like a formula.
+
+    An apostrophe is put in front, as OWASP advises against CSV injection. Numbers stay as they are.
+    """
     arrays = []
     for each in batch.columns:
         if pa.types.is_dictionary(each.type):
@@ -114,12 +120,8 @@ def safe_for_spreadsheets(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _csv_text(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else json_text(value)
-
-
 def json_read_type(kind: pa.DataType) -> pa.DataType:
-    """The type to ask the JSON reader for, where it does not know the wanted one."""
+    """The type to ask the JSON reader for if it does not know the wanted one."""
     if is_bytes(kind) or isinstance(kind, pa.BaseExtensionType):
         return _TEXT
     if pa.types.is_decimal(kind):
@@ -144,7 +146,7 @@ def csv_read_type(kind: pa.DataType) -> pa.DataType:
 
 
 def from_read(array: Any, kind: pa.DataType) -> Any:
-    """What a reader gave as the wanted type; raises InvalidInputError for a value that is none."""
+    """What a reader gave, as the wanted type; raises InvalidInputError if a value does not fit."""
     if array.type == kind:
         return array
     if isinstance(kind, pa.BaseExtensionType):
@@ -162,7 +164,7 @@ def from_read(array: Any, kind: pa.DataType) -> Any:
 
 
 def encoded(values: Any, kind: pa.DataType) -> Any:
-    """Values as a dictionary and places in it; raises ArrowInvalid where they are too many."""
+    """Values as a dictionary and indices; raises ArrowInvalid if they are too many."""
     found = values.dictionary_encode()
     places = pc.cast(found.indices, kind.index_type)
     return pa.DictionaryArray.from_arrays(places, found.dictionary, ordered=kind.ordered)
@@ -170,14 +172,14 @@ def encoded(values: Any, kind: pa.DataType) -> Any:
 
 def _cast(array: Any, kind: pa.DataType) -> Any:
     if pa.types.is_time(kind) and pa.types.is_string(array.type):
-        # Arrow reads a time of day only as part of a moment.
+        # Arrow reads a time of day only as part of a timestamp.
         moments = pc.binary_join_element_wise("1970-01-01", array, " ")
         array = pc.cast(moments, pa.timestamp(kind.unit))
     return pc.cast(array, kind)
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """One value that was text: bytes from base64, nested ones from JSON or what JSON gave."""
+    """One value from text: bytes from base64, a nested value from JSON or as JSON gave it."""
     if value is None:
         return None
     if is_bytes(kind):
@@ -216,7 +218,7 @@ def _check_keys(value: Any, known: set[str]) -> None:
 
 
 def _leaf(value: Any, kind: pa.DataType) -> Any:
-    """A value that is nothing nested; Arrow alone would cut 1.5 to an integer."""
+    """A value that is not nested. Arrow alone would cut 1.5 to an integer."""
     if isinstance(value, str) and not is_text(kind):
         if _takes_numbers(kind) or pa.types.is_boolean(kind):
             raise ValueError(f"{_shown(value)} is text")
@@ -279,8 +281,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _holds_special(kind: pa.DataType) -> bool:
-    """Whether bytes, a map, or below others a time or a dictionary are in it, which no cast makes
-    from text."""
+    """Whether no cast makes it from text: it has bytes or a map, or a nested time or dictionary."""
     if is_bytes(kind) or pa.types.is_map(kind):
         return True
     below = [each.type for each in kind] if pa.types.is_struct(kind) else []
@@ -292,14 +293,14 @@ def _holds_special(kind: pa.DataType) -> bool:
 
 
 def without_dictionaries(kind: pa.DataType) -> pa.DataType:
-    """The type with values in the place of dictionaries, at any depth but inside of maps."""
+    """The type with values in place of dictionaries, at any depth but not inside maps."""
     if pa.types.is_dictionary(kind):
         return without_dictionaries(kind.value_type)
     return _with_children(kind, without_dictionaries)
 
 
 def _with_children(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The same nested type with other types below; anything else as it is."""
+    """A nested type with its children changed; any other type as it is."""
     if pa.types.is_struct(kind):
         return pa.struct([each.with_type(change(each.type)) for each in kind])
     if pa.types.is_fixed_size_list(kind):

@@ -1,12 +1,8 @@
-"""What branches, tags and refs may be called: git's rules, each refusal with the rule it follows.
+"""Names of branches, tags and refs by git's rules, and the home of a repository.
 
-Knows texts only. Does not know what else a name may stand for: what Lance allows is for those to
-say who give a name to both.
-
-Where a repository is: a directory of a disk, or a place in a bucket by its uri.
-
-Knows how the two are written, and what lies below them; a link there leads out, and is refused.
-Opens nothing.
+A refused name comes with the rule that it breaks. Rules of Lance for names are checked elsewhere. A
+home is a directory of a disk, or a place in a bucket by its uri. Symbolic links below it are
+refused: they lead out of the repository.
 """
 
 from __future__ import annotations
@@ -25,9 +21,12 @@ HEADS = "refs/heads/"
 TAGS = "refs/tags/"
 
 _MOST_BYTES = 250
-"""Of one part of a name: a file name has 255, and the lock beside it takes five."""
+"""For one part of a name: a file name has 255, and the suffix of its lock takes five."""
 _is_half = re.compile(r"[\ud800-\udfff]").search
 _is_forbidden = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]").search
+Home: TypeAlias = Path | str
+"""A ``Path`` is a directory; a ``str`` is the uri of a place in an object store."""
+_has_scheme = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://").match
 
 
 def checked_branch(text: str) -> str:
@@ -43,7 +42,7 @@ def checked_tag(text: str) -> str:
 def checked_ref(text: str) -> str:
     """The full name of a ref, ``refs/`` included; raises InvalidInputError.
 
-    A name that passes leads to a path below ``refs`` and to no other.
+    A checked name always leads to a path below ``refs``.
     """
     why = _not_a_text(text) or _broken_rule(text)
     if why is None and not text.startswith("refs/"):
@@ -77,7 +76,7 @@ def _not_a_text(text: object) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _broken_rule(text: str) -> str | None:
-    """Which rule of ``git check-ref-format`` a name breaks."""
+    """The rule of ``git check-ref-format`` that a name breaks, or None."""
     if not text:
         return "it is empty"
     found = _is_forbidden(text)
@@ -111,22 +110,16 @@ def _said(character: str) -> str:
     return f"the control character {character!r}"
 
 
-Home: TypeAlias = Path | str
-"""A directory is a ``Path``; a ``str`` is the uri of a place in an object store."""
-
-_has_scheme = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://").match
-
-
 def is_uri(place: str | os.PathLike[str]) -> bool:
-    """Whether a place is named by a uri other than a file's: then it is not on a disk."""
+    """Whether a place is given by a uri other than ``file:``, and so is not on a disk."""
     if not isinstance(place, str):
         return False
     return _has_scheme(place) is not None and not place.lower().startswith("file:")
 
 
 def below(home: Home, key: str) -> Home:
-    """A place inside; the key has none of the characters that a uri would have to quote. Raises
-    InvalidInputError if a directory on the way, or the place itself, is a symbolic link."""
+    """A place inside; the key has no characters that need quoting in a uri. Raises
+    InvalidInputError if the place, or a directory on the way, is a symbolic link."""
     if not isinstance(home, Path):
         return f"{home.rstrip('/')}/{key}"
     refuse_links(str(home), key)
@@ -134,10 +127,10 @@ def below(home: Home, key: str) -> Home:
 
 
 def real_home(home: Home) -> str:
-    """By which two homes are compared: a directory without symbolic links, a uri as it is."""
+    """For comparing homes: a directory without symbolic links, a uri as it is."""
     return os.path.realpath(home) if isinstance(home, Path) else home.rstrip("/")
 
 
 def home_at(text: str) -> Home:
-    """A home that was written down, as ``real_home`` gave it."""
+    """A home from the text that ``real_home`` gave."""
     return text if is_uri(text) else Path(text)

@@ -1,15 +1,10 @@
 """Packs: many objects in one file, as ``git gc`` leaves them.
 
-Knows how to find an object in whatever packs there are now, also when somebody else repacks
-meanwhile, and where a repository borrows from; dulwich tells that, and which hashes begin how.
-Writes nothing but the time of a file.
-
-A short way to small objects in packs, a third of the time of the general one.
-
-Knows packs as they were at the last look, and of their objects those that are small and stored
-whole, as commits are. Whatever else it meets, damage included, it leaves to the general way:
-that it finds nothing never means that there is nothing. What it finds is checked by its hash
-where it is used.
+``Packs`` finds objects in all packs of a repository and of its alternates, even while somebody
+repacks. It writes nothing but the times of pack files. ``QuickPacks`` is a shortcut for small
+objects that are stored whole, as commits are, and takes a third of the time. It leaves everything
+else, damage included, to the general way, so finding nothing there means nothing. Hashes are
+checked where the objects are used.
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ from typing import cast
 
 from dulwich.object_format import SHA256
 from dulwich.object_store import BaseObjectStore, DiskObjectStore
-from dulwich.objects import ObjectID
 
 from lancewood.errors import FormatError, StorageError
 from lancewood.git.hashes import Hash, is_hash
@@ -36,10 +30,16 @@ from lancewood.git.pack import PackDirectory
 from lancewood.store.disk import DiskStore
 from lancewood.store.disk_root import refuse_links
 
+_MOST_PACKS = 64
+_SMALL = 1 << 16
+_WIDTH = 32
+_NAMES = 8 + 256 * 4
+_KINDS = (None, b"commit", b"tree", b"blob", b"tag", None, None, None)
+
 
 class _Store(DiskObjectStore):
-    """dulwich's own, for SHA-256 all the way: it opens the places that a repository borrows from
-    as if they were SHA-1. An index over several packs is left out: each pack has its own too."""
+    """dulwich's store for SHA-256 throughout: dulwich would open alternates as SHA-1. Multi-pack
+    indexes are not used; each pack has an index of its own as well."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, object_format=SHA256, loose_object_size_limit=MOST_BYTES)
@@ -52,11 +52,11 @@ class _Store(DiskObjectStore):
         return self._alternates
 
     def all_paths(self) -> list[str]:
-        """Its own, and after it those of all that it borrows from, also in turn."""
+        """Its own path, and those of all direct and indirect alternates."""
         found, todo = list[str](), [self]
         while todo:
             store = todo.pop(0)
-            path = os.path.realpath(store.path)  # or a way in a circle would be a new one each time
+            path = os.path.realpath(store.path)  # else a cycle would give new paths for ever
             if path not in found:
                 found.append(path)
                 todo += cast("list[_Store]", store.alternates)
@@ -64,22 +64,21 @@ class _Store(DiskObjectStore):
 
 
 class Packs:
-    """The packs of one repository and of those it borrows from; safe to use from threads."""
+    """The packs of a repository and of its alternates. Thread-safe."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._store = _Store(path)
         self._places: dict[str, tuple[PackDirectory, LooseObjects]] = {}
-        """What there is by directory: here, and where the repository borrows from."""
+        """By directory: this repository and its alternates."""
         self._quick = QuickPacks(f"{path}/pack")
         self._lock = threading.Lock()
         self._closed = weakref.finalize(self, _close, self._store)
 
     def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
-        """Kind and content of an object, or None; looks for new packs before it says so.
+        """Kind and content of an object, or None after looking for new packs.
 
-        An object that was loose a moment ago, and is not any more, is found as well, and so is one
-        that became loose. Raises FormatError.
+        Also finds an object that was just packed, or just became loose. Raises FormatError.
         """
         with self._lock:
             found = self._quick.read(hash)
@@ -119,14 +118,14 @@ class Packs:
         return None
 
     def peek(self, hash: Hash) -> tuple[bytes, bytes] | None:
-        """The same if it is quickly found; None says nothing."""
+        """The same if it is found quickly; None says nothing."""
         with self._lock:
             return self._quick.read(hash)
 
     def freshen(self, hash: Hash) -> bool:
-        """Whether a pack has the object; the pack then looks new.
+        """Whether a pack has the object; if so, the pack gets a new time.
 
-        In doubt it is not: what is in a pack and is written once more does no harm.
+        When in doubt, False: writing an object again does no harm.
         """
         with self._lock:
             try:
@@ -142,11 +141,11 @@ class Packs:
             return True
 
     def starting_with(self, prefix: str) -> Iterator[Hash]:
-        """The objects whose hashes start so, loose ones included."""
+        """The objects whose hashes start with the prefix, loose ones included."""
         with self._lock:
             try:
                 found = {each.decode("ascii") for each in self._store.iter_prefix(prefix.encode())}
-            except Exception as cause:  # as above
+            except Exception as cause:  # dulwich raises all kinds of errors for damage
                 clear_frames(cause.__traceback__)
                 raise FormatError(
                     f"the packs of {self._path} are damaged, and which hashes start with "
@@ -156,7 +155,7 @@ class Packs:
         yield from sorted(Hash(each) for each in found if is_hash(each))
 
     def close(self) -> None:
-        """Let go of open files; they are opened again when they are asked for."""
+        """Close open files; they are opened again when needed."""
         with self._lock:
             self._quick.close()
             self._places.clear()
@@ -164,24 +163,13 @@ class Packs:
 
 
 def _close(store: _Store) -> None:
-    """A pack whose damage somebody is just told of is still in use, and goes when that is over."""
+    """A damaged pack may still be in use by the error that reports it, and is closed later then."""
     with suppress(BufferError):
         store.close()
 
 
-def _name(hash: Hash) -> ObjectID:
-    return ObjectID(hash.encode("ascii"))
-
-
-_MOST_PACKS = 64
-_MOST_BYTES = 1 << 16
-_WIDTH = 32
-_NAMES = 8 + 256 * 4
-_KINDS = (None, b"commit", b"tree", b"blob", b"tag", None, None, None)
-
-
 class QuickPacks:
-    """The packs of a directory. Not safe for threads: its owner holds a lock."""
+    """The packs of a directory. Not thread-safe: the owner holds a lock."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -189,7 +177,7 @@ class QuickPacks:
         self._packs: list[_Pack] = []
 
     def look(self) -> None:
-        """See which packs there are, if the directory changed since the last look."""
+        """List the packs again if the directory changed since the last look."""
         try:
             changed = os.stat(self._directory).st_mtime_ns
             if changed == self._changed:
@@ -236,7 +224,7 @@ class QuickPacks:
 
 
 class _Pack:
-    """One pack and its index, in version 2; raises ValueError for another."""
+    """One pack and its index of version 2; raises ValueError for other versions."""
 
     def __init__(self, directory: str, name: str) -> None:
         self.name = name
@@ -275,7 +263,7 @@ class _Pack:
         return None
 
     def read(self, place: int) -> tuple[bytes, bytes] | None:
-        """Kind and content of the object at a place, if it is small and no delta."""
+        """Kind and content of an object; None if it is large or a delta."""
         data = self._data
         byte = data[place]
         kind = _KINDS[byte >> 4 & 7]
@@ -288,7 +276,7 @@ class _Pack:
             shift += 7
             if shift > 32:
                 return None
-        if kind is None or size > _MOST_BYTES:
+        if kind is None or size > _SMALL:
             return None
         start = place + 1
         most = size + 128 + (size >> 8)

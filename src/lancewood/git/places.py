@@ -1,14 +1,8 @@
-"""The files and directories in which refs and their logs are kept.
+"""The files and directories of refs and their logs, and the lock beside each ref.
 
-Knows paths: which exist, which are in each other's way, whose names are durable. Raises plain
-``OSError``, and InvalidInputError for a symbolic link: whoever made the repository may have put it
-there, and nobody writes or deletes where it leads. Does not know the values of refs, nor who may
-change them.
-
-The lock beside a ref: git's own ``<file>.lock``, which says who holds it.
-
-git and dulwich stay away from a file while its lock is there, and so do we from theirs. Knows
-lock files; does not know what is written under them.
+Raises plain ``OSError``, and InvalidInputError for a symbolic link: a repository may come from
+somebody else, and nothing is written or deleted where its links lead. A lock is git's own
+``<file>.lock``, with the owner inside. git and dulwich honour our locks, and we honour theirs.
 """
 
 from __future__ import annotations
@@ -23,21 +17,26 @@ from lancewood.store.disk_root import link_refused, refuse_links
 from lancewood.store.lockfile import acquire, release
 
 _KEPT = 2
-"""``refs/heads`` and its like stay when they are empty."""
+"""``refs/heads`` and the like stay even when they are empty."""
+PATIENCE = 10.0
+"""Seconds to wait for a lock; the work under it takes milliseconds."""
+LEFT_BEHIND = 24 * 3600.0
+"""Age in seconds after which a lock without an owner is taken over. Only git and dulwich make
+those. A process of theirs that is suspended for a day would then meet another's lock."""
 
 
 class Places:
-    """Where things are below the root of a repository."""
+    """Paths below the root of a repository."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._settled: set[str] = {root}
         """Directories whose own names are durable."""
         self._known: dict[str, str] = {}
-        """Directories that are no links, as paths by their ways from the root."""
+        """Directories known not to be links: paths by their keys."""
 
     def look_again(self) -> None:
-        """Whoever begins to change something, or to list, does not rest on earlier looks."""
+        """Forget earlier checks for links, before a change or a listing."""
         self._known.clear()
 
     def ref(self, name: str) -> str:
@@ -70,8 +69,8 @@ class Places:
                 raise
 
     def unsettled(self, directory: str) -> list[str]:
-        """What is to be synced when the names in a directory changed: itself, and what is above
-        it as long as nobody did so before."""
+        """What to sync after names in a directory changed: the directory, and all above it that
+        were not synced before."""
         found = [directory]
         while directory not in self._settled:
             directory = os.path.dirname(directory)
@@ -79,11 +78,11 @@ class Places:
         return found
 
     def settle(self, directories: Iterable[str]) -> None:
-        """They were synced, each with what is above it."""
+        """Note that these directories were synced, each with those above it."""
         self._settled.update(directories)
 
     def remove_empty_above(self, base: str, name: str) -> None:
-        """Remove directories that the name of a ref no longer needs; stops at one that is used."""
+        """Remove directories that a ref no longer needs; stops at one that is in use."""
         parts = name.split("/")[:-1]
         while len(parts) > _KEPT:
             directory = "/".join([base, *parts])
@@ -95,7 +94,7 @@ class Places:
             parts.pop()
 
     def clear_empty_below(self, directory: str) -> None:
-        """Remove a directory that holds nothing but empty directories; otherwise as many as go."""
+        """Remove a directory and its subdirectories as far as they are empty."""
         refuse_links(self.root, directory.removeprefix(f"{self.root}/"))
         for path, _, _ in os.walk(directory, topdown=False):
             with suppress(OSError):
@@ -103,7 +102,7 @@ class Places:
                 self._settled.discard(path)
 
     def ref_names(self, directory: str) -> Iterator[str]:
-        """The full names of the files below a directory that can be refs, in no order."""
+        """The full names of files below a directory that can be refs, in no order."""
         return (each for each in self._files(directory) if is_ref(each))
 
     def log_names(self) -> Iterator[str]:
@@ -116,7 +115,7 @@ class Places:
         return (f"{self.root}/{each}" for each in self._files("refs") if each.endswith(".lock"))
 
     def _files(self, directory: str) -> Iterator[str]:
-        """What is below a directory and is none itself, by its way from the root."""
+        """Everything below a directory except directories, as keys."""
         self.look_again()
         refuse_links(self.root, directory, self._known)
         todo = [directory]
@@ -136,24 +135,16 @@ class Places:
                     todo.append(f"{at}/{name}")
 
 
-PATIENCE = 10.0
-"""Seconds to wait for another who holds a lock; the work under it takes milliseconds."""
-LEFT_BEHIND = 24 * 3600.0
-"""Age in seconds after which a lock that names no owner is taken over. Only git and dulwich make
-such; a process of theirs that is stopped for a day and then goes on would meet another's lock."""
-
-
 @contextmanager
 def locked(
     file: str, root: str, patience: float = PATIENCE, *, like: str | None = None
 ) -> Iterator[None]:
     """Hold the lock of a file of the repository at ``root`` while the block runs.
 
-    A lock of ours names its process, with its start and the boot, and is taken over when that
-    process is proven dead. Any other is waited for, with growing pauses, and after ``patience``
-    seconds comes RetryableConflictError. ``like`` is a file of this thread that
-    names this process, a badge or a lock that it holds: the new lock is another name of it, which
-    costs the disk less.
+    A lock of ours names its process, with start time and boot, and is taken over once that process
+    is proven dead. Any other lock is waited for, and after ``patience`` seconds
+    RetryableConflictError is raised. ``like`` is a file of this thread that names this process
+    already: the new lock is a hard link to it, which is cheaper.
     """
     lock(file, root, patience, like=like)
     try:
@@ -167,13 +158,7 @@ def lock(file: str, root: str, patience: float = PATIENCE, *, like: str | None =
     name = f"{file}.lock"
     try:
         # The file is made at the root: a stray one must not keep a directory of refs alive.
-        acquire(
-            name,
-            patience,
-            staging=root,
-            like=like,
-            unowned_after=LEFT_BEHIND,
-        )
+        acquire(name, patience, staging=root, like=like, unowned_after=LEFT_BEHIND)
     except StorageError as error:
         if "lock" not in error.facts:
             raise
@@ -185,5 +170,5 @@ def lock(file: str, root: str, patience: float = PATIENCE, *, like: str | None =
 
 
 def unlock(file: str) -> None:
-    """Let go of a lock that ``lock`` took."""
+    """Release a lock that ``lock`` took."""
     release(f"{file}.lock")

@@ -1,12 +1,9 @@
-"""The refs that git packed into one file, ``packed-refs``.
+"""Reading refs on a disk: from their files and ``packed-refs``; and what a ref may say.
 
-Reads them with dulwich's container, which keeps what it read until the file changes. Removes one,
-under git's own lock. Never packs any: a ref that moves becomes a file of its own again.
-
-What refs say: the values in their files and in packed refs, and which names exclude each other.
-
-Reads; changes nothing but empty directories that are in the way. Knows nothing of locks or logs.
-dulwich's way to read a ref is not used: there, a ref that cannot be read looks like none.
+dulwich's reader of refs is not used, since it takes a ref that cannot be read for a missing one. It
+does read ``packed-refs``, and keeps the result until the file changes. A ref can be taken out of
+``packed-refs`` under git's own lock; refs are never packed here: a ref that moves becomes a file
+again. Nothing else is changed, except that empty directories in the way are removed.
 """
 
 from __future__ import annotations
@@ -34,9 +31,16 @@ from lancewood.git.places import Places, locked
 from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 
+SYMBOLIC = "ref: "
+WORK_TREES = "worktrees"
+_MOST_STEPS = 5
+MARKER = b"lancewood: "
+"""The start of an object in a bucket that says there is no ref at this place; see
+``bucket.ref_objects``. A download may have brought one along."""
+
 
 class PackedRefs:
-    """What ``packed-refs`` of the repository at ``root`` says. Safe to use from threads."""
+    """The ``packed-refs`` of the repository at ``root``. Thread-safe."""
 
     def __init__(self, root: str, *, fsync: bool, patience: float) -> None:
         self.file = f"{root}/packed-refs"
@@ -52,7 +56,7 @@ class PackedRefs:
         return None if value is None else self._checked(value)
 
     def starting_with(self, prefix: str) -> Iterator[tuple[str, Hash]]:
-        """Names and values, in no order; one loop over all of them. Raises FormatError."""
+        """Names and values, in no order. Raises FormatError."""
         start = _bytes(prefix)
         for name, value in self._read().items():
             if name.startswith(start):
@@ -60,16 +64,13 @@ class PackedRefs:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the file: nobody packs refs while the block runs."""
+        """Hold the lock of the file, so that nobody packs refs while the block runs."""
         self._refuse_link()
         with locked(self.file, self._root, self._patience):
             yield
 
     def remove(self, name: str) -> None:
-        """Take one ref out, durably, under the lock; every other line stays as it is.
-
-        Raises OSError.
-        """
+        """Take one ref out, durably, under the lock; other lines stay. Raises OSError."""
         if self.get(name) is None:
             return
         kept = without(read_file(self.file), name)
@@ -96,7 +97,7 @@ class PackedRefs:
         refuse_links(self._root, os.path.basename(self.file))
 
     def _check_regular(self) -> None:
-        """To open a pipe would be to wait for ever."""
+        """Opening a pipe would block for ever."""
         with suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(self.file).st_mode):
                 raise FormatError(f"{self.file} is no file; bring it back", file=self.file)
@@ -111,7 +112,7 @@ class PackedRefs:
 
 
 def without(data: bytes, name: str) -> bytes:
-    """The bytes of ``packed-refs`` without one ref; every other line stays as it is."""
+    """The bytes of ``packed-refs`` without one ref; other lines stay as they are."""
     wanted = b" " + _bytes(name)
     kept: list[bytes] = []
     is_ours = False
@@ -127,23 +128,15 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-SYMBOLIC = "ref: "
-WORK_TREES = "worktrees"
-_MOST_STEPS = 5
-MARKER = b"lancewood: "
-"""How an object begins that is at the place of a ref in a bucket and says that there is none; see
-``bucket.ref_objects``. A download may have brought one along."""
-
-
 class RefReader:
-    """Files first, then what is packed: who packs a ref removes its file last."""
+    """Looks for a file first, then into ``packed-refs``: packing a ref removes its file last."""
 
     def __init__(self, places: Places, packed: PackedRefs) -> None:
         self._places = places
         self._packed = packed
 
     def names(self, prefix: str) -> dict[str, Hash]:
-        """The refs whose full names start so, in order, and their values."""
+        """The refs whose full names start with the prefix, sorted, and their values."""
         found: dict[str, Hash] = {}
         hidden = set[str]()
         for name in self.loose_names(prefix.rpartition("/")[0]):
@@ -159,7 +152,7 @@ class RefReader:
         return dict(sorted(found.items()))
 
     def is_marked(self, name: str) -> bool:
-        """Whether a marker from a bucket is at the place of a ref; it hides what is packed."""
+        """Whether a marker from a bucket is in place of a ref; it hides a packed one."""
         data = self._data(name)
         return data is not None and is_marker(data)
 
@@ -173,7 +166,7 @@ class RefReader:
             ) from cause
 
     def work_trees(self) -> list[str]:
-        """Where git keeps what it knows of its work trees, in order; raises StorageError."""
+        """The directories of git's work trees, sorted; raises StorageError."""
         try:
             return sorted(
                 f"{WORK_TREES}/{each}" for each in os.listdir(self._places.ref(WORK_TREES))
@@ -186,7 +179,7 @@ class RefReader:
             ) from cause
 
     def standing(self, name: str) -> Hash | None:
-        """The value of a ref that is no name for another; raises InvalidInputError if it is."""
+        """The value of a ref; raises InvalidInputError for a symbolic one."""
         text = self.text(name)
         return None if text is None else standing_value(name, text)
 
@@ -239,7 +232,7 @@ class RefReader:
 
 
 def is_marker(data: bytes) -> bool:
-    """Whether what is at the place of a ref says that there is none."""
+    """Whether this content says that there is no ref."""
     return data.startswith(MARKER)
 
 
@@ -261,7 +254,7 @@ def decode_ref(data: bytes, name: str, file: str) -> str:
 
 
 def standing_value(name: str, text: str) -> Hash:
-    """The hash that a ref says; raises InvalidInputError for one that is a name for another."""
+    """The hash in a ref; raises InvalidInputError for a symbolic one."""
     if text.startswith(SYMBOLIC):
         target = text.removeprefix(SYMBOLIC)
         raise InvalidInputError(f"{name} stands for {target}: move that one")
@@ -269,9 +262,9 @@ def standing_value(name: str, text: str) -> Hash:
 
 
 def followed(name: str, read: Callable[[str], str | None], file: str) -> Hash | None:
-    """The hash that a ref leads to, from name to name; None where one of them is not there.
+    """The hash that a ref leads to, through symbolic refs; None if one of them is missing.
 
-    Raises FormatError for names that lead in a circle; ``file`` is where the first one is.
+    Raises FormatError for a chain that is too long; ``file`` is where it starts.
     """
     at = name
     for _ in range(_MOST_STEPS):
@@ -283,7 +276,7 @@ def followed(name: str, read: Callable[[str], str | None], file: str) -> Hash | 
 
 
 def in_the_way(name: str, other: str) -> AlreadyExistsError:
-    """What is said where one name would have to be a directory of another."""
+    """The error for a name that would have to be a directory of another."""
     return AlreadyExistsError(
         f"cannot make {name}: {other} exists, and git keeps refs as files, so that one name cannot "
         "be a directory of another; delete or rename one of them",

@@ -1,11 +1,6 @@
-"""What makes a git repository one of the kind that Lancewood keeps: bare, in SHA-256 format.
+"""A bare git repository in SHA-256 object format on a disk: made, opened, and checked to be one.
 
-Knows the settings that say so, as a new repository gets them and as one that is opened must have
-them. Does not know where they are kept.
-
-A bare git repository in SHA-256 object format: made, opened, and checked to be one.
-
-Joins objects, refs and settings. Knows the layout on the disk; knows nothing of tables.
+Also holds the settings of such a repository, which one in a bucket has as well.
 """
 
 from __future__ import annotations
@@ -53,18 +48,22 @@ _CONFIG = b"""\
 _is_setting = re.compile(r"[A-Za-z0-9-]+\.[A-Za-z][A-Za-z0-9-]*").fullmatch
 _is_word = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 _EXTENSIONS = frozenset({"objectformat", "noop", "noop-v1", "preciousobjects"})
+T = TypeVar("T")
+_DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
+_UNLINKED = (*_DIRECTORIES, "logs/refs/heads", "logs/refs/tags", "lancewood", HEAD, "packed-refs")
+"""What must not be a link when a repository is opened; the rest is checked when it is written."""
 
 
 def new_config(settings: Mapping[str, str] | None) -> bytes:
-    """The file of a new repository; ``settings`` are plain words, by ``section.key``.
+    """The config file of a new repository; ``settings`` are plain words, by ``section.key``.
 
-    Raises InvalidInputError for what would need quoting.
+    Raises InvalidInputError for a value that would need quoting.
     """
     return _CONFIG + b"".join(_setting(*each) for each in (settings or {}).items())
 
 
 def check_kind(root: str, config: Settings) -> None:
-    """Raise UnsupportedError for a repository of another kind, FormatError for no settings."""
+    """Raise UnsupportedError for a repository of another kind, FormatError for a broken config."""
     version = config.own("core", "repositoryformatversion") or "0"
     if version not in ("0", "1"):
         raise UnsupportedError(f"{root} has repository format {version!r}: 0 and 1 are known")
@@ -91,30 +90,20 @@ def check_kind(root: str, config: Settings) -> None:
 
 
 def already_there(root: str) -> AlreadyExistsError:
-    """What is said where a repository was to be made, and one is."""
+    """The error for making a repository where there is one."""
     return AlreadyExistsError(f"there is a repository at {root} already: open it", path=root)
 
 
 def _setting(name: str, value: str) -> bytes:
-    """A setting as git's file has it; raises InvalidInputError for what would need quoting."""
+    """A setting as git writes it; raises InvalidInputError for a value that would need quoting."""
     if not _is_setting(name) or not _is_word(value):
         raise InvalidInputError(f"{name!r} = {value!r} is not a setting in plain words")
     section, _, key = name.partition(".")
     return f"[{section}]\n\t{key} = {value}\n".encode()
 
 
-T = TypeVar("T")
-
-_DIRECTORIES = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags")
-_UNLINKED = (*_DIRECTORIES, "logs/refs/heads", "logs/refs/tags", "lancewood", HEAD, "packed-refs")
-"""What is looked at when a repository is opened; what else is below it, when it is written."""
-
-
 class GitRepository:
-    """Made by ``init`` and ``open``, on a disk; ``BucketRepository`` is the other kind.
-
-    ``fsync`` is decided as for every other file of ours.
-    """
+    """A repository on a disk, made by ``init`` and ``open``; see also ``BucketRepository``."""
 
     home: Home
     objects: Objects
@@ -146,9 +135,9 @@ class GitRepository:
     ) -> Self:
         """A new repository without a commit, whose HEAD names ``branch``.
 
-        ``settings`` are plain words, by ``section.key``; what an ``init`` that was cut off wrote
-        stays. Raises AlreadyExistsError where there is one. HEAD is written last: without it
-        there is no repository, neither for git nor for us, and another ``init`` goes on from there.
+        ``settings`` are plain words, by ``section.key``; a config that an interrupted ``init`` left
+        stays. Raises AlreadyExistsError if there is a repository. HEAD is written last: without it
+        there is no repository for git or for us, and ``init`` can be run again.
         """
         target = HEADS + checked_branch(branch)
         config = new_config(settings)
@@ -179,9 +168,9 @@ class GitRepository:
     def open(cls, path: str | os.PathLike[str], *, fsync: bool | None = None) -> Self:
         """The repository at a path.
 
-        Raises NotFoundError where there is none, and UnsupportedError for one of another kind:
-        with a work tree, or in SHA-1 format. Raises InvalidInputError for one with symbolic links
-        in the place of its directories or files: to write there would be to write elsewhere.
+        Raises NotFoundError if there is none, UnsupportedError if it has a work tree or is in SHA-1
+        format, and InvalidInputError if its files or directories are symbolic links, since writing
+        there would write elsewhere.
         """
         store = DiskStore(path, fsync)
         root = store.uri
@@ -204,7 +193,7 @@ class GitRepository:
         return found
 
     def get(self, section: str, key: str) -> str | None:
-        """A setting of git: the repository's, or else the user's; None where there is none."""
+        """A setting of git: the repository's, or else the user's; None if it is not set."""
         return self.config.get(section, key)
 
     def set(self, section: str, key: str, value: str) -> None:
@@ -212,34 +201,33 @@ class GitRepository:
         self.config.set(section, key, value)
 
     def tidy(self, *, dry_run: bool = False) -> list[str]:
-        """Remove what dead processes left: locks, files that never got their name, and markers in
-        the place of refs, which come with a download from a bucket; their paths.
+        """Remove what dead processes left behind, and return the paths: locks, unfinished files,
+        and markers in place of refs, which a download from a bucket brings along.
 
-        Nobody needs this to go on: we step over a lock whose owner is dead. git does not. Locks of
-        others, and files younger than a day, stay. ``dry_run`` removes nothing.
+        We step over the lock of a dead process anyway; git does not. Locks of other programs and
+        files younger than a day stay. ``dry_run`` removes nothing.
         """
         locks = self._refs.release_dead_locks(dry_run=dry_run)
         markers = self._refs.remove_markers(dry_run=dry_run)
         return locks + markers + _remove_unnamed(str(self.path), dry_run=dry_run)
 
     def directories(self, key: str) -> list[str]:
-        """The names of the directories in one of the repository, in order."""
+        """The names of the directories below a key, sorted."""
         return sorted(self._store().directories(key))
 
     def all_of(self, works: Sequence[Callable[[], T]]) -> list[T]:
-        """What each of some works returns, in order: one after the other here, many at once in a
-        bucket."""
+        """The results of some calls, in order: one by one here, concurrently in a bucket."""
         return [work() for work in works]
 
     def turn(self) -> AbstractContextManager[None]:
-        """The queue in which those stand who lost a race for a ref; a courtesy, no lock."""
+        """A queue for those who lost a race for a ref; a courtesy, not a lock."""
         return queued(f"{self.path}/refs")
 
     def _store(self) -> Store:
         return DiskStore(self.path)
 
     def close(self) -> None:
-        """Let go of open files; the repository can be used again after."""
+        """Close open files; the repository can still be used."""
         self.objects.close()
 
     def __repr__(self) -> str:
@@ -253,7 +241,7 @@ def _refuse_links(root: str) -> None:
 
 
 def _make_directories(root: str) -> list[str]:
-    """Make what is missing; returns the directories above the root whose names changed."""
+    """Make the missing directories; returns those above the root whose entries changed."""
     changed = []
     above = root
     while not os.path.isdir(above):

@@ -1,14 +1,12 @@
-r"""What people type to name a commit, and the commit that it names.
+"""Revisions as people type them, resolved to commits; and the drawing of ``log --graph``.
 
-Knows HEAD and @, branches, tags, other refs, whole and short hashes, ``name@{n}`` by the reflog,
-and the steps ~, ^ and ^{commit} after any of them. Knows no ranges, paths, dates or remotes: it
-says so when it meets one.
+A revision is HEAD or @, a branch, a tag, another ref, a whole or short hash, or ``name@{n}`` by the
+reflog, followed by any of ~, ^ and ^{commit}. Ranges, paths, dates and remotes are refused with a
+message that says so.
 
-The drawing of a history that ``log --graph`` shows: columns of ``* | / \`` and a text beside.
-
-Knows parents only, and draws commits in the order in which they come; ``walk`` gives the right
-one. Knows nothing of what the text says. Each line of descent has a column two characters wide,
-and a row moves it by one column at most. Lines meet on the left.
+The graph draws commits in the order in which they are given; ``walk`` gives the right one. Each
+line of descent has a column two characters wide, and moves by at most one column per row. Lines
+meet on the left.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from lancewood.git.names import HEAD, HEADS, TAGS, is_ref
 from lancewood.git.objects import Commit
 from lancewood.git.repository import GitRepository
 
-_FEWEST_DIGITS = 4
 _MOST_LISTED = 10
 
 _parts = re.compile(r"(?P<name>.*?)(?:@\{(?P<past>[^{}]*)\})?(?P<steps>[~^].*)?", re.S).fullmatch
@@ -35,8 +32,8 @@ _is_short = re.compile(r"[0-9a-f]{4,64}").fullmatch
 def resolve(git: GitRepository, text: str) -> Hash:
     """The commit that a revision names.
 
-    Raises InvalidInputError for a text that is no revision or may mean several commits, and
-    NotFoundError, saying what was tried, for one that names nothing.
+    Raises InvalidInputError for a text that is no revision or is ambiguous, and NotFoundError,
+    saying what was tried, for one that names nothing.
     """
     name, past, steps = _taken_apart(text)
     found = _named(git, text, name) if past is None else _by_reflog(git, text, name, past)
@@ -48,7 +45,7 @@ def resolve(git: GitRepository, text: str) -> Hash:
 
 
 def _taken_apart(text: str) -> tuple[str, int | None, list[tuple[str, int, bool]]]:
-    """The name, how many moves ago, and the steps: as typed, how far, and whether to a parent."""
+    """The name, how many moves ago, and the steps: text, distance, and whether it is a parent."""
     if not isinstance(text, str) or not text:
         raise InvalidInputError(f"{text!r} is not a revision: HEAD, a branch, a tag or a hash is")
     if ".." in text:
@@ -171,7 +168,7 @@ def _peeled(git: GitRepository, text: str, hash: Hash) -> Hash:
 
 
 def _by_reflog(git: GitRepository, text: str, name: str, past: int) -> Hash:
-    """As git counts: 0 is what the newest move led to, n what the n-th move left behind."""
+    """Counts as git does: 0 is what the newest move led to, n what the n-th move left behind."""
     full = _logged(git, text, name)
     moves = list(islice(git.refs.log(full), max(past, 1)))
     if not moves:
@@ -186,7 +183,7 @@ def _by_reflog(git: GitRepository, text: str, name: str, past: int) -> Hash:
 
 
 def _logged(git: GitRepository, text: str, name: str) -> str:
-    """The full name whose reflog is meant; no name means the current branch."""
+    """The full name of the ref whose reflog is meant; an empty name means the current branch."""
     if not name:
         branch = git.refs.head().branch
         return HEAD if branch is None else f"{HEADS}{branch}"
@@ -200,7 +197,7 @@ def _logged(git: GitRepository, text: str, name: str) -> str:
 
 
 def _by_short_hash(git: GitRepository, text: str, short: str) -> Hash:
-    """Trees and blobs that start so do not count, as where git wants a commit."""
+    """Ignores trees and blobs, as git does where it wants a commit."""
     found: dict[Hash, Commit] = {}
     others = False
     for hash in git.objects.starting_with(short):
@@ -227,7 +224,7 @@ def _listed(found: dict[Hash, Commit]) -> str:
 
 
 def _unknown(git: GitRepository, text: str, name: str, others: bool = False) -> NotFoundError:
-    """What was tried, and what comes near it."""
+    """Says what was tried, and suggests similar names."""
     head = git.refs.head()
     if head.hash is None and name in (head.branch, f"{HEADS}{head.branch}"):
         return NotFoundError(
@@ -267,9 +264,9 @@ def _counted(count: int, what: str) -> str:
 def lines(
     commits: Iterable[Commit], text: Callable[[Commit], str], *, first_parent: bool = False
 ) -> Iterator[str]:
-    """One row with ``*`` and the text for each commit, and the rows that lead to its parents.
+    """For each commit a row with ``*`` and the first line of its text, and the rows to its parents.
 
-    Further lines of the text stand beside those rows. ``first_parent`` as in the walk.
+    Further lines of the text stand beside those rows. ``first_parent`` is as in the walk.
     """
     columns: list[Hash] = []
     ended = False
@@ -288,7 +285,7 @@ def lines(
 
 
 def _rows(columns: list[Hash], commit: Hash, parents: list[Hash]) -> list[str]:
-    """The rows of one commit; ``columns``, the commit that each waits for, moves on below it."""
+    """The rows of one commit; updates ``columns``, the commits that the columns wait for."""
     if commit not in columns:
         columns.append(commit)
     at = columns.index(commit)
@@ -313,7 +310,7 @@ def _rows(columns: list[Hash], commit: Hash, parents: list[Hash]) -> list[str]:
 
 
 def _joined(columns: list[Hash], parent: Hash) -> Iterator[str]:
-    """Where two columns wait for the parent, the right one crosses over to the left one."""
+    """If two columns wait for the same parent, the right one crosses over to the left one."""
     left = columns.index(parent)
     if parent in columns[left + 1 :]:
         right = columns.index(parent, left + 1)
@@ -323,7 +320,7 @@ def _joined(columns: list[Hash], parent: Hash) -> Iterator[str]:
 
 
 def _edge(count: int, start: int, end: int) -> Iterator[str]:
-    """A line from one column to another, across those between."""
+    """A line from one column to another, across those in between."""
     if end < start:
         for column in range(start, end, -1):
             yield _bars(count, 2 * column - 1, "/")

@@ -1,13 +1,9 @@
-"""Writing a pack: new objects in one file and its index, instead of a file and a directory each.
+"""A new repository with its first commit, made whole under another name and then renamed.
 
-For repositories that are made whole, where nothing else is there yet. Knows git's format of packs,
-version 2, without deltas. Knows nothing of refs, nor of what the objects hold.
-
-A new repository with its first commit, made whole under another name and then renamed.
-
-So it is there with everything or not at all, and costs a third of the files and directories that
-``init`` and a commit take: the objects are one pack, and there is no log of moves yet, since
-nothing has moved. For repositories of which there are millions. Knows nothing of tables.
+It appears with everything in it or not at all. It also takes a third of the files and directories
+that ``init`` and a commit take, which matters where there are millions of items: all objects are in
+one pack (git's format, version 2, without deltas), and there is no reflog yet, since no ref has
+moved.
 """
 
 from __future__ import annotations
@@ -31,112 +27,8 @@ from lancewood.git.values import Entry, encode_commit, encode_tree
 
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 _LARGE = 1 << 31
-"""Places beyond it are kept in a table of their own."""
+"""Offsets from here on are kept in a table of their own."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-
-
-class PackedObjects:
-    """New objects that wait for their pack; puts as ``Objects`` does."""
-
-    def __init__(self) -> None:
-        self.found: dict[Hash, tuple[bytes, bytes]] = {}
-        """Kind and content of each."""
-
-    def put_blob(self, data: bytes) -> Hash:
-        return self._put(b"blob", data)
-
-    def put_tree(self, entries: Mapping[str, Entry]) -> Hash:
-        return self._put(b"tree", encode_tree(entries))
-
-    def put_commit(
-        self,
-        tree: Hash,
-        parents: Sequence[Hash],
-        author: Signature,
-        message: str,
-        committer: Signature | None = None,
-    ) -> Hash:
-        data = encode_commit(tree, parents, author, committer or author, message)
-        return self._put(b"commit", data)
-
-    def _put(self, kind: bytes, data: bytes) -> Hash:
-        whole = sha256(b"%b %d\0" % (kind, len(data)))
-        whole.update(data)
-        hash = Hash(whole.hexdigest())
-        self.found[hash] = kind, data
-        return hash
-
-
-def write_pack(directory: str, objects: Mapping[Hash, tuple[bytes, bytes]]) -> tuple[str, str]:
-    """Write objects, by hash: kind and content each. The paths of the pack and of its index.
-
-    Nothing is synced. Raises OSError.
-    """
-    places: list[tuple[bytes, int, int]] = []
-    digest, at = sha256(), 0
-    staged = f"{directory}/tmp_pack_{os.urandom(8).hex()}"
-    with os.fdopen(os.open(staged, _CREATE, 0o444), "wb") as file:
-
-        def put(data: bytes) -> None:
-            nonlocal at
-            file.write(data)
-            digest.update(data)
-            at += len(data)
-
-        put(b"PACK" + pack(">II", 2, len(objects)))
-        for hash, (kind, data) in objects.items():
-            start, head, body = at, _entry_head(_KINDS[kind], len(data)), zlib.compress(data, 1)
-            put(head)
-            put(body)
-            places.append((bytes.fromhex(hash), zlib.crc32(body, zlib.crc32(head)), start))
-        file.write(digest.digest())
-    stem = f"{directory}/pack-{digest.hexdigest()}"
-    os.rename(staged, f"{stem}.pack")
-    with os.fdopen(os.open(f"{stem}.idx", _CREATE, 0o444), "wb") as file:
-        file.write(_index(sorted(places), digest.digest()))
-    return f"{stem}.pack", f"{stem}.idx"
-
-
-def _entry_head(kind: int, size: int) -> bytes:
-    """Kind and size: four bits of it in the first byte, seven in each one that follows."""
-    found, rest = kind << 4 | size & 15, size >> 4
-    out = bytearray()
-    while rest:
-        out.append(found | 128)
-        found, rest = rest & 127, rest >> 7
-    out.append(found)
-    return bytes(out)
-
-
-def _index(places: list[tuple[bytes, int, int]], of_pack: bytes) -> bytes:
-    """The index of objects in order: how many begin so, names, check sums, places."""
-    counts = [0] * 256
-    for name, _, _ in places:
-        counts[name[0]] += 1
-    total = 0
-    for first, each in enumerate(counts):
-        total += each
-        counts[first] = total
-    near, far = [], list[int]()
-    for _, _, place in places:
-        if place < _LARGE:
-            near.append(place)
-        else:
-            near.append(_LARGE | len(far))
-            far.append(place)
-    parts = [
-        b"\xfftOc",
-        pack(">I256I", 2, *counts),
-        *(name for name, _, _ in places),
-        *(pack(">I", check) for _, check, _ in places),
-        *(pack(">I", each) for each in near),
-        *(pack(">Q", each) for each in far),
-        of_pack,
-    ]
-    whole = b"".join(parts)
-    return whole + sha256(whole).digest()
-
-
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EXDEV)
 
 
@@ -150,13 +42,12 @@ def make_whole(
     settings: Mapping[str, str],
     fsync: bool,
 ) -> bool:
-    """Make a bare repository at ``path`` with these refs, by their full names.
+    """Make a bare repository at ``path`` with these refs, given by their full names.
 
-    ``head`` is the full name of a branch, or a hash: then HEAD is detached.
-    ``staging`` is a path on the same file system where nothing is. False if something is at
-    ``path`` already, or it is on another file system; then nothing has changed. The name itself
-    is durable when the directory that ``path`` is in is synced, which is left to the caller.
-    Raises StorageError.
+    ``head`` is the full name of a branch, or a hash for a detached HEAD. ``staging`` is a free path
+    on the same file system. Returns False, and changes nothing, if something is at ``path`` already
+    or it is on another file system. The caller syncs the directory of ``path``, which makes the new
+    name durable. Raises StorageError.
     """
     texts = {"config": new_config(settings)}
     for ref, hash in refs.items():
@@ -190,7 +81,7 @@ def make_whole(
 
 
 def _make_directories(root: str, files: Iterable[str]) -> list[str]:
-    """The directories of a repository and of its files; all of them are new."""
+    """Make the directories of a repository and of its files, all of them new."""
     wanted = {"": None, "objects": None, "objects/pack": None, "refs": None, "refs/heads": None}
     for each in files:
         parts = each.split("/")[:-1]
@@ -199,3 +90,105 @@ def _make_directories(root: str, files: Iterable[str]) -> list[str]:
     for each in made:
         os.mkdir(each)
     return made
+
+
+class PackedObjects:
+    """Collects new objects for one pack; has the ``put`` methods of ``Objects``."""
+
+    def __init__(self) -> None:
+        self.found: dict[Hash, tuple[bytes, bytes]] = {}
+        """Kind and content by hash."""
+
+    def put_blob(self, data: bytes) -> Hash:
+        return self._put(b"blob", data)
+
+    def put_tree(self, entries: Mapping[str, Entry]) -> Hash:
+        return self._put(b"tree", encode_tree(entries))
+
+    def put_commit(
+        self,
+        tree: Hash,
+        parents: Sequence[Hash],
+        author: Signature,
+        message: str,
+        committer: Signature | None = None,
+    ) -> Hash:
+        data = encode_commit(tree, parents, author, committer or author, message)
+        return self._put(b"commit", data)
+
+    def _put(self, kind: bytes, data: bytes) -> Hash:
+        whole = sha256(b"%b %d\0" % (kind, len(data)))
+        whole.update(data)
+        hash = Hash(whole.hexdigest())
+        self.found[hash] = kind, data
+        return hash
+
+
+def write_pack(directory: str, objects: Mapping[Hash, tuple[bytes, bytes]]) -> tuple[str, str]:
+    """Write a pack and its index; return their paths.
+
+    Nothing is synced. Raises OSError.
+    """
+    places: list[tuple[bytes, int, int]] = []
+    digest, at = sha256(), 0
+    staged = f"{directory}/tmp_pack_{os.urandom(8).hex()}"
+    with os.fdopen(os.open(staged, _CREATE, 0o444), "wb") as file:
+
+        def put(data: bytes) -> None:
+            nonlocal at
+            file.write(data)
+            digest.update(data)
+            at += len(data)
+
+        put(b"PACK" + pack(">II", 2, len(objects)))
+        for hash, (kind, data) in objects.items():
+            start, head, body = at, _entry_head(_KINDS[kind], len(data)), zlib.compress(data, 1)
+            put(head)
+            put(body)
+            places.append((bytes.fromhex(hash), zlib.crc32(body, zlib.crc32(head)), start))
+        file.write(digest.digest())
+    stem = f"{directory}/pack-{digest.hexdigest()}"
+    os.rename(staged, f"{stem}.pack")
+    with os.fdopen(os.open(f"{stem}.idx", _CREATE, 0o444), "wb") as file:
+        file.write(_index(sorted(places), digest.digest()))
+    return f"{stem}.pack", f"{stem}.idx"
+
+
+def _entry_head(kind: int, size: int) -> bytes:
+    """Kind and size: four bits of the size in the first byte, seven in each further one."""
+    found, rest = kind << 4 | size & 15, size >> 4
+    out = bytearray()
+    while rest:
+        out.append(found | 128)
+        found, rest = rest & 127, rest >> 7
+    out.append(found)
+    return bytes(out)
+
+
+def _index(places: list[tuple[bytes, int, int]], of_pack: bytes) -> bytes:
+    """The index: counts by first byte, names, checksums, offsets. ``places`` is sorted."""
+    counts = [0] * 256
+    for name, _, _ in places:
+        counts[name[0]] += 1
+    total = 0
+    for first, each in enumerate(counts):
+        total += each
+        counts[first] = total
+    near, far = [], list[int]()
+    for _, _, place in places:
+        if place < _LARGE:
+            near.append(place)
+        else:
+            near.append(_LARGE | len(far))
+            far.append(place)
+    parts = [
+        b"\xfftOc",
+        pack(">I256I", 2, *counts),
+        *(name for name, _, _ in places),
+        *(pack(">I", check) for _, check, _ in places),
+        *(pack(">I", each) for each in near),
+        *(pack(">Q", each) for each in far),
+        of_pack,
+    ]
+    whole = b"".join(parts)
+    return whole + sha256(whole).digest()

@@ -1,10 +1,7 @@
-"""Looking at one item: its refs, its history, its files.
+"""One item seen from inside: its refs, history and files as rows, and its tags.
 
-Plain values, as rows of tables have them. Reads what is asked for and no more; changes nothing.
-
-Tagging one item: the tag is at the revision's commit, whoever did it first.
-
-Knows one repository. A tag does not move unless it is told to.
+Reading gives plain values, and reads only what the asked columns need. ``tag_item`` is the one
+function that writes: a tag moves only with ``force``, and setting it twice is no error.
 """
 
 from __future__ import annotations
@@ -34,21 +31,12 @@ from lancewood.repo.ref_names import tag_ref
 
 REFS = ("item", "ref", "kind", "hash", "commit", "target", "is_head")
 HISTORY = (
-    "item",
-    "position",
-    "hash",
-    "parents",
-    "tree",
-    "author",
-    "author_email",
-    "author_time",
-    "committer",
-    "committer_email",
-    "commit_time",
-    "message",
-    "run",
+    *("item", "position", "hash", "parents", "tree"),
+    *("author", "author_email", "author_time", "committer", "committer_email", "commit_time"),
+    *("message", "run"),
 )
 CONTENTS = ("item", "path", "commit", "hash", "mode", "size", "content")
+_ATTEMPTS = 10
 
 
 @contextmanager
@@ -66,8 +54,17 @@ def opened(folder: str, item: str, *, fsync: bool | None = False) -> Iterator[Gi
         git.close()
 
 
+def _check_readable(path: str) -> None:
+    try:
+        os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as cause:
+        raise StorageError(f"cannot read {path}: {cause.strerror}", path=path) from cause
+
+
 def refs_of(git: GitRepository, item: str, columns: Collection[str]) -> Iterator[dict[str, Any]]:
-    """HEAD, and every ref: what it names, and the commit that this leads to."""
+    """HEAD and every ref: what it names, and the commit that it leads to."""
     head = git.refs.head()
     named = None if head.branch is None else HEADS + head.branch
     found: dict[str, Hash | None] = {HEAD: head.hash, **git.refs.names()}
@@ -83,10 +80,16 @@ def refs_of(git: GitRepository, item: str, columns: Collection[str]) -> Iterator
         }
 
 
+def _kind(ref: str) -> str:
+    if ref == HEAD:
+        return "head"
+    return "branch" if ref.startswith(HEADS) else "tag" if ref.startswith(TAGS) else "other"
+
+
 def history_of(
     git: GitRepository, item: str, revision: str | None, limit: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Commits, newest first; of all branches and tags if ``revision`` is None."""
+    """Commits, newest first; those of HEAD, all branches and all tags if ``revision`` is None."""
     if revision is not None:
         tips = [resolve(git, revision)]
     else:
@@ -121,9 +124,9 @@ def contents_of(
     columns: Collection[str],
     paths: Collection[str] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The files at a revision; their bytes are read if ``content`` or ``size`` is asked for.
+    """The files at a revision. Bytes are read only if ``columns`` has ``content`` or ``size``.
 
-    ``paths`` are those that are wanted; what is not there has no row.
+    ``paths`` limits the rows to these files; a path that does not exist has no row.
     """
     commit = resolve(git, revision)
     is_read = bool({"content", "size"} & set(columns))
@@ -143,58 +146,14 @@ def contents_of(
         }
 
 
-def _kind(ref: str) -> str:
-    if ref == HEAD:
-        return "head"
-    return "branch" if ref.startswith(HEADS) else "tag" if ref.startswith(TAGS) else "other"
-
-
-def _commit_of(git: GitRepository, hash: Hash | None) -> Hash | None:
-    """The commit that a ref leads to; None where it leads to something else.
-
-    Raises NotFoundError for an object that is not there.
-    """
-    if hash is None:
-        return None
-    try:
-        return git.objects.peel(hash)
-    except NotFoundError as error:
-        if "hash" in error.facts:
-            raise
-        return None
-
-
-def _moment(by: Signature) -> datetime | None:
-    """None for a time beyond the calendar, which git can hold."""
-    return datetime.fromtimestamp(by.seconds, UTC) if by.seconds <= LAST_OF_CALENDAR else None
-
-
-def _text(what: str, name: str) -> str:
-    """Raises FormatError for a name that no text can hold: git's are bytes."""
-    try:
-        name.encode()
-    except UnicodeEncodeError as cause:
-        raise FormatError(f"the {what} {name!r} is not UTF-8") from cause
-    return name
-
-
-def _check_readable(path: str) -> None:
-    try:
-        os.listdir(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as cause:
-        raise StorageError(f"cannot read {path}: {cause.strerror}", path=path) from cause
-
-
-_ATTEMPTS = 10
-
-
 def tag_item(
     git: GitRepository, item: str, name: str, revision: str, by: Signature, *, force: bool
 ) -> Outcome:
-    """Tag a commit. A tag that leads there already is ``unchanged``; one that leads elsewhere is
-    AlreadyExistsError, or moves with ``force``."""
+    """Tag a commit.
+
+    A tag that leads there already is ``unchanged``. One that leads elsewhere raises
+    AlreadyExistsError, or moves with ``force``.
+    """
     ref, commit = tag_ref(name), resolve(git, revision)
     for _ in range(_ATTEMPTS):
         there = git.refs.read(ref)
@@ -210,3 +169,32 @@ def tag_item(
         if git.refs.move(ref, there, commit, why=f"tag: tagging {commit[:12]}", by=by):
             return Outcome(item, Done.WRITTEN if there is None else Done.MOVED, commit)
     raise RetryableConflictError(f"tag {name!r} of item {item!r} moves all the time; try again")
+
+
+def _commit_of(git: GitRepository, hash: Hash | None) -> Hash | None:
+    """The commit that a ref leads to; None if it leads to another kind of object.
+
+    Raises NotFoundError if the object is missing.
+    """
+    if hash is None:
+        return None
+    try:
+        return git.objects.peel(hash)
+    except NotFoundError as error:
+        if "hash" in error.facts:
+            raise
+        return None
+
+
+def _moment(by: Signature) -> datetime | None:
+    """None for a time beyond the calendar; git allows such times."""
+    return datetime.fromtimestamp(by.seconds, UTC) if by.seconds <= LAST_OF_CALENDAR else None
+
+
+def _text(what: str, name: str) -> str:
+    """The name; raises FormatError if it is not UTF-8, since names in git are bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as cause:
+        raise FormatError(f"the {what} {name!r} is not UTF-8") from cause
+    return name

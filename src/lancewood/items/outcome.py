@@ -1,11 +1,8 @@
-"""What became of items: of one, and counted of many.
+"""Outcomes of jobs over items, one by one and counted, and the id of the run in a commit.
 
-Small values that travel from tasks to whoever asked. Knows no repositories.
-
-Which run made a snapshot: a trailer of the commit, where stock git finds it too.
-
-``git log --format='%(trailers:key=Lancewood-Run,valueonly)'`` prints it. Pure, but for looking
-through a history. Does not know what a run does.
+Outcomes and tallies are small values that tasks send to the driver. The run is a trailer of the
+commit message, so stock git finds it as well: ``git log
+--format='%(trailers:key=Lancewood-Run,valueonly)'``.
 """
 
 from __future__ import annotations
@@ -25,31 +22,35 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import Commits, reachable
 
 _MOST_TOLD = 10
+RUN = "Lancewood-Run"
+_is_run = re.compile(r"[^\s\x00-\x20\x7f]{1,100}").fullmatch
+_is_trailer = re.compile(r"[A-Za-z0-9-]+: .*").fullmatch
+_is_claim = re.compile(rf"^{RUN}\s*:", re.IGNORECASE | re.MULTILINE).search
 
 
 class Done(StrEnum):
-    """What a verb did to an item."""
+    """What was done to an item."""
 
     WRITTEN = "written"
     """It has a new snapshot, tag or import."""
     UNCHANGED = "unchanged"
-    """It was so before."""
+    """It was in the wanted state before."""
     ALREADY = "already"
     """The same run did it before, perhaps in another attempt."""
     MOVED = "moved"
-    """A tag that was elsewhere was moved."""
+    """Its tag pointed elsewhere and was moved."""
     REFUSED = "refused"
-    """Nothing was done, and ``why`` tells the reason."""
+    """Nothing was done; ``why`` has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one item."""
+    """What became of one item."""
 
     item: str | None
     done: Done
     hash: str | None = None
-    """The commit that it is at."""
+    """The commit that the item is at."""
     error: str | None = None
     """The class of the error that refused it."""
     why: str | None = None
@@ -60,13 +61,13 @@ class Outcome:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Outcome:
-        """From a row with the same names."""
+        """From a row with columns of the same names."""
         return cls(row["item"], Done(row["done"]), row["hash"], row["error"], row["why"])
 
 
 @dataclass
 class Tally:
-    """Outcomes counted, and the first few of those that were refused."""
+    """Counts of outcomes, and the first few refusals."""
 
     counts: dict[Done, int] = field(default_factory=dict)
     refusals: list[Outcome] = field(default_factory=list)
@@ -82,7 +83,7 @@ class Tally:
 
     @classmethod
     def joined(cls, parts: Iterable[bytes]) -> Tally:
-        """What several tasks counted."""
+        """The sum of encoded tallies."""
         whole = cls()
         for each in parts:
             counts, told = json.loads(each)
@@ -100,8 +101,8 @@ class Tally:
         return sum(self.counts.values())
 
     def check(self, what: str, *, told_above: bool = False) -> None:
-        """Raise the error of the items that were refused, if there are any: the class of the first,
-        and the first few of them by name, unless all were told before."""
+        """Raise an error if items were refused: its class is that of the first refusal, and its
+        message lists the first few, unless ``told_above``."""
         if not self.refusals:
             return
         count, first = self[Done.REFUSED], self.refusals[0]
@@ -116,14 +117,8 @@ class Tally:
         )
 
 
-RUN = "Lancewood-Run"
-_is_run = re.compile(r"[^\s\x00-\x20\x7f]{1,100}").fullmatch
-_is_trailer = re.compile(r"[A-Za-z0-9-]+: .*").fullmatch
-_is_claim = re.compile(rf"^{RUN}\s*:", re.IGNORECASE | re.MULTILINE).search
-
-
 def new_run() -> str:
-    """An id that nobody else has: the time in UTC, and some chance."""
+    """A new unique id: the time in UTC, and random digits."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(6)}"
 
 
@@ -137,7 +132,7 @@ def checked_run(run: object) -> str:
 
 
 def check_claims_none(message: str) -> None:
-    """Raise InvalidInputError for a message that itself says which run it is of."""
+    """Raise InvalidInputError for a message that already has a run trailer."""
     if _is_claim(message):
         raise InvalidInputError(
             f"a message is not allowed to have a line that starts with '{RUN}:': that says which "
@@ -146,7 +141,7 @@ def check_claims_none(message: str) -> None:
 
 
 def with_run(message: str, run: str) -> str:
-    """A message that says which run it is of; beside trailers that it has already."""
+    """The message with the run as a trailer, added to the trailers that it already has."""
     text = message.rstrip()
     first, _, last = text.rpartition("\n\n")
     has_trailers = bool(first) and all(map(_is_trailer, last.split("\n")))
@@ -154,7 +149,7 @@ def with_run(message: str, run: str) -> str:
 
 
 def run_of(message: str) -> str | None:
-    """The run that a message tells of; None for a commit that no run made."""
+    """The run that a message names; None for a commit that no run made."""
     first, _, last = message.rstrip().rpartition("\n\n")
     if not first:
         return None
@@ -166,10 +161,10 @@ def run_of(message: str) -> str | None:
 
 
 def made_by(objects: Commits, tip: Hash, run: str) -> Hash | None:
-    """The snapshot of a run among all that ``tip`` leads to; None if there is none.
+    """The commit of a run among all ancestors of ``tip``; None if there is none.
 
-    Nearly always it is the tip. Otherwise all commits are read: whoever committed on top of it may
-    have had any clock.
+    It is nearly always the tip itself. Otherwise all commits are read, because the clocks of later
+    committers prove nothing.
     """
     for commit in reachable(objects, [tip]):
         if run_of(commit.message) == run:

@@ -1,23 +1,12 @@
-"""Names of items: the path of a repository below the folder that holds all of them.
+"""Items on a disk: their names, how they are found, and where they may be made.
 
-Pure. A name that leads out of the folder, into git, or into what this room keeps there for itself,
-is refused with the rule it breaks.
+The name of an item is the path of its repository below the folder that holds all items. An item is
+a folder with at least two of ``HEAD``, ``refs`` and ``objects``; one that lacks the third is
+broken, and opening it says so. Nothing below an item is looked at. Folders may be nested to any
+depth. Links to folders and ``.git`` of work trees are no items.
 
-Paths of this machine: what names a place elsewhere is refused, and never made as a folder.
-
-Knows how places are spelled. Looks at no disk.
-
-Finding items: which folders below a folder are repositories.
-
-An item is a folder in which there are ``HEAD``, ``refs`` and ``objects``, or at least two of the
-three: then it is a broken one, and whoever opens it says so. What is below an item is not looked
-at. Folders may be nested to any depth; links to folders, and ``.git`` of work trees, are no items.
-Knows names on a disk; opens no repository.
-
-Where items are on the disk: that a name stays below the folder, and in no other item.
-
-An item in another one would be found by nobody, and a link could lead anywhere. Remembers which
-folders were looked at. Makes folders; makes no repository.
+A new item must not be inside another item, where no listing would find it, nor behind a link, which
+could lead anywhere.
 """
 
 from __future__ import annotations
@@ -28,7 +17,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -42,16 +30,23 @@ from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store
 
 STAGING = ".lancewood"
-"""Where new items are made before they get their names; no item is in it."""
+"""The folder where new items are made before they get their names; it holds no items."""
 _OF_A_REPOSITORY = ("HEAD", "refs")
-"""A folder in which there are two of these and ``objects`` is taken for an item, and what else is
-in it is found by nobody."""
+"""No item may have these in its name: the folder around it would be taken for an item."""
 _MOST_BYTES = 1024
 _MOST_PART_BYTES = 250
+# A path that went through ``Path`` has one slash left of s3://bucket, and Spark writes file:/data.
+_scheme_of = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/").match
+_PARTS = ("HEAD", "objects", "refs")
+_ENOUGH = 2
+_OF_GIT = frozenset({"HEAD", "config", "objects", "refs", "logs", "tables", "packed-refs"})
+_ATTEMPTS = 100
+_is_ours = re.compile(r"[0-9a-f]{16}").fullmatch
+"""Matches the folders in which tasks make new items."""
 
 
 def checked_item(item: object) -> str:
-    """The name itself; raises InvalidInputError, which says which rule it breaks."""
+    """The name itself; raises InvalidInputError that says which rule it breaks."""
     if not isinstance(item, str):
         raise InvalidInputError(
             "an item has no name: the column item is null"
@@ -79,70 +74,31 @@ def _broken_rule(item: str) -> str | None:
     return None
 
 
-# A path that went through ``Path`` has one slash left of s3://bucket, and Spark writes file:/data.
-_scheme_of = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/").match
-
-
 def path_on_disk(place: str | os.PathLike[str], what: str) -> str:
-    """The path from the root on, of a path or a ``file:`` URI.
+    """The absolute path of a path or a ``file:`` URI.
 
-    Raises UnsupportedError, which says that ``what`` is not there, for any other URI, and
-    InvalidInputError for what is no path.
+    Raises UnsupportedError, with ``what`` as its subject, for any other URI, and InvalidInputError
+    for anything that is not a path.
     """
     text = os.fspath(place)
     scheme = _scheme_of(text)
-    if scheme is None:
-        return DiskStore(text).uri if isinstance(place, os.PathLike) else _opened(text)
-    if scheme[1].lower() != "file":
+    if scheme is not None and scheme[1].lower() != "file":
         raise UnsupportedError(
             f"{what} is on a local or mounted disk, such as a network file system; "
             f"{scheme[1]}:// is not one"
         )
-    return _opened(text)
-
-
-def _opened(text: str) -> str:
+    if scheme is None and isinstance(place, os.PathLike):
+        return DiskStore(text).uri
     return open_store(text).uri
 
 
-_PARTS = ("HEAD", "objects", "refs")
-_ENOUGH = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A folder: whether it is an item, and if not, the folders in it."""
-
-    is_item: bool
-    folders: list[str]
-    """Their bare names, in order."""
-
-
-def list_folder(path: str) -> Listed:
-    """Look at one folder; raises StorageError, and NotFoundError if it is not there."""
-    found, folders = 0, []
-    try:
-        with os.scandir(path) as entries:
-            for each in entries:
-                found += each.name in _PARTS
-                if _is_folder(each):
-                    folders.append(each.name)
-    except (FileNotFoundError, NotADirectoryError) as cause:
-        raise NotFoundError(f"there is no folder {path}", path=path) from cause
-    except OSError as cause:
-        raise StorageError(f"cannot list {path}: {cause.strerror}", path=path) from cause
-    if found >= _ENOUGH:
-        return Listed(True, [])
-    return Listed(False, sorted(folders))
-
-
 def is_item(path: str) -> bool:
-    """Whether a folder is an item, without listing it: there may be millions in it."""
+    """Whether a folder is an item. Does not list it, as it may hold millions of entries."""
     return sum(os.path.lexists(f"{path}/{each}") for each in _PARTS) >= _ENOUGH
 
 
 def top_folders(folder: str) -> Iterator[str]:
-    """The folders in the folder that items are below, as they come: there may be millions.
+    """The folders directly in ``folder``, in no order and lazily, as there may be millions.
 
     Raises NotFoundError, and InvalidInputError for a folder that is itself an item.
     """
@@ -162,8 +118,8 @@ def top_folders(folder: str) -> Iterator[str]:
 
 
 def first_folders(folder: str) -> Iterator[str]:
-    """The same, or those in the only folder that is there, as long as it is no item: names from
-    ``folder`` on."""
+    """Like ``top_folders``, but descends through folders that hold a single folder, so that the
+    result can be shared out. Names are relative to ``folder``."""
     names = top_folders(folder)
     few = [*islice(names, 2)]
     while len(few) == 1:
@@ -176,20 +132,27 @@ def first_folders(folder: str) -> Iterator[str]:
 
 
 def expand(folder: str, name: str) -> Iterator[tuple[str, bool]]:
-    """What a folder below ``folder`` is: itself, if it is an item; else the folders in it. Names
-    from ``folder`` on, and whether each is an item. One that went meanwhile is none; one that
-    cannot be looked into is taken for an item, so that whoever opens it tells.
+    """The folder itself if it is an item, otherwise the folders in it.
+
+    Yields names relative to ``folder`` and whether each is an item. A folder that has vanished
+    yields nothing. One that cannot be read counts as an item, so that opening it reports the error.
     """
+    found, folders = 0, []
     try:
-        listed = list_folder(f"{folder}/{name}")
-    except NotFoundError:
+        with os.scandir(f"{folder}/{name}") as entries:
+            for each in entries:
+                found += each.name in _PARTS
+                if _is_folder(each):
+                    folders.append(each.name)
+    except (FileNotFoundError, NotADirectoryError):
         return
-    except StorageError:
-        listed = Listed(True, [])
-    if listed.is_item:
+    except OSError:
+        found = _ENOUGH
+    if found >= _ENOUGH:
         yield name, True
-    for each in listed.folders:
-        yield f"{name}/{each}", False
+        return
+    for inner in sorted(folders):
+        yield f"{name}/{inner}", False
 
 
 def items_below(folder: str, name: str) -> Iterator[str]:
@@ -208,30 +171,23 @@ def find_items(folder: str) -> Iterator[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether items may be there."""
+    """Whether items may be at or below an entry."""
     name = entry.name
     return (
         entry.is_dir(follow_symlinks=False) and not is_dot_git(name) and not is_in_the_making(name)
     )
 
 
-_OF_GIT = frozenset({"HEAD", "config", "objects", "refs", "logs", "tables", "packed-refs"})
-
-_ATTEMPTS = 100
-_is_ours = re.compile(r"[0-9a-f]{16}").fullmatch
-"""What a task calls the folder that it makes new items in."""
-
-
 class ItemPlaces:
-    """The folder, as one task sees it. Not for threads."""
+    """The folder of items as one task sees it. Remembers checked folders. Not thread-safe."""
 
     def __init__(self, folder: str, *, fsync: bool) -> None:
         self.folder = os.path.realpath(folder)
         self._fsync = fsync
         self._known: set[str] = set()
-        """Folders that are below the folder, and no items."""
+        """Folders known to be inside the folder and no items."""
         self._changed: set[str] = set()
-        """Folders whose names have to be made durable."""
+        """Folders that have to be synced."""
         self._staging: str | None = None
         self._count = 0
 
@@ -239,19 +195,24 @@ class ItemPlaces:
         return f"{self.folder}/{item}"
 
     def make_room(self, item: str) -> None:
-        """Make the folders above an item; raises InvalidInputError where one of them is an item
-        itself, or leads elsewhere, as where the item is a link."""
+        """Make the folders above an item.
+
+        Raises InvalidInputError if one of them is an item or a link, or if the item is a link.
+        """
         self._check_above(os.path.dirname(self.path(item)), item, make=True)
         self._check_no_link(self.path(item), item)
 
     def check_inside(self, item: str) -> None:
-        """The same, and makes nothing; raises NotFoundError where there is no such folder."""
+        """Check the same without making anything; raises NotFoundError if a folder is missing."""
         self._check_above(os.path.dirname(self.path(item)), item, make=False)
         self._check_no_link(self.path(item), item)
 
     def check_free(self, item: str) -> bool:
-        """Whether nothing is where the item goes; if False, it is what an ``init`` that was cut
-        off has left. Raises InvalidInputError for anything else, which is left alone."""
+        """True if nothing is at the place of the item, False for the remains of an unfinished
+        ``init``.
+
+        Raises InvalidInputError for anything else, which is left as it is.
+        """
         path = self.path(item)
         try:
             names = os.listdir(path)
@@ -277,8 +238,11 @@ class ItemPlaces:
         return not names
 
     def check_alone(self, item: str) -> None:
-        """Take a new item away again, and raise InvalidInputError, if the folder that it is in
-        became an item while it was made. One that is not empty any more cannot become one."""
+        """Check that the folder around a new item did not become an item itself meanwhile.
+
+        If it did, take the new item away and raise InvalidInputError. A folder that is no longer
+        empty cannot become an item, so one check is enough.
+        """
         path = self.path(item)
         above = os.path.dirname(path)
         if above == self.folder or not is_item(above):
@@ -289,8 +253,10 @@ class ItemPlaces:
         raise self._in_another(item, above)
 
     def staging(self) -> str:
-        """A path for something new, which is in no listing until it is renamed. Raises
-        InvalidInputError where it would be elsewhere."""
+        """A free path for something new, which no listing shows until it is renamed.
+
+        Raises InvalidInputError if the staging folder is a link.
+        """
         if self._staging is None:
             above = f"{self.folder}/{STAGING}"
             if os.path.islink(above):
@@ -305,11 +271,11 @@ class ItemPlaces:
         return f"{self._staging}/{self._count}"
 
     def named(self, item: str) -> None:
-        """An item got its name, which is not durable yet."""
+        """Note that an item got its name, which is not durable before ``settle``."""
         self._changed.add(os.path.dirname(self.path(item)))
 
     def settle(self) -> None:
-        """Make all names durable, and leave nothing behind. Raises StorageError."""
+        """Make all names durable and remove the staging folder. Raises StorageError."""
         if self._fsync and self._changed:
             try:
                 sync_paths(directories=sorted(self._changed))
@@ -369,14 +335,14 @@ class ItemPlaces:
 
 
 def _has_refs(path: str) -> bool:
-    """Whether something was committed: an ``init`` that was cut off has no ref yet."""
+    """Whether something was committed: an unfinished ``init`` has no ref yet."""
     if os.path.lexists(f"{path}/packed-refs"):
         return True
     return any(files for _, _, files in os.walk(f"{path}/refs"))
 
 
 def _made_below(above: str) -> str:
-    """A new folder; who left the last one may have removed what it is in meanwhile."""
+    """A new folder. Tries again, because a task that ends may remove the folder above."""
     made = f"{above}/{os.urandom(8).hex()}"
     for left in reversed(range(_ATTEMPTS)):
         try:
@@ -389,7 +355,7 @@ def _made_below(above: str) -> str:
 
 
 def _remove_old(above: str) -> None:
-    """Remove what tasks that died have left; what is younger than a day may be in use."""
+    """Remove what dead tasks left behind. Folders younger than a day may be in use."""
     with suppress(OSError):
         for name in filter(_is_ours, os.listdir(above)):
             path = f"{above}/{name}"

@@ -1,17 +1,11 @@
-"""The files that one item is to get, from rows: checked before anything of it is written.
+"""Writing snapshots of items, each exactly once for a run.
 
-Pure. Knows paths, contents and messages; does not know where the rows come from.
+A new item is made whole and renamed; an existing one moves by compare-and-swap. Either way the
+commit names its run, so that repeating the work, at the same moment or years later, finds it done.
+The rows of an item are checked before anything of it is written.
 
-Taking files out of the tree of a commit.
-
-Knows trees; only directories on the way to a file are read and written. One that becomes empty
-goes too, as git has none.
-
-Writing snapshots of items, each exactly once for a run.
-
-A new item is made whole and renamed; one that is there moves by compare-and-swap. Either way the
-commit says which run it is of, so that whoever does the same work again, at the same moment or
-years later, finds it done. Knows the disk; knows nothing of Spark.
+Removing files reads and writes only the directories on their paths. A directory that becomes empty
+goes as well, as git has no empty ones.
 """
 
 from __future__ import annotations
@@ -54,7 +48,7 @@ Mode: TypeAlias = Literal["replace", "update"]
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A row of an item: a path and its content, or None for one that goes."""
+    """A path of an item and its content; None removes the path."""
 
     path: str | None
     content: bytes | None
@@ -72,9 +66,9 @@ class ItemFiles:
 
 
 def item_files(item: object, rows: Iterable[FileRow], mode: Mode, message: str) -> ItemFiles:
-    """The rows of one item as its files; raises InvalidInputError naming what is wrong.
+    """The rows of one item as its files; raises InvalidInputError that names the problem.
 
-    ``message`` is for an item whose rows have none.
+    ``message`` is used if the rows have none.
     """
     name = checked_item(item)
     files: dict[str, bytes] = {}
@@ -129,61 +123,20 @@ def _check_utf8(item: str, text: str) -> None:
         raise InvalidInputError(f"the message of item {item!r} is not UTF-8", item=item) from cause
 
 
-def without_paths(
-    objects: Objects, top: Mapping[str, Entry], paths: Iterable[str]
-) -> dict[str, Entry]:
-    """The entries of a tree without some files; what is not there, or is no file, stays away.
-
-    New directories are put, and not synced.
-    """
-    levels = {"": dict(top)}
-    changed: set[str] = set()
-    for path in paths:
-        _take_out(objects, levels, changed, path)
-    for inner in reversed(levels):
-        if inner and inner in changed:
-            above, name = split_directory(inner)
-            if levels[inner]:
-                levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
-            else:
-                del levels[above][name]
-    return levels[""]
-
-
-def _take_out(
-    objects: Objects, levels: dict[str, dict[str, Entry]], changed: set[str], path: str
-) -> None:
-    """Take a file out of its directory, which is looked up and noted."""
-    *parts, name = path.split("/")
-    way = [""]
-    for part in parts:
-        inner = f"{way[-1]}{part}/"
-        if inner not in levels:
-            entry = levels[way[-1]].get(part)
-            if entry is None or not stat.S_ISDIR(entry.mode):
-                return
-            levels[inner] = objects.tree(entry.hash)
-        way.append(inner)
-    entry = levels[way[-1]].get(name)
-    if entry is not None and not stat.S_ISDIR(entry.mode):
-        del levels[way[-1]][name]
-        changed.update(way)
-
-
 @dataclass(frozen=True)
 class Snapshots:
-    """What all snapshots of a run have in common. Small, and it pickles."""
+    """What all snapshots of a run share. Small, and pickles."""
 
     run: str
     author: Signature
     branch: str | None = None
-    """None: the one that HEAD of the item names."""
+    """None: the branch that HEAD of the item names."""
     mode: Mode = "replace"
     fsync: bool | None = None
 
 
 class ItemWriter:
-    """Writes items below a folder, one after the other; ``settle`` when all are done."""
+    """Writes items below a folder, one after the other; call ``settle`` at the end."""
 
     def __init__(self, folder: str, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
@@ -191,9 +144,9 @@ class ItemWriter:
         self._places = ItemPlaces(folder, fsync=self._fsync)
 
     def write(self, files: ItemFiles) -> Outcome:
-        """Record a snapshot of one item. What refuses it is an outcome.
+        """Write a snapshot of one item; a refusal is an outcome.
 
-        Raises StorageError and CommitUnknownError: what another attempt may mend.
+        Raises StorageError and CommitUnknownError, which another attempt may mend.
         """
         try:
             return self._write(files)
@@ -203,7 +156,7 @@ class ItemWriter:
             return Outcome.refused(files.item, error)
 
     def settle(self) -> None:
-        """Make all that was written durable."""
+        """Make everything that was written durable."""
         self._places.settle()
 
     def _write(self, files: ItemFiles) -> Outcome:
@@ -228,7 +181,7 @@ class ItemWriter:
         return self._moved(path, files)
 
     def _born(self, path: str, files: ItemFiles) -> Hash | None:
-        """A new item with this snapshot; None if it is there by now."""
+        """Make a new item with this snapshot; None if it exists by now."""
         snapshots, packed = self._snapshots, PackedObjects()
         tree = packed.put_tree(put_files(packed, files.files))
         text = with_run(files.message, snapshots.run)
@@ -246,13 +199,14 @@ class ItemWriter:
         return tip if is_born else None
 
     def _begun(self, path: str) -> None:
-        """An empty repository, from what was cut off, or beside another who makes it."""
+        """Make an empty repository, completing an unfinished ``init`` or racing with another
+        writer."""
         branch = self._snapshots.branch or MAIN
         with suppress(AlreadyExistsError):
             GitRepository.init(path, branch=branch, settings=new_settings(), fsync=self._fsync)
 
     def _moved(self, path: str, files: ItemFiles) -> Outcome:
-        """Another commit on the branch of an item that is there."""
+        """Add a commit to the branch of an existing item."""
         snapshots = self._snapshots
         git = GitRepository.open(path, fsync=self._fsync)
         try:
@@ -283,7 +237,7 @@ class ItemWriter:
 
 @dataclass
 class _Proposal:
-    """The files of an item as a commit; asked again whenever somebody else was faster."""
+    """The files of an item as a commit; asked for again whenever another writer was faster."""
 
     grounds: Grounds
     files: ItemFiles
@@ -310,11 +264,52 @@ class _Proposal:
         return before.with_files(wanted)
 
 
+def without_paths(
+    objects: Objects, top: Mapping[str, Entry], paths: Iterable[str]
+) -> dict[str, Entry]:
+    """The entries of a tree without some files; other paths are ignored.
+
+    New directories are put, but not synced.
+    """
+    levels = {"": dict(top)}
+    changed: set[str] = set()
+    for path in paths:
+        _take_out(objects, levels, changed, path)
+    for inner in reversed(levels):
+        if inner and inner in changed:
+            above, name = split_directory(inner)
+            if levels[inner]:
+                levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
+            else:
+                del levels[above][name]
+    return levels[""]
+
+
+def _take_out(
+    objects: Objects, levels: dict[str, dict[str, Entry]], changed: set[str], path: str
+) -> None:
+    """Remove a file from its directory, and note the directories on its path as changed."""
+    *parts, name = path.split("/")
+    way = [""]
+    for part in parts:
+        inner = f"{way[-1]}{part}/"
+        if inner not in levels:
+            entry = levels[way[-1]].get(part)
+            if entry is None or not stat.S_ISDIR(entry.mode):
+                return
+            levels[inner] = objects.tree(entry.hash)
+        way.append(inner)
+    entry = levels[way[-1]].get(name)
+    if entry is not None and not stat.S_ISDIR(entry.mode):
+        del levels[way[-1]][name]
+        changed.update(way)
+
+
 def is_passing(error: LancewoodError) -> bool:
-    """Whether the same may go well another time."""
+    """Whether another attempt may succeed."""
     return isinstance(error, StorageError | CommitUnknownError)
 
 
 def new_settings() -> dict[str, str]:
-    """What a new item says of itself."""
+    """The git configuration of a new item."""
     return {f"{SECTION}.{ID}": uuid4().hex}

@@ -1,17 +1,11 @@
-"""What a change did, in numbers.
+"""What all changes of a table share: the commit loop, gathering the results of tasks, counts.
 
-Running the tasks of a change that write files, so that a failure leaves as few as it can.
+A change is prepared and committed. The commit itself rebases what can be rebased; on any other
+conflict the change is prepared again on the newest version, a bounded number of times. Files of an
+attempt that is known not to have landed are removed; in doubt they stay.
 
-Cutting the fragments of a table, or other things of which there are many, into tasks.
-
-One task per fragment would make a hundred thousand tasks of a table of small fragments, and as
-many tiny new files; one task for all would keep one core busy.
-
-Running a change until it is committed: prepare, commit, and if others were faster, again.
-
-The commit itself rebases what can be rebased. What it cannot is prepared anew on the newest
-version, a bounded number of times. Files of an attempt that is proven not to have landed are
-removed; where there is doubt they stay.
+Fragments are packed into tasks: one task per fragment would be too many for a table of small
+fragments and write as many tiny files; one task for all would keep only one core busy.
 """
 
 from __future__ import annotations
@@ -25,141 +19,36 @@ from typing import Generic, Protocol, TypeVar
 from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.place import NewFile
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import (
-    CommitUnknownError,
-    LancewoodError,
-    RetryableConflictError,
-)
+from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConflictError
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Operation, told_operation
 from lancewood.model.transaction import Transaction
 
-
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """Rows of the table, by what became of them."""
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    unchanged: int = 0
-    """Matched by a merge, and left as they were."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionCounts:
-    """What a compaction replaced. Files are data files and deletion files."""
-
-    fragments_removed: int = 0
-    fragments_added: int = 0
-    files_removed: int = 0
-    files_added: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MoveCounts:
-    """What was brought to another home. Files are data files; bytes of blobs count, too."""
-
-    fragments: int = 0
-    files: int = 0
-    bytes: int = 0
-
-
-class Written(Protocol):
-    """What a task that writes files has to tell."""
-
-    @property
-    def files(self) -> tuple[NewFile, ...]:
-        """What it wrote."""
-
-
 T = TypeVar("T")
-W = TypeVar("W", bound=Written)
-
-
-def gather(
-    runner: Runner, work: Callable[[T], W], tasks: Sequence[T], *, what: str, snapshot: Snapshot
-) -> list[W]:
-    """The results of all tasks, in their order.
-
-    When a task fails, or somebody stops the job, the files of finished tasks are removed. Those of
-    a task that the runner lost sight of stay until cleanup finds them; nothing refers to them.
-    """
-    done: list[W] = []
-    try:
-        for each in runner.run(work, tasks, what=what, leftover=done.append):
-            done.append(each)
-    except BaseException:
-        snapshot.discard(_files(done))
-        raise
-    return done
-
-
-def _files(results: Sequence[Written]) -> Iterator[NewFile]:
-    for each in results:
-        yield from each.files
-
-
+R = TypeVar("R")
+W = TypeVar("W", bound="Written")
 TASKS_PER_SLOT = 4
 MOST_FRAGMENTS = 1_000
-"""A task's message stays small however small the fragments are."""
+"""Of one task, so that its message stays small."""
 AT_ONCE = 4
-"""Fragments that a task works on at once: most of the time of a small one is spent waiting."""
-
-
-def pack_fragments(
-    fragments: Iterable[Fragment], slots: int, *, least_bytes: int = 0
-) -> Iterator[tuple[Fragment, ...]]:
-    """Neighbouring fragments in groups of about the same number of rows, a few for each slot.
-
-    ``least_bytes`` of data files are in every group but the last, for work whose results are
-    files: those would be tiny otherwise.
-    """
-    chosen = list(fragments)
-    rows = sum(each.physical_rows for each in chosen)
-    share = max(1, rows // max(1, slots * TASKS_PER_SLOT))
-    group: list[Fragment] = []
-    held = size = 0
-    for each in chosen:
-        group.append(each)
-        held += each.physical_rows
-        size += sum(file.file_size_bytes for file in each.message.files)
-        if (held >= share and size >= least_bytes) or len(group) >= MOST_FRAGMENTS:
-            yield tuple(group)
-            group, held, size = [], 0, 0
-    if group:
-        yield tuple(group)
-
-
-def shares(items: Sequence[T], slots: int, most: int) -> list[tuple[T, ...]]:
-    """Neighbouring items in groups of one size, a few groups for each slot, of ``most`` at most."""
-    share = -(-len(items) // max(1, slots * TASKS_PER_SLOT))
-    return chunks(items, min(max(1, share), most))
-
-
-def chunks(items: Sequence[T], size: int) -> list[tuple[T, ...]]:
-    """Neighbouring items in groups of this size."""
-    return [tuple(items[at : at + size]) for at in range(0, len(items), size)]
-
-
-R = TypeVar("R")
+"""Fragments that a task works on concurrently: most of the time of a small one is waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[R]):
-    """What one execution wants to commit, and what it has to tell."""
+    """What one execution wants to commit, and its result."""
 
     operation: Operation | None
     """None: there is nothing to do, and no new version."""
     result: R
     files: tuple[NewFile, ...] = ()
-    """What was written for it."""
+    """Files written for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """How often a change is executed, and how long it steps back in between."""
+    """How often a change is executed, and how long the pauses in between are."""
 
     executions: int = 10
     first_pause: float = 0.01
@@ -168,14 +57,14 @@ class Persistence:
     clock: Callable[[], float] = time.monotonic
 
     def pause(self, execution: int) -> None:
-        """Step back for a random moment in a window that grows."""
+        """Sleep for a random time in a growing window."""
         window = min(self.first_pause * 2**execution, self.longest_pause)
         self.sleep(random.uniform(window / 2, window))
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a caller may say about any change."""
+    """A caller's settings for any change."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     policy: CommitPolicy = field(default_factory=CommitPolicy)
@@ -187,10 +76,10 @@ def execute(
 ) -> tuple[Snapshot, R]:
     """The version after the change (the same one if there was nothing to do), and its result.
 
-    ``prepare`` is called with the version to change, at first the caller's, after a conflict the
-    newest. Raises RetryableConflictError, with attempts and time, when that has happened too
-    often, or at once for a serializable change. Where work must not be repeated ``prepare`` raises
-    by itself: see ``jobs.columns``.
+    ``prepare`` is called with the version to change: first the caller's, after a conflict the
+    newest. Raises RetryableConflictError after too many conflicts, or after the first one if the
+    change is serializable. If work must not be repeated, ``prepare`` itself raises: see
+    ``jobs.columns``.
     """
     terms = terms or Terms()
     limit = 1 if terms.policy.serializable else terms.persistence.executions
@@ -227,3 +116,93 @@ def execute(
         f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},
     ) from last
+
+
+class Written(Protocol):
+    """The result of a task that writes files."""
+
+    @property
+    def files(self) -> tuple[NewFile, ...]: ...
+
+
+def gather(
+    runner: Runner, work: Callable[[T], W], tasks: Sequence[T], *, what: str, snapshot: Snapshot
+) -> list[W]:
+    """The results of all tasks, in their order.
+
+    If a task fails or the job is stopped, the files of finished tasks are removed. Files of a task
+    that the runner lost track of stay until a cleanup; nothing refers to them.
+    """
+    done: list[W] = []
+    try:
+        for each in runner.run(work, tasks, what=what, leftover=done.append):
+            done.append(each)
+    except BaseException:
+        snapshot.discard(file for each in done for file in each.files)
+        raise
+    return done
+
+
+def pack_fragments(
+    fragments: Iterable[Fragment], slots: int, *, least_bytes: int = 0
+) -> Iterator[tuple[Fragment, ...]]:
+    """Neighbouring fragments in groups of about the same number of rows, a few for each slot.
+
+    Every group but the last has data files of at least ``least_bytes``: work that writes files
+    would write tiny ones otherwise.
+    """
+    chosen = list(fragments)
+    rows = sum(each.physical_rows for each in chosen)
+    share = max(1, rows // max(1, slots * TASKS_PER_SLOT))
+    group: list[Fragment] = []
+    held = size = 0
+    for each in chosen:
+        group.append(each)
+        held += each.physical_rows
+        size += sum(file.file_size_bytes for file in each.message.files)
+        if (held >= share and size >= least_bytes) or len(group) >= MOST_FRAGMENTS:
+            yield tuple(group)
+            group, held, size = [], 0, 0
+    if group:
+        yield tuple(group)
+
+
+def shares(items: Sequence[T], slots: int, most: int) -> list[tuple[T, ...]]:
+    """Neighbouring items in groups of one size, at most ``most``, a few groups for each slot."""
+    share = -(-len(items) // max(1, slots * TASKS_PER_SLOT))
+    return chunks(items, min(max(1, share), most))
+
+
+def chunks(items: Sequence[T], size: int) -> list[tuple[T, ...]]:
+    """Neighbouring items in groups of this size."""
+    return [tuple(items[at : at + size]) for at in range(0, len(items), size)]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows of the table were changed, and how."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    """Matched by a merge, and left as they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCounts:
+    """What a compaction replaced. Files are data files and deletion files."""
+
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    files_removed: int = 0
+    files_added: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCounts:
+    """What was moved to another home. Files are data files; bytes of blobs are included."""
+
+    fragments: int = 0
+    files: int = 0
+    bytes: int = 0

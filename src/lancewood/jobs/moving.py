@@ -1,18 +1,13 @@
-"""Which fragments are old: told from versions and what they wrote, without opening a data file.
+"""Moving fragments: their data files are copied to another home, then one commit switches.
 
-A version is as old as its manifest says, and versions are taken to follow each other in time. One
-that was cleaned up is at least as old as the oldest that is left.
+Rows, their ids and versions, deletion files and indices stay as they are, and other writers are not
+blocked: see ``rules.moves``. Old files stay until a cleanup finds that no version needs them; files
+outside the table's own root are never removed.
 
-Which fragments are to be moved: by id, by what their rows are like, by age.
-
-What the manifest tells is asked first. Only a condition on rows reads columns, its own, in
-fragments that can hold a row which meets it; the first row that does not ends the look.
-
-Moving fragments: copy their data files to another home, then one commit switches.
-
-Rows, their ids and versions, deletion files and indices stay as they are, and other writers go on
-meanwhile: see ``rules.moves``. Old files stay until cleanup finds that no version needs them, and
-those in other homes than the table's own root for ever.
+Fragments are chosen by id, by age and by a condition on rows. Ids and ages come from manifests
+alone. Only a condition reads data: its own columns, of fragments that can match, up to the first
+row that fails it. A version is as old as its manifest says, and versions are assumed to be in the
+order of time; one that was cleaned up is at least as old as the oldest that is left.
 """
 
 from __future__ import annotations
@@ -44,173 +39,16 @@ from lancewood.model.schema import LAST_UPDATED_AT, ROW_ADDRESS, Schema
 from lancewood.rules.moves import moved_files
 
 
-def check_age(older_than: object) -> None:
-    """Raises InvalidInputError for what is no span of time."""
-    if older_than is not None and (
-        not isinstance(older_than, timedelta) or older_than < timedelta(0)
-    ):
-        raise InvalidInputError(
-            f"older_than takes a span of time such as timedelta(days=30), got {older_than!r}"
-        )
-
-
-def old_fragments(
-    snapshot: Snapshot, fragments: Sequence[Fragment], older_than: timedelta
-) -> list[Fragment]:
-    """Those of the fragments of which no row was written or changed so lately.
-
-    With stable row ids every row tells which version last changed it. Without them a fragment is
-    as old as the newest of its data files.
-    """
-    old = _old_version(snapshot, now(), older_than)
-    if old is None:
-        return []
-    is_old = _by_rows(snapshot, old) if snapshot.manifest.has_stable_row_ids else _by_files(old)
-    return [each for each in fragments if is_old(each)]
-
-
-def now() -> datetime:
-    """By the clock of this machine, as the times in manifests are by those of their writers."""
-    return datetime.now(UTC)
-
-
-def _old_version(snapshot: Snapshot, today: datetime, older_than: timedelta) -> Manifest | None:
-    """The newest version that is old, up to the snapshot's; None if none is."""
-    try:
-        moment = today - older_than
-    except OverflowError:
-        return None
-    store, newest = snapshot.place.store, snapshot.manifest
-    if newest.timestamp <= moment:
-        return newest
-    found = list_versions(store)
-    versions = [each for each in reversed(found.versions) if each < newest.version]
-    old: Manifest | None = None
-    low, high = 0, len(versions)
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            manifest = load_manifest(store, versions[middle], found.scheme)
-        except NotFoundError:  # cleaned up since the listing, with all before it
-            low = middle + 1
-            continue
-        if manifest.timestamp <= moment:
-            low, old = middle + 1, manifest
-        else:
-            high = middle
-    return old
-
-
-def _by_rows(snapshot: Snapshot, old: Manifest) -> Callable[[Fragment], bool]:
-    younger = parse_predicate(
-        f"{LAST_UPDATED_AT} > {old.version}", row_schema(snapshot.schema), None
-    )
-    pruner = Pruner(snapshot, younger, WantedColumns(Schema(())))
-    return lambda fragment: not pruner.can_match(fragment)
-
-
-def _by_files(old: Manifest) -> Callable[[Fragment], bool]:
-    names = {file.path for each in old.fragments for file in each.message.files}
-    return lambda fragment: all(file.path in names for file in fragment.message.files)
-
-
-@dataclass(frozen=True)
-class FragmentChoice:
-    """What a caller wants to be moved: fragments that meet all that is said."""
-
-    ids: frozenset[FragmentId] | None = None
-    where: str | None = None
-    parameters: Parameters = field(default=None, repr=False)
-    older_than: timedelta | None = None
-
-    @classmethod
-    def checked(
-        cls,
-        fragments: Iterable[int] | None,
-        where: str | None,
-        parameters: Parameters,
-        older_than: timedelta | None,
-    ) -> FragmentChoice:
-        """A caller's wishes; raises InvalidInputError for what is none."""
-        check_age(older_than)
-        ids = None
-        if fragments is not None:
-            numbers = as_list("fragments", fragments)
-            ids = frozenset(FragmentId(check_number("a fragment id", each)) for each in numbers)
-        return cls(ids, where, parameters, older_than)
-
-    def check(self, snapshot: Snapshot) -> None:
-        """Raises NotFoundError for a fragment that is not there, InvalidInputError for a condition
-        that does not fit the table."""
-        manifest = snapshot.manifest
-        for each in sorted(self.ids or ()):
-            if manifest.position_of(each) is None:
-                raise NotFoundError(
-                    f"fragment {each} not found in version {manifest.version} of "
-                    f"{snapshot.place.uri}; nothing was moved",
-                    fragment=each,
-                )
-        Matching(snapshot, self.where, self.parameters)
-
-    def fragments(self, snapshot: Snapshot, runner: Runner) -> Sequence[Fragment]:
-        """The fragments of one version, in its order; one that is gone by now is none of them."""
-        chosen = self._by_id(snapshot)
-        if self.older_than is not None:
-            chosen = old_fragments(snapshot, chosen, self.older_than)
-        if self.where is not None:
-            chosen = self._by_rows(snapshot, chosen, runner)
-        return chosen
-
-    def _by_id(self, snapshot: Snapshot) -> Sequence[Fragment]:
-        manifest = snapshot.manifest
-        if self.ids is None:
-            return manifest.fragments
-        manifest.expect_lookups(len(self.ids))
-        there = [each for each in sorted(self.ids) if manifest.position_of(each) is not None]
-        return [manifest.fragment(each) for each in there]
-
-    def _by_rows(
-        self, snapshot: Snapshot, fragments: Sequence[Fragment], runner: Runner
-    ) -> Sequence[Fragment]:
-        matching = Matching(snapshot, self.where, self.parameters)
-        if matching.is_every_row:
-            return fragments
-        can_match = {each.id for each in matching.fragments()}
-        chosen = [each for each in fragments if each.id in can_match]
-        tasks = list(pack_fragments(chosen, runner.slots))
-        work = partial(wholly_matching, self._others(snapshot))
-        found = runner.run(work, tasks, what="finding fragments")
-        whole = {each for done in found for each in done}
-        return [each for each in chosen if each.id in whole]
-
-    def _others(self, snapshot: Snapshot) -> Matching:
-        """The rows that do not meet the condition, those for which it is null included."""
-        return Matching(snapshot.bare(), f"({self.where}\n) IS NOT TRUE", self.parameters)
-
-
-def wholly_matching(others: Matching, fragments: Sequence[Fragment]) -> tuple[FragmentId, ...]:
-    """The task: those of the fragments that have none of the other rows."""
-    projection = project(others.snapshot.schema, [ROW_ADDRESS])
-    shape = RowShape(snapshot=others.snapshot, projection=projection, predicate=others.predicate)
-    work = (partial(_if_none, shape, each) for each in fragments)
-    return tuple(in_order(work, workers=AT_ONCE))
-
-
-def _if_none(shape: RowShape, fragment: Fragment) -> Iterator[FragmentId]:
-    if not any(FragmentScan(shape, fragment).count()):
-        yield fragment.id
-
-
 @dataclass(frozen=True)
 class Move:
-    """One wish for a move."""
+    """A move of some fragments to a base path; None is where new files go."""
 
     choice: FragmentChoice
     base: Base
     runner: Runner = field(repr=False)
 
     def run(self, snapshot: Snapshot, terms: Terms) -> tuple[Snapshot, MoveCounts]:
-        """The version after it, and what was moved; the same version if all is there already."""
+        """The version after it, and the counts; the same version if all is in place already."""
         self._check(snapshot)
         after, copied = execute(snapshot, self._prepare, terms)
         landed, others = _sorted(after.manifest, copied)
@@ -218,14 +56,12 @@ class Move:
         return after, landed
 
     def plan(self, snapshot: Snapshot) -> MoveCounts:
-        """What would be moved, as far as sizes are recorded."""
+        """What would be moved; only recorded sizes count."""
         self._check(snapshot)
         residents = Residents(snapshot, self._home(snapshot))
         files = [residents.outside(each) for each in self._fragments(snapshot, residents)]
         return MoveCounts(
-            len(files),
-            sum(map(len, files)),
-            sum(file.size or 0 for each in files for file in each),
+            len(files), sum(map(len, files)), sum(file.size or 0 for each in files for file in each)
         )
 
     def _check(self, snapshot: Snapshot) -> None:
@@ -262,7 +98,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFragments:
-    """What one task has to tell."""
+    """The result of one task."""
 
     fragments: tuple[CopiedFragment, ...]
 
@@ -279,7 +115,7 @@ def move_in(snapshot: Snapshot, home: DataHome, fragments: Sequence[Fragment]) -
 def _sorted(
     after: Manifest, copied: Iterable[CopiedFragment]
 ) -> tuple[MoveCounts, list[CopiedFile]]:
-    """What has landed, and the copies that nobody needs, since somebody was faster."""
+    """What has landed, and the copies that another writer's change made useless."""
     copied = list(copied)
     after.expect_lookups(len(copied))
     fragments, landed, others = 0, list[CopiedFile](), list[CopiedFile]()
@@ -292,3 +128,152 @@ def _sorted(
         landed += here
         others += [copy for copy in each.copies if copy.name not in names]
     return MoveCounts(fragments, len(landed), sum(each.bytes for each in landed)), others
+
+
+@dataclass(frozen=True)
+class FragmentChoice:
+    """The fragments to move: those that meet all of the given criteria."""
+
+    ids: frozenset[FragmentId] | None = None
+    where: str | None = None
+    parameters: Parameters = field(default=None, repr=False)
+    older_than: timedelta | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        fragments: Iterable[int] | None,
+        where: str | None,
+        parameters: Parameters,
+        older_than: timedelta | None,
+    ) -> FragmentChoice:
+        """A caller's choice; raises InvalidInputError for a bad argument."""
+        if older_than is not None and (
+            not isinstance(older_than, timedelta) or older_than < timedelta(0)
+        ):
+            raise InvalidInputError(
+                f"older_than takes a span of time such as timedelta(days=30), got {older_than!r}"
+            )
+        ids = None
+        if fragments is not None:
+            numbers = as_list("fragments", fragments)
+            ids = frozenset(FragmentId(check_number("a fragment id", each)) for each in numbers)
+        return cls(ids, where, parameters, older_than)
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Raise NotFoundError for an unknown fragment, InvalidInputError for a condition that does
+        not fit the table."""
+        manifest = snapshot.manifest
+        for each in sorted(self.ids or ()):
+            if manifest.position_of(each) is None:
+                raise NotFoundError(
+                    f"fragment {each} not found in version {manifest.version} of "
+                    f"{snapshot.place.uri}; nothing was moved",
+                    fragment=each,
+                )
+        Matching(snapshot, self.where, self.parameters)
+
+    def fragments(self, snapshot: Snapshot, runner: Runner) -> Sequence[Fragment]:
+        """The chosen fragments of one version, in order, without those that are gone."""
+        chosen = self._by_id(snapshot)
+        if self.older_than is not None:
+            chosen = old_fragments(snapshot, chosen, self.older_than)
+        if self.where is not None:
+            chosen = self._by_rows(snapshot, chosen, runner)
+        return chosen
+
+    def _by_id(self, snapshot: Snapshot) -> Sequence[Fragment]:
+        manifest = snapshot.manifest
+        if self.ids is None:
+            return manifest.fragments
+        manifest.expect_lookups(len(self.ids))
+        there = [each for each in sorted(self.ids) if manifest.position_of(each) is not None]
+        return [manifest.fragment(each) for each in there]
+
+    def _by_rows(
+        self, snapshot: Snapshot, fragments: Sequence[Fragment], runner: Runner
+    ) -> Sequence[Fragment]:
+        matching = Matching(snapshot, self.where, self.parameters)
+        if matching.is_every_row:
+            return fragments
+        can_match = {each.id for each in matching.fragments()}
+        chosen = [each for each in fragments if each.id in can_match]
+        tasks = list(pack_fragments(chosen, runner.slots))
+        failing = f"({self.where}\n) IS NOT TRUE"  # also rows for which the condition is null
+        work = partial(wholly_matching, Matching(snapshot.bare(), failing, self.parameters))
+        found = runner.run(work, tasks, what="finding fragments")
+        whole = {each for done in found for each in done}
+        return [each for each in chosen if each.id in whole]
+
+
+def wholly_matching(others: Matching, fragments: Sequence[Fragment]) -> tuple[FragmentId, ...]:
+    """The task: the fragments in which no row matches ``others``."""
+    projection = project(others.snapshot.schema, [ROW_ADDRESS])
+    shape = RowShape(snapshot=others.snapshot, projection=projection, predicate=others.predicate)
+    work = (partial(_if_none, shape, each) for each in fragments)
+    return tuple(in_order(work, workers=AT_ONCE))
+
+
+def _if_none(shape: RowShape, fragment: Fragment) -> Iterator[FragmentId]:
+    if not any(FragmentScan(shape, fragment).count()):
+        yield fragment.id
+
+
+def old_fragments(
+    snapshot: Snapshot, fragments: Sequence[Fragment], older_than: timedelta
+) -> list[Fragment]:
+    """The fragments without a row that was written or changed more recently.
+
+    With stable row ids, each row records the version that last changed it. Without them, a fragment
+    is as old as its newest data file.
+    """
+    old = _old_version(snapshot, now(), older_than)
+    if old is None:
+        return []
+    is_old = _by_rows(snapshot, old) if snapshot.manifest.has_stable_row_ids else _by_files(old)
+    return [each for each in fragments if is_old(each)]
+
+
+def now() -> datetime:
+    """The time by this machine's clock, as manifests hold the times of their writers' clocks."""
+    return datetime.now(UTC)
+
+
+def _old_version(snapshot: Snapshot, today: datetime, older_than: timedelta) -> Manifest | None:
+    """The newest version, up to the snapshot's, that is old enough; None if there is none."""
+    try:
+        moment = today - older_than
+    except OverflowError:
+        return None
+    store, newest = snapshot.place.store, snapshot.manifest
+    if newest.timestamp <= moment:
+        return newest
+    found = list_versions(store)
+    versions = [each for each in reversed(found.versions) if each < newest.version]
+    old: Manifest | None = None
+    low, high = 0, len(versions)
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            manifest = load_manifest(store, versions[middle], found.scheme)
+        except NotFoundError:  # removed since the listing, with all versions before it
+            low = middle + 1
+            continue
+        if manifest.timestamp <= moment:
+            low, old = middle + 1, manifest
+        else:
+            high = middle
+    return old
+
+
+def _by_rows(snapshot: Snapshot, old: Manifest) -> Callable[[Fragment], bool]:
+    younger = parse_predicate(
+        f"{LAST_UPDATED_AT} > {old.version}", row_schema(snapshot.schema), None
+    )
+    pruner = Pruner(snapshot, younger, WantedColumns(Schema(())))
+    return lambda fragment: not pruner.can_match(fragment)
+
+
+def _by_files(old: Manifest) -> Callable[[Fragment], bool]:
+    names = {file.path for each in old.fragments for file in each.message.files}
+    return lambda fragment: all(file.path in names for file in fragment.message.files)

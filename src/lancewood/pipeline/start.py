@@ -1,13 +1,9 @@
-"""The parts of a real run, from the rooms that have them.
+"""Starting a run, from a file or from a loaded pipeline.
 
-A full refresh: the same pipeline, which makes some of its tables anew.
+Opens the repository and claims the run id; ``running.story`` does the rest.
 
-Their incremental sources are read from the start, whatever earlier runs have read, and the tables
-begin without rows. Pure: from what a file says to what a run does.
-
-The doors to a run: from a file, or from a pipeline that was loaded, to the facts of what it did.
-
-Makes what a run stands on, the repository and its claim, and leaves what happens to ``story``.
+In a full refresh the same pipeline rebuilds some of its tables: they start without rows, and the
+incremental sources that lead to them are read from the start.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ from lancewood.pipeline.report.following import following
 from lancewood.pipeline.report.page import page
 from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id, run_branch
 from lancewood.pipeline.running.ground import RunGround, storage_texts
-from lancewood.pipeline.running.parts import Parts, Session, Stages, start_session
+from lancewood.pipeline.running.parts import Parts, Session, Stages, new_facts, start_session
 from lancewood.pipeline.running.story import Story
 from lancewood.pipeline.streaming.stream import run_stream
 from lancewood.repo.repository import Repository
@@ -52,8 +48,8 @@ if TYPE_CHECKING:
 
 
 def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> None:
-    """Append the files that a source has read to the table that remembers them; they are all that
-    it remembers of a source that was read from the start."""
+    """Append the files that a source has read to the table that records them. If the source was
+    read from the start, they replace what the table had."""
     pipeline = ground.pipeline
     from_start = [each.name for each in pipeline.sources if each.is_from_start]
     is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
@@ -68,7 +64,7 @@ def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> Non
 
 
 def check_file(pipeline: Pipeline, ground: RunGround) -> None:
-    """What a run has to know of its file before Spark starts, or if nothing is new."""
+    """Check the file as far as possible without Spark."""
     check_python(pipeline)
     check_tables(pipeline, ground)
 
@@ -89,10 +85,10 @@ PARTS = Parts(
 
 
 def refreshed(pipeline: Pipeline, tables: bool | Collection[str]) -> Pipeline:
-    """The pipeline with a full refresh of some tables; True: of all that it writes.
+    """The pipeline with a full refresh of some tables, or of all that it writes if True.
 
-    Raises InvalidInputError for a table that it does not write, or cannot make from the start, and
-    where a source that is read from the start also leads to a table that is not made anew.
+    Raises InvalidInputError for a table that it does not write or cannot rebuild, and if a source
+    that is read from the start also leads to a table that is not rebuilt.
     """
     known = list(dict.fromkeys(each.table for each in pipeline.targets))
     chosen = set(known) if tables is True else {*(tables or ())}
@@ -132,7 +128,7 @@ def refreshed(pipeline: Pipeline, tables: bool | Collection[str]) -> Pipeline:
 
 
 def _anew(targets: Sequence[Target], chosen: Collection[str]) -> list[Target]:
-    """The first target of a table begins it, and columns are computed for every row."""
+    """The first target of a table empties it, and columns are computed for every row."""
     begun = set[str]()
     found = []
     for each in targets:
@@ -178,21 +174,21 @@ def run(
     master: str | None = None,
     verbose: bool = False,
 ) -> RunFacts:
-    """Run the pipeline that a file describes; what it did.
+    """Run the pipeline that a file describes; returns what it did.
 
-    The same ``run_id`` twice publishes once; without one it gets an id of its own. ``dry_run``
-    finds all that can be known without loading, and writes nothing. ``full_refresh`` makes tables
-    anew, those that it names or all: incremental sources are read from the start. ``spark`` is the
-    session to use, else there is one with the settings of the file, on ``master`` if that is given.
-    ``environment`` is where secrets come from, by default that of the process. ``verbose`` lets
-    Spark log tasks that fail, with Java's stacks.
+    The same ``run_id`` twice publishes once; without one a new id is made. ``dry_run`` finds
+    everything that can be known without loading, and writes nothing. ``full_refresh`` rebuilds the
+    named tables, or all: incremental sources are read from the start. ``spark`` is the session to
+    use; by default one is started with the settings of the file, on ``master`` if given. Secrets
+    come from ``environment``, by default that of the process. ``verbose`` lets Spark log failing
+    tasks, with Java's stacks.
 
-    How it ended is in the facts: checks that fail, and too many bad rows, raise nothing. Raises
-    InvalidInputError for what is wrong with the file, RetryableConflictError if somebody else runs
-    this id now, and whatever kept it from working, with the facts as ``error.facts["run_facts"]``.
+    The facts say how the run ended: failing checks and too many bad rows raise nothing. Raises
+    InvalidInputError for errors in the file, RetryableConflictError if the same id is running now,
+    and whatever else made it fail, with the facts as ``error.facts["run_facts"]``.
 
-    A file with ``[stream]`` runs until its stream ends, every micro-batch as a run of its own, and
-    the facts are those of all batches together; Ctrl-C lets the one under way come to its end.
+    A file with ``[stream]`` runs until its stream ends, each micro-batch as its own run; the facts
+    cover all batches. Ctrl-C lets the current batch finish.
     """
     pipeline = refreshed(load(Path(path), parameters, environment), full_refresh)
     if master is not None:
@@ -223,20 +219,10 @@ def run_pipeline(
     verbose: bool = False,
     parts: Parts = PARTS,
 ) -> RunFacts:
-    """The same for a pipeline that was loaded. ``overrides`` are read in place of sources."""
+    """The same for a loaded pipeline; ``overrides`` replace the frames of sources."""
     started = datetime.now(UTC)
     name = new_run_id(started) if run_id is None else checked_run_id(run_id)
-    facts = RunFacts(
-        pipeline=pipeline.name,
-        run=name,
-        repository=pipeline.repository,
-        branch=pipeline.branch,
-        run_branch=run_branch(name),
-        started=started.isoformat(timespec="seconds"),
-        file=str(pipeline.file),
-        parameters=dict(pipeline.parameters),
-        full_refresh=[*pipeline.full_refresh],
-    )
+    facts = new_facts(pipeline, name, run_branch(name), started)
     stages = Stages(listener or Silence(), facts)
     with _opened(pipeline, dry_run=dry_run) as repository:
         story = Story(pipeline, repository, stages, parts, spark, dict(overrides or {}), verbose)
@@ -248,7 +234,7 @@ def run_pipeline(
 
 @contextmanager
 def _opened(pipeline: Pipeline, *, dry_run: bool) -> Iterator[Repository]:
-    """The repository, which is made if it is not there; for a dry run an empty one elsewhere."""
+    """The repository, created if missing; for a dry run an empty one elsewhere instead."""
     path, options = Path(pipeline.repository), storage_texts(pipeline)
     if dry_run and not os.path.lexists(path / "HEAD"):
         with tempfile.TemporaryDirectory(prefix="lancewood-") as folder:

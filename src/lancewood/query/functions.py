@@ -1,11 +1,7 @@
-"""Operators that mean the same in both engines, and how each is said in DuckDB.
+"""Operators and functions of values that mean the same in Spark and in DuckDB, as DuckDB's SQL.
 
-Knows types, and no names.
-
-Functions of single values that mean the same in both engines, and how each is said in DuckDB.
-
-A function is known by sqlglot's name for it. What is not here is Spark's alone: DuckDB may have a
-function of that name, and mean something else by it. Knows types, and no names.
+A function is looked up by sqlglot's name for it. Anything that is not here is left to Spark: DuckDB
+may have a function of the same name that means something else.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.query import literals as moments
 from lancewood.query.clauses import called, plain_number
 from lancewood.query.kinds import (
     BIGINT,
@@ -35,7 +30,7 @@ from lancewood.query.kinds import (
     is_temporal,
     said,
 )
-from lancewood.query.literals import days
+from lancewood.query.literals import CALLS, days
 from lancewood.query.typed import (
     Call,
     Compile,
@@ -49,6 +44,18 @@ from lancewood.query.typed import (
     numeric,
     together,
 )
+
+_NEWER = "\u1c89\u1c8a\ua7cb-\ua7dc\U00010d50-\U00010d85\U00016ea0-\U00016ed3"
+UPPER_APART = (
+    "\u00df\u0149\u019b\u01f0\u0264\u0390\u03b0\u0587\u1e96-\u1e9a\u1f50-\u1f56\u1f80-\u1fff"
+    f"\ufb00-\ufb17{_NEWER}"
+)
+LOWER_APART = f"\u0130\u03a3{_NEWER}"
+"""Letters whose other case is several letters, depends on the end of a word, or is too new:
+Spark's answer differs from DuckDB's. Found by asking both.
+"""
+_WHOLE = 1 << 52
+"""From here on a double has no digits behind the point."""
 
 
 def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
@@ -76,7 +83,7 @@ def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
 
 
 def _by_divisor(operator: str, left: Typed, right: Typed, does: str) -> str:
-    """Spark fails where a value is divided by zero."""
+    """Like Spark, fail where a value is divided by zero."""
     zero = f"({right.sql}) = 0 AND ({left.sql}) IS NOT NULL"
     stop = failing(f"the query {does} by zero; leave such rows out, or use nullif(…, 0)")
     return f"CASE WHEN {zero} THEN {stop} ELSE ({left.sql} {operator} {right.sql}) END"
@@ -117,20 +124,8 @@ def compared(operator: str, left: Typed, right: Typed) -> Typed:
     return Typed(f"({left.sql} {operator} {right.sql})", BOOLEAN)
 
 
-_NEWER = "\u1c89\u1c8a\ua7cb-\ua7dc\U00010d50-\U00010d85\U00016ea0-\U00016ed3"
-UPPER_APART = (
-    "\u00df\u0149\u019b\u01f0\u0264\u0390\u03b0\u0587\u1e96-\u1e9a\u1f50-\u1f56\u1f80-\u1fff"
-    f"\ufb00-\ufb17{_NEWER}"
-)
-LOWER_APART = f"\u0130\u03a3{_NEWER}"
-"""Letters that become more than one, or another one at the end of a word, or none yet: of these
-Spark makes something else. Each is found by asking both."""
-_WHOLE = 1 << 52
-"""A double from here on has no digit behind the point."""
-
-
 def call(node: Any, compile_: Compile) -> Typed | None:
-    """A function of values; None for one that is not known."""
+    """A function of values; None for an unknown one."""
     found = _CALLS.get(type(node).__name__)
     return None if found is None else found(node, compile_)
 
@@ -194,7 +189,7 @@ def _cased(node: Any, compile_: Compile) -> Typed:
 
 
 def cased(word: str, sql: str) -> str:
-    """upper or lower; letters of which Java makes something else end the query."""
+    """upper or lower; a letter that Java maps differently ends the query with an error."""
     letters = UPPER_APART if word == "upper" else LOWER_APART
     stop = failing(f"{word}() met a letter whose {word} case only Java knows; ask with --spark")
     return f"CASE WHEN regexp_matches({sql}, '[{letters}]') THEN {stop} ELSE {word}({sql}) END"
@@ -255,19 +250,12 @@ def _replace(node: Any, compile_: Compile) -> Typed:
     return Typed(f"replace({', '.join(each.sql for each in texts)})", TEXT)
 
 
-def _coalesce(node: Any, compile_: Compile) -> Typed:
-    return _of_all("coalesce", node, compile_)
-
-
-def _extreme(node: Any, compile_: Compile) -> Typed:
+def _of_all(node: Any, compile_: Compile) -> Typed:
+    """coalesce, greatest and least."""
     name = type(node).__name__.lower()
-    return _of_all(name, node, compile_, ordered=True)
-
-
-def _of_all(name: str, node: Any, compile_: Compile, *, ordered: bool = False) -> Typed:
     given = [compile_(each) for each in (node.this, *node.expressions)]
     values, kind = together(given, called(node))
-    if ordered and not is_comparable(kind):
+    if name != "coalesce" and not is_comparable(kind):
         raise apart(f"{called(node)} of {said(kind)}")
     return Typed(f"{name}({', '.join(each.sql for each in values)})", kind)
 
@@ -278,18 +266,18 @@ def _nullif(node: Any, compile_: Compile) -> Typed:
 
 
 _CALLS: dict[str, Call] = {
-    **moments.CALLS,
+    **CALLS,
     "Abs": _abs,
     "Ceil": _to_whole,
-    "Coalesce": _coalesce,
+    "Coalesce": _of_all,
     "Concat": _concat,
     "Contains": _texts("contains", BOOLEAN),
     "DPipe": _concat,
     "EndsWith": _texts("ends_with", BOOLEAN),
     "Floor": _to_whole,
-    "Greatest": _extreme,
+    "Greatest": _of_all,
     "IsNan": _is_nan,
-    "Least": _extreme,
+    "Least": _of_all,
     "Length": _length,
     "Lower": _cased,
     "Nullif": _nullif,

@@ -1,10 +1,7 @@
-"""Dates and moments: their fields, functions and arithmetic, as Spark has them, said in DuckDB.
+"""Literals and types of a query, and the functions and arithmetic of dates, written for DuckDB.
 
-A function is known by sqlglot's name for it. Knows types, and no names.
-
-What is written plainly in a query: numbers, texts, bytes, values of ``args`` and types.
-
-Knows how Spark types each, and how DuckDB is told.
+Literals, values of ``args`` and types get the types that Spark gives them. A function is looked up
+by sqlglot's name for it.
 """
 
 from __future__ import annotations
@@ -38,16 +35,7 @@ from lancewood.query.kinds import (
     is_temporal,
     said,
 )
-from lancewood.query.typed import (
-    Call,
-    Compile,
-    Typed,
-    apart,
-    cast,
-    fitted,
-    null,
-    quoted,
-)
+from lancewood.query.typed import Call, Compile, Typed, apart, cast, fitted, null, quoted
 
 _FIELDS = {
     "Year": "year",
@@ -62,10 +50,94 @@ _CLOCK_FIELDS = {"Hour": "hour", "Minute": "minute", "Second": "second"}
 _EXTRACTED = frozenset({"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE"})
 _UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 _OF_DATES = frozenset({"YEAR", "MONTH", "WEEK", "DAY"})
+_TYPES = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": TINYINT,
+    "SMALLINT": SMALLINT,
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "FLOAT": FLOAT,
+    "DOUBLE": DOUBLE,
+    "TEXT": TEXT,
+    "BINARY": BINARY,
+    "DATE": DATE,
+    "TIMESTAMPTZ": MOMENT,
+    "TIMESTAMPLTZ": MOMENT,
+    "TIMESTAMPNTZ": CLOCK,
+}
+_whole = re.compile(r"[0-9]+").fullmatch
+_decimal = re.compile(r"([0-9]*)\.([0-9]*)").fullmatch
+_double = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+").fullmatch
+_bytes = re.compile(r"([0-9a-fA-F]{2})*").fullmatch
+
+
+def text_constant(text: str) -> Typed:
+    """A text literal."""
+    return Typed(quoted(text), TEXT, text)
+
+
+def number_constant(text: str) -> Typed:
+    """A number with Spark's type: an integer, a decimal or a double."""
+    bare = text.removeprefix("-")
+    if _whole(bare):
+        value = int(bare) if len(bare) <= MOST_DIGITS else None
+        signed = None if value is None else -value if text[0] == "-" else value
+        if signed is not None and -(1 << 31) <= signed < 1 << 31:
+            return Typed(f"CAST({signed} AS INTEGER)", INT, str(signed))
+        if signed is not None and -(1 << 63) <= signed < 1 << 63:
+            return Typed(f"CAST({signed} AS BIGINT)", BIGINT, str(signed))
+    elif (found := _decimal(bare)) is not None and any(found.groups()):
+        whole, scale = found[1].lstrip("0"), len(found[2])
+        digits = max(len(whole) + scale, 1)
+        if digits <= MOST_DIGITS:
+            sql = f"CAST('{text}' AS DECIMAL({digits}, {scale}))"
+            return Typed(sql, pa.decimal128(digits, scale), text)
+    elif _double(bare) and isfinite(float(bare)):
+        return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE, text)
+    raise apart(f"the number {text}")
+
+
+def value_constant(name: str, value: Any) -> Typed:
+    """A value of ``args``."""
+    if value is None:
+        return null()
+    if isinstance(value, bool):
+        return Typed(str(value).upper(), BOOLEAN)
+    if isinstance(value, str):
+        return text_constant(value)
+    if isinstance(value, int | Decimal):
+        return number_constant(f"{value:f}" if isinstance(value, Decimal) else str(value))
+    if isinstance(value, float):
+        return Typed(f"CAST('{value!r}' AS DOUBLE)", DOUBLE)
+    if isinstance(value, datetime):
+        kind = CLOCK if value.tzinfo is None else MOMENT
+        return Typed(f"CAST('{value.isoformat(' ')}' AS {duckdb_type(kind)})", kind)
+    if isinstance(value, date):
+        return Typed(f"CAST('{value.isoformat()}' AS DATE)", DATE)
+    if isinstance(value, bytes):
+        return Typed(f"from_hex('{value.hex()}')", BINARY)
+    raise apart(f"an argument of type {type(value).__name__} for {name!r}")
+
+
+def bytes_constant(text: str) -> Typed:
+    """``X'00ff'``."""
+    if not _bytes(text):
+        raise apart("such a text of bytes")
+    return Typed(f"from_hex('{text}')", BINARY)
+
+
+def written_kind(wanted: Any) -> pa.DataType | None:
+    """The type that CAST names; None for an unknown one."""
+    name = str(wanted.this.name)
+    if name == "DECIMAL":
+        sizes = [int(str(each.this)) for each in wanted.expressions] or [10]
+        precision, scale = (*sizes, 0)[:2]
+        return pa.decimal128(precision, scale) if 0 < precision <= MOST_DIGITS else None
+    return _TYPES.get(name) if not wanted.expressions else None
 
 
 def days(operator: str, left: Typed, right: Typed) -> Typed:
-    """A date and a number of days."""
+    """A date plus or minus a number of days."""
     is_count = is_integer(right.kind) and right.kind != BIGINT
     if left.kind == DATE and is_count and operator in ("+", "-"):
         return Typed(f"({left.sql} {operator} {fitted(right, INT).sql})", DATE)
@@ -73,7 +145,7 @@ def days(operator: str, left: Typed, right: Typed) -> Typed:
 
 
 def moved(operator: str, value: Typed, count: str, unit: str) -> Typed:
-    """A date or moment and an INTERVAL."""
+    """A date or timestamp plus or minus an INTERVAL."""
     unit = unit.upper().removesuffix("S")
     if value.kind == NULL:
         return null(MOMENT)
@@ -85,6 +157,10 @@ def moved(operator: str, value: Typed, count: str, unit: str) -> Typed:
         raise apart("an INTERVAL of a part of a day and a date", "CAST the date to TIMESTAMP")
     sql = f"({value.sql} {operator} INTERVAL ({count}) {unit})"
     return Typed(f"CAST({sql} AS DATE)" if value.kind == DATE else sql, value.kind)
+
+
+def _field(node: Any, compile_: Compile) -> Typed:
+    return _date_field(type(node).__name__, compile_(node.this), called(node))
 
 
 def _date_field(name: str, value: Typed, word: str) -> Typed:
@@ -149,10 +225,6 @@ def _today(node: Any, compile_: Compile) -> Typed:
     return Typed("CAST(now() AS DATE)", DATE)
 
 
-def _field(node: Any, compile_: Compile) -> Typed:
-    return _date_field(type(node).__name__, compile_(node.this), called(node))
-
-
 CALLS: dict[str, Call] = {
     **dict.fromkeys([*_FIELDS, *_CLOCK_FIELDS], _field),
     "CurrentDate": _today,
@@ -164,90 +236,4 @@ CALLS: dict[str, Call] = {
     "TsOrDsAdd": _date_add,
     "TsOrDsToDate": _to_date,
 }
-"""By sqlglot's names for them."""
-
-
-_TYPES = {
-    "BOOLEAN": BOOLEAN,
-    "TINYINT": TINYINT,
-    "SMALLINT": SMALLINT,
-    "INT": INT,
-    "BIGINT": BIGINT,
-    "FLOAT": FLOAT,
-    "DOUBLE": DOUBLE,
-    "TEXT": TEXT,
-    "BINARY": BINARY,
-    "DATE": DATE,
-    "TIMESTAMPTZ": MOMENT,
-    "TIMESTAMPLTZ": MOMENT,
-    "TIMESTAMPNTZ": CLOCK,
-}
-_whole = re.compile(r"[0-9]+").fullmatch
-_decimal = re.compile(r"([0-9]*)\.([0-9]*)").fullmatch
-_double = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+").fullmatch
-_bytes = re.compile(r"([0-9a-fA-F]{2})*").fullmatch
-
-
-def text_constant(text: str) -> Typed:
-    """A text as it is."""
-    return Typed(quoted(text), TEXT, text)
-
-
-def number_constant(text: str) -> Typed:
-    """A number as Spark types it: a whole one, a decimal or a double."""
-    bare = text.removeprefix("-")
-    if _whole(bare):
-        value = int(bare) if len(bare) <= MOST_DIGITS else None
-        signed = None if value is None else -value if text[0] == "-" else value
-        if signed is not None and -(1 << 31) <= signed < 1 << 31:
-            return Typed(f"CAST({signed} AS INTEGER)", INT, str(signed))
-        if signed is not None and -(1 << 63) <= signed < 1 << 63:
-            return Typed(f"CAST({signed} AS BIGINT)", BIGINT, str(signed))
-    elif (found := _decimal(bare)) is not None and any(found.groups()):
-        whole, scale = found[1].lstrip("0"), len(found[2])
-        digits = max(len(whole) + scale, 1)
-        if digits <= MOST_DIGITS:
-            sql = f"CAST('{text}' AS DECIMAL({digits}, {scale}))"
-            return Typed(sql, pa.decimal128(digits, scale), text)
-    elif _double(bare) and isfinite(float(bare)):
-        return Typed(f"CAST('{text}' AS DOUBLE)", DOUBLE, text)
-    raise apart(f"the number {text}")
-
-
-def value_constant(name: str, value: Any) -> Typed:
-    """A value of ``args``."""
-    if value is None:
-        return null()
-    if isinstance(value, bool):
-        return Typed(str(value).upper(), BOOLEAN)
-    if isinstance(value, str):
-        return text_constant(value)
-    if isinstance(value, int | Decimal):
-        return number_constant(f"{value:f}" if isinstance(value, Decimal) else str(value))
-    if isinstance(value, float):
-        return Typed(f"CAST('{value!r}' AS DOUBLE)", DOUBLE)
-    if isinstance(value, datetime):
-        kind = CLOCK if value.tzinfo is None else MOMENT
-        return Typed(f"CAST('{value.isoformat(' ')}' AS {duckdb_type(kind)})", kind)
-    if isinstance(value, date):
-        return Typed(f"CAST('{value.isoformat()}' AS DATE)", DATE)
-    if isinstance(value, bytes):
-        return Typed(f"from_hex('{value.hex()}')", BINARY)
-    raise apart(f"an argument of type {type(value).__name__} for {name!r}")
-
-
-def written_kind(wanted: Any) -> pa.DataType | None:
-    """The type that CAST names; None for one that is not known here."""
-    name = str(wanted.this.name)
-    if name == "DECIMAL":
-        sizes = [int(str(each.this)) for each in wanted.expressions] or [10]
-        precision, scale = (*sizes, 0)[:2]
-        return pa.decimal128(precision, scale) if 0 < precision <= MOST_DIGITS else None
-    return _TYPES.get(name) if not wanted.expressions else None
-
-
-def bytes_constant(text: str) -> Typed:
-    """``X'00ff'``."""
-    if not _bytes(text):
-        raise apart("such a text of bytes")
-    return Typed(f"from_hex('{text}')", BINARY)
+"""By sqlglot's names."""

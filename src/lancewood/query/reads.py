@@ -1,13 +1,8 @@
-"""Which columns of its tables a query needs, and which table a name of a column means.
+"""What a query reads of each table that it names: columns, conditions and limits.
 
-Where a name might mean a column of a table, the table keeps it: what is read too much is dropped
-by Spark, what is read too little would be missing. Knows the names of columns, not their types.
-
-What a query reads of each table that it names: columns, rows and how many of them.
-
-Everything that is found here makes a read smaller, and none of it is taken out of the query: Spark
-does all of it once more on what is left. Knows one query, its tables and the session's settings,
-and no session.
+All of this only makes reads smaller. Nothing is taken out of the query: Spark applies everything
+again to what is left. So a column is kept wherever a name might mean it: Spark drops surplus
+columns, but a missing one would be an error.
 """
 
 from __future__ import annotations
@@ -25,130 +20,6 @@ from lancewood.query.predicates import Condition, Conditions, Constants
 from lancewood.query.settings import Settings
 from lancewood.query.text import Query
 
-
-class Shape:
-    """The columns of one table as a session sees them."""
-
-    def __init__(self, names: Sequence[str], settings: Settings) -> None:
-        self.names = tuple(names)
-        self._by_folded: dict[str, list[str]] = {}
-        for each in names:
-            self._by_folded.setdefault(settings.folded(each), []).append(each)
-        self._settings = settings
-
-    def named(self, name: str) -> list[str]:
-        """The columns that a name may mean."""
-        return self._by_folded.get(self._settings.folded(name), [])
-
-
-def needed_columns(
-    query: Query, occurrence: Occurrence, shape: Shape, settings: Settings
-) -> tuple[str, ...] | None:
-    """The columns that the query may use of a table, in its order; None for all of them."""
-    from sqlglot import exp
-
-    tree, select = query.tree, select_of(occurrence.node)
-    if select is None or _takes_whole_rows(tree, select, occurrence):
-        return None
-    exposed = settings.folded(occurrence.exposed)
-    wanted: set[str] = set()
-
-    def want(name: str) -> None:
-        wanted.update(shape.named(name))
-
-    for word in query.words:
-        want(word)
-    for node in tree.find_all(exp.Identifier, exp.Star):
-        parent = node.parent
-        if isinstance(node, exp.Star):
-            if _expands(node) and _is_about(node, select, exposed, settings):
-                return None
-        elif isinstance(parent, exp.Column):
-            parts = [str(each.name) for each in parent.parts]
-            if len(parts) == 2 and settings.folded(parts[0]) != exposed:
-                want(parts[0])
-            else:
-                for each in parts:
-                    want(each)
-        elif not isinstance(parent, exp.Table | exp.TableAlias | exp.CTE | exp.Alias):
-            want(str(node.name))
-    return tuple(each for each in shape.names if each in wanted)
-
-
-def select_of(node: Any) -> Any:
-    """The SELECT whose FROM or JOIN a table stands in; None if it stands elsewhere."""
-    from sqlglot import exp
-
-    above = node.parent
-    if isinstance(above, exp.Join | exp.From) and isinstance(above.parent, exp.Select):
-        return above.parent
-    return None
-
-
-def exposed_columns(node: Any, settings: Settings) -> tuple[str, ...] | None:
-    """The names of what a subquery, a CTE or a LATERAL gives; None if they are not known."""
-    from sqlglot import exp
-
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        return tuple(str(each.name) for each in alias.columns)
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-        if node.args.get("db"):
-            return None
-        found = defined_by_with(node, str(node.this.this), settings)
-        return None if found is None else exposed_columns(found, settings)
-    if isinstance(node, exp.Subquery | exp.CTE):
-        return _selected(node.this)
-    return None
-
-
-def _selected(query: Any) -> tuple[str, ...] | None:
-    from sqlglot import exp
-
-    while isinstance(query, exp.SetOperation | exp.Subquery):
-        query = query.this
-    if not isinstance(query, exp.Select):
-        return None
-    named = query.expressions
-    if all(isinstance(each, exp.Alias | exp.Column) and not each.is_star for each in named):
-        return tuple(str(each.alias_or_name) for each in named)
-    return None
-
-
-def _takes_whole_rows(tree: Any, select: Any, occurrence: Occurrence) -> bool:
-    """Whether all columns matter although none is named."""
-    from sqlglot import exp
-
-    alias = occurrence.node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        return True
-    if occurrence.node.args.get("sample") or select.args.get("sample"):
-        return True
-    if select.args.get("operation_modifiers"):
-        return True
-    joins = select.args.get("joins") or ()
-    if any(str(each.args.get("method") or "").upper() == "NATURAL" for each in joins):
-        return True
-    return tree.find(exp.Pivot) is not None
-
-
-def _expands(star: Any) -> bool:
-    """Whether a star stands for columns; in count(*) it stands for rows."""
-    from sqlglot import exp
-
-    return not (isinstance(star.parent, exp.Count) and star.arg_key == "this")
-
-
-def _is_about(star: Any, select: Any, exposed: str, settings: Settings) -> bool:
-    """Whether a star may stand for columns of a table, which is exposed by a name there."""
-    from sqlglot import exp
-
-    if isinstance(star.parent, exp.Column):
-        parts = [str(each.name) for each in star.parent.parts[:-1]]
-        return len(parts) != 1 or settings.folded(parts[0]) == exposed
-    return star.find_ancestor(exp.Select) is select
-
-
 _BY_CHANCE = frozenset(
     {
         *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle"),
@@ -156,12 +27,12 @@ _BY_CHANCE = frozenset(
         *("input_file_block_start", "input_file_block_length"),
     }
 )
-"""Functions whose answers depend on which rows come together, and in which order."""
+"""Functions whose results depend on which rows come together, and in which order."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """What is read of one version for one place of a query."""
+    """What is read of one version at one place of a query."""
 
     snapshot: Snapshot
     columns: tuple[str, ...] | None = None
@@ -169,12 +40,12 @@ class Read:
     where: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     told: tuple[str, ...] = ()
-    """The conditions as the query writes them."""
+    """The conditions in the query's own words."""
     limit: int | None = None
 
     @property
     def known_rows(self) -> int | None:
-        """How many rows there are, where nothing else matters and the manifest tells."""
+        """The number of rows, if only that matters and the manifest has it."""
         rows = self.snapshot.manifest.row_count
         if self.columns != () or self.where is not None or rows is None:
             return None
@@ -189,7 +60,7 @@ def whole_reads(versions: Mapping[Occurrence, Snapshot]) -> dict[Occurrence, Rea
 def planned_reads(
     query: Query, versions: Mapping[Occurrence, Snapshot], settings: Settings
 ) -> dict[Occurrence, Read]:
-    """As little of every table as the query is sure to get along with."""
+    """The smallest reads that are sure to suffice for the query."""
     if why_whole(query, settings) is not None:
         return whole_reads(versions)
     shapes = {
@@ -206,7 +77,7 @@ def planned_reads(
 
 
 def why_whole(query: Query, settings: Settings) -> str | None:
-    """Why everything has to be read; None if that is not so."""
+    """Why everything has to be read; None if it does not."""
     by_chance = sorted(_BY_CHANCE.intersection(query.calls()))
     if by_chance:
         return f"{by_chance[0]}() depends on all rows"
@@ -224,7 +95,7 @@ def why_whole(query: Query, settings: Settings) -> str | None:
 
 
 class _Reading:
-    """One table at one place."""
+    """The read of one table at one place."""
 
     def __init__(
         self,
@@ -274,7 +145,7 @@ class _Reading:
         return found
 
     def _field(self, column: Any, joined: Joined) -> pa.Field | None:
-        """The column of this table that a name means; None where it is another's, or unsure."""
+        """The column of this table that a name means; None if it is another table's, or unclear."""
         if type(column).__name__ != "Column" or column.is_star:
             return None
         parts = [str(each.name) for each in column.parts]
@@ -286,7 +157,7 @@ class _Reading:
         return self._columns[named[0]] if is_ours and len(named) == 1 else None
 
     def _is_only_one(self, qualifier: str, joined: Joined) -> bool:
-        """Whether a name before a dot is that of this table, and of no other here."""
+        """Whether a qualifier means this table and no other."""
         wanted = self._settings.folded(qualifier)
         if wanted != self._settings.folded(self._occurrence.exposed):
             return False
@@ -294,7 +165,7 @@ class _Reading:
         return all(self._settings.folded(str(_exposed(each))) != wanted for each in others)
 
     def _is_ours_alone(self, name: str, joined: Joined) -> bool:
-        """Whether no other table here can have a column of that name."""
+        """Whether no other table here can have a column of this name."""
         for each in self._others(joined):
             shape = self._by_node.get(id(each))
             if shape is None:
@@ -318,7 +189,130 @@ def _exposed(node: Any) -> str | None:
 
 
 def _rest(joined: Joined, pushed: Sequence[Any]) -> list[Any]:
-    """The conditions of WHERE that were not asked of the table."""
+    """The conditions of WHERE that were not pushed down."""
     where = joined.select.args.get("where")
     done = {id(each) for each in pushed}
     return [] if where is None else [e for e in conjuncts(where.this) if id(e) not in done]
+
+
+class Shape:
+    """The columns of one table as a session sees them."""
+
+    def __init__(self, names: Sequence[str], settings: Settings) -> None:
+        self.names = tuple(names)
+        self._by_folded: dict[str, list[str]] = {}
+        for each in names:
+            self._by_folded.setdefault(settings.folded(each), []).append(each)
+        self._settings = settings
+
+    def named(self, name: str) -> list[str]:
+        """The columns that a name may mean."""
+        return self._by_folded.get(self._settings.folded(name), [])
+
+
+def needed_columns(
+    query: Query, occurrence: Occurrence, shape: Shape, settings: Settings
+) -> tuple[str, ...] | None:
+    """The columns of a table that the query may use, in their order; None for all."""
+    from sqlglot import exp
+
+    tree, select = query.tree, select_of(occurrence.node)
+    if select is None or _takes_whole_rows(tree, select, occurrence):
+        return None
+    exposed = settings.folded(occurrence.exposed)
+    wanted: set[str] = set()
+
+    def want(name: str) -> None:
+        wanted.update(shape.named(name))
+
+    for word in query.words:
+        want(word)
+    for node in tree.find_all(exp.Identifier, exp.Star):
+        parent = node.parent
+        if isinstance(node, exp.Star):
+            if _expands(node) and _is_about(node, select, exposed, settings):
+                return None
+        elif isinstance(parent, exp.Column):
+            parts = [str(each.name) for each in parent.parts]
+            if len(parts) == 2 and settings.folded(parts[0]) != exposed:
+                want(parts[0])
+            else:
+                for each in parts:
+                    want(each)
+        elif not isinstance(parent, exp.Table | exp.TableAlias | exp.CTE | exp.Alias):
+            want(str(node.name))
+    return tuple(each for each in shape.names if each in wanted)
+
+
+def select_of(node: Any) -> Any:
+    """The SELECT in whose FROM or JOIN a table stands; None if it stands elsewhere."""
+    from sqlglot import exp
+
+    above = node.parent
+    if isinstance(above, exp.Join | exp.From) and isinstance(above.parent, exp.Select):
+        return above.parent
+    return None
+
+
+def exposed_columns(node: Any, settings: Settings) -> tuple[str, ...] | None:
+    """The column names of a subquery, CTE or LATERAL; None if unknown."""
+    from sqlglot import exp
+
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return tuple(str(each.name) for each in alias.columns)
+    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+        if node.args.get("db"):
+            return None
+        found = defined_by_with(node, str(node.this.this), settings)
+        return None if found is None else exposed_columns(found, settings)
+    if isinstance(node, exp.Subquery | exp.CTE):
+        return _selected(node.this)
+    return None
+
+
+def _selected(query: Any) -> tuple[str, ...] | None:
+    from sqlglot import exp
+
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return None
+    named = query.expressions
+    if all(isinstance(each, exp.Alias | exp.Column) and not each.is_star for each in named):
+        return tuple(str(each.alias_or_name) for each in named)
+    return None
+
+
+def _takes_whole_rows(tree: Any, select: Any, occurrence: Occurrence) -> bool:
+    """Whether all columns matter although they are not named."""
+    from sqlglot import exp
+
+    alias = occurrence.node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return True
+    if occurrence.node.args.get("sample") or select.args.get("sample"):
+        return True
+    if select.args.get("operation_modifiers"):
+        return True
+    joins = select.args.get("joins") or ()
+    if any(str(each.args.get("method") or "").upper() == "NATURAL" for each in joins):
+        return True
+    return tree.find(exp.Pivot) is not None
+
+
+def _expands(star: Any) -> bool:
+    """Whether a star stands for columns; in count(*) it stands for rows."""
+    from sqlglot import exp
+
+    return not (isinstance(star.parent, exp.Count) and star.arg_key == "this")
+
+
+def _is_about(star: Any, select: Any, exposed: str, settings: Settings) -> bool:
+    """Whether a star may stand for columns of the table that is exposed under a name."""
+    from sqlglot import exp
+
+    if isinstance(star.parent, exp.Column):
+        parts = [str(each.name) for each in star.parent.parts[:-1]]
+        return len(parts) != 1 or settings.folded(parts[0]) == exposed
+    return star.find_ancestor(exp.Select) is select

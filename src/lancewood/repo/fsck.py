@@ -1,15 +1,7 @@
-"""What ``Repository.fsck`` found: every problem as a value, with the way out.
+"""Checking whether a repository is whole: refs, commits, pins, and the tables that they lead to.
 
-Problems as they are found: whatever cannot be read is told, and the look goes on.
-
-Looking whether refs, HEAD and their logs can be read, and lead to commits.
-
-Knows names and what they lead to, and not what is in a commit.
-
-Looking whether a repository is whole: refs, commits, pins, and the tables that they lead to.
-
-Reads, and changes nothing. Whatever cannot be read is told, and the rest is looked at all the same.
-What git itself can tell of its objects (``git fsck``) is told only as far as somebody leads there.
+Nothing is changed. What cannot be read is reported as a problem, with the way out, and the check
+goes on. Of what ``git fsck`` checks, only objects that a ref or a log leads to are checked here.
 """
 
 from __future__ import annotations
@@ -18,8 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from lancewood.catalog.files import file_blobs
 from lancewood.catalog.marks import REPOSITORY_ID
@@ -42,26 +33,33 @@ from lancewood.repo.gc.needed import Spot
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.ref_names import PROTECTED
 
+RESTORE = "Bring it back from a copy of the repository; git fsck says more"
+P = ParamSpec("P")
+T = TypeVar("T")
+_REFS = "refs/"
+_REMOVE = "Move it to a commit that is there, or delete it"
+_DECIDE = "commit() takes the table as it stands, reset() brings back what is committed"
+
 
 class Kind(StrEnum):
     """What a problem is about."""
 
     REF = "ref"
-    """A ref, HEAD or a log of moves that cannot be read, or leads to no commit."""
+    """A ref, HEAD or a reflog that cannot be read, or leads to no commit."""
     HISTORY = "history"
-    """A commit, a tree or a file of one that cannot be read."""
+    """A commit, or a tree or file of one, that cannot be read."""
     PIN = "pin"
     """A pin that cannot be understood."""
     TABLE = "table"
-    """A table that is not there any more as a commit pins it."""
+    """A table that is no longer there as a commit pins it."""
     DIVERGED = "diverged"
-    """A table whose branch holds what does not go together with a commit."""
+    """A table whose branch conflicts with a commit."""
     UNSETTLED = "unsettled"
-    """Something that the next writer is to do, and that cannot be done."""
+    """Something that the next writer should do, and that cannot be done."""
     UNPROTECTED = "unprotected"
-    """A tagged or protected commit pins a version that no tag in the table keeps."""
+    """A version that a tagged or protected commit pins, and that no tag in the table keeps."""
     STRANGER = "stranger"
-    """A table elsewhere that does not know that this repository's commits pin it."""
+    """A table elsewhere that does not know that commits of this repository pin it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """What was looked at, and what is wrong with it."""
+    """What was checked, and what is wrong with it."""
 
     deep: bool
     refs: int
@@ -87,9 +85,9 @@ class FsckReport:
     pins: int
     """Distinct pins that were decoded."""
     opened: int
-    """Of those, how many were opened in their tables: those of the tips, or with ``deep`` all."""
+    """How many of those were opened in their tables: those of the tips, or with ``deep`` all."""
     waiting: tuple[Spot, ...]
-    """Tables that do not hold yet what a commit pins; the next writer lands it, and so does gc."""
+    """Tables that do not hold yet what a commit pins; the next writer, or gc, lands it."""
     problems: tuple[Problem, ...]
 
     @property
@@ -97,99 +95,8 @@ class FsckReport:
         return not self.problems
 
 
-RESTORE = "Bring it back from a copy of the repository; git fsck says more"
-T = TypeVar("T")
-
-
-@dataclass
-class Findings:
-    """What was found so far."""
-
-    problems: list[Problem] = field(default_factory=list)
-
-    def tell(self, kind: Kind, where: str, why: str, way_out: str) -> None:
-        self.problems.append(Problem(kind, where, why.rstrip("."), way_out))
-
-    def attempt(self, kind: Kind, where: str, way_out: str, act: Callable[[], T]) -> T | None:
-        """What it gives; None, and a problem more, where it cannot be had."""
-        try:
-            return act()
-        except (LancewoodError, OSError) as error:
-            self.tell(kind, where, str(error), way_out)
-            return None
-
-
-_REFS = "refs/"
-_REMOVE = "Move it to a commit that is there, or delete it"
-
-
-@dataclass
-class RefCheck:
-    """The refs of a repository."""
-
-    grounds: Grounds
-    findings: Findings
-    tips: dict[str, Hash] = field(default_factory=dict)
-    """The commits that refs lead to, by the names of those."""
-    _logged: set[Hash] = field(default_factory=set)
-
-    def run(self) -> None:
-        refs, attempt = self.grounds.git.refs, self.findings.attempt
-        head = attempt(Kind.REF, HEAD, "switch() to a branch", refs.head)
-        if head is not None and head.hash is not None:
-            self._check(HEAD, head.hash)
-        names = attempt(Kind.REF, "packed-refs", RESTORE, lambda: [*refs.every_name(_REFS)])
-        for name in names or ():
-            value = attempt(Kind.REF, name, _REMOVE, partial(refs.read, name))
-            if value is not None:
-                self._check(name, value)
-        for name in attempt(Kind.REF, "logs", RESTORE, refs.logged_names) or ():
-            if names is not None and name not in names:
-                self._check_lost(name)
-        for name in (HEAD, *(names or ())):
-            way_out = f"Remove logs/{name}: it only tells where the ref was before"
-            attempt(Kind.REF, f"log of {name}", way_out, partial(self._read_log, name))
-
-    def logged_commits(self) -> list[Hash]:
-        """The commits that logs of moves name, those that git removed left out."""
-        found = []
-        for each in self._logged - {ZERO}:
-            where, peel = f"object {each[:12]}", partial(self._peeled, each)
-            commit = self.findings.attempt(Kind.HISTORY, where, RESTORE, peel)
-            found += [] if commit is None else [commit]
-        return found
-
-    def _check(self, name: str, value: Hash) -> None:
-        act = partial(self.grounds.git.objects.peel, value)
-        commit = self.findings.attempt(Kind.REF, name, _REMOVE, act)
-        if commit is not None:
-            self.tips[name] = commit
-
-    def _check_lost(self, name: str) -> None:
-        """A ref that moved since it was made, and is not there: who deletes one removes its log.
-        One that was about to be made has a log of nothing else."""
-        with suppress(LancewoodError):
-            moves = [*self.grounds.git.refs.log(name)]
-            if any(each.old != ZERO for each in moves):
-                why = f"it is gone, and its log says that it was at {moves[0].new}"
-                way_out = f"Make it there again, or remove logs/{name}"
-                self.findings.tell(Kind.REF, name, why, way_out)
-
-    def _read_log(self, name: str) -> None:
-        for each in self.grounds.git.refs.log(name):
-            self._logged |= {each.old, each.new}
-
-    def _peeled(self, value: Hash) -> Hash | None:
-        with suppress(NotFoundError):
-            return self.grounds.git.objects.peel(value)
-        return None
-
-
-_DECIDE = "commit() takes the table as it stands, reset() brings back what is committed"
-
-
 def check_repository(grounds: Grounds, *, deep: bool) -> FsckReport:
-    """What is wrong with a repository, as it is now: nothing that was kept in memory counts."""
+    """What is wrong with a repository now; does not rely on anything kept in memory."""
     options = grounds.storage_options
     git = open_git(grounds.home, storage_options=options, fsync=grounds.fsync)
     try:
@@ -201,7 +108,7 @@ def check_repository(grounds: Grounds, *, deep: bool) -> FsckReport:
 
 @dataclass
 class _Check:
-    """One look at a repository: from refs to commits, from those to pins and tables."""
+    """One check of a repository: from refs to commits, then to pins and tables."""
 
     grounds: Grounds
     deep: bool
@@ -229,10 +136,8 @@ class _Check:
             problems=tuple(dict.fromkeys(self.findings.problems)),
         )
 
-    # Commits
-
     def _check_history(self) -> int:
-        """How many commits were read."""
+        """The number of commits that were read."""
         seen, roots = set[Hash](), set[Hash]()
         inner, files = set[Hash](), set[Hash]()
         stack = [*self.refs.tips.values()]
@@ -244,12 +149,8 @@ class _Check:
             if at in seen:
                 continue
             seen.add(at)
-            commit = self.findings.attempt(
-                Kind.HISTORY,
-                f"commit {at[:12]}",
-                RESTORE,
-                partial(self.grounds.git.objects.commit, at),
-            )
+            where, load = f"commit {at[:12]}", self.grounds.git.objects.commit
+            commit = self.findings.attempt(Kind.HISTORY, where, RESTORE, load, at)
             if commit is None:
                 continue
             stack += [each for each in commit.parents if each not in seen]
@@ -263,18 +164,16 @@ class _Check:
     def _check_tree(
         self, commit: Commit, inner: set[Hash], files: set[Hash]
     ) -> frozenset[tuple[str, Hash]]:
-        """The pins of a commit that can be read; ``inner`` and ``files`` are the trees and blobs
-        that were read already."""
+        """The readable pins of a commit; ``inner`` and ``files`` were read already."""
         where, root = f"commit {commit.hash[:12]}", commit.tree
-        read_pins = partial(self._pins_of, root, commit.hash, inner)
-        found = self.findings.attempt(Kind.HISTORY, f"tree of {where}", RESTORE, read_pins)
+        attempt, kind = self.findings.attempt, Kind.HISTORY
+        found = attempt(kind, f"tree of {where}", RESTORE, self._pins_of, root, commit.hash, inner)
         if self.deep:
-            read_files = partial(self._read_files, root, files)
-            self.findings.attempt(Kind.HISTORY, f"files of {where}", RESTORE, read_files)
+            attempt(kind, f"files of {where}", RESTORE, self._read_files, root, files)
         return found or frozenset()
 
     def _pins_of(self, root: Hash, commit: Hash, seen: set[Hash]) -> frozenset[tuple[str, Hash]]:
-        """The pins of a tree; each is decoded when it is met for the first time."""
+        """The pins of a tree; each is decoded when it is first met."""
         objects = self.grounds.git.objects
         inner = tables_entry(objects.tree(root))
         if inner is None:
@@ -291,25 +190,23 @@ class _Check:
                     Kind.PIN,
                     f"table {name} in commit {commit[:12]}",
                     "Read it with the Lancewood that wrote it, or go on from another commit",
-                    partial(self._load_pin, name, blob),
+                    self._load_pin,
+                    name,
+                    blob,
                 )
                 if pin is not None:
                     self.pins[name, blob] = pin, commit
         return frozenset(each for each in found if each in self.pins)
 
     def _load_pin(self, name: str, blob: Hash) -> Pin:
-        """A pin whose text is there: one that was read before may be known without it."""
+        """Reads the text of the pin, even if the decoded pin is cached."""
         objects = self.grounds.git.objects
         return load_pin(objects, name, blob, objects.blob(blob))
 
     def _read_files(self, root: Hash, seen: set[Hash]) -> None:
         objects = self.grounds.git.objects
         for path, blob in file_blobs(objects, root, seen):
-            self.findings.attempt(
-                Kind.HISTORY, f"file {path}", RESTORE, partial(objects.blob, blob)
-            )
-
-    # Tables
+            self.findings.attempt(Kind.HISTORY, f"file {path}", RESTORE, objects.blob, blob)
 
     def _at_tips(self) -> set[tuple[str, Hash]]:
         return set[tuple[str, Hash]]().union(*self.trees.values())
@@ -322,7 +219,8 @@ class _Check:
                 Kind.TABLE,
                 f"table {name} in commit {commit[:12]}",
                 "Bring its files back from a copy, or go on from a commit that reads",
-                partial(self.grounds.open, pin),
+                self.grounds.open,
+                pin,
             )
         return len(wanted)
 
@@ -340,7 +238,7 @@ class _Check:
         return found.landed
 
     def _check_protection(self) -> None:
-        """Every version that a tag of the repository pins has a tag of its own."""
+        """Check that every version pinned by a tag of the repository has a tag in its table."""
         kept: dict[str, set[tuple[BranchName | None, Version]] | None] = {}
         for ref, commit in self.refs.tips.items():
             if not ref.startswith((TAGS, PROTECTED)):
@@ -350,7 +248,7 @@ class _Check:
                 where = f"table {name}"
                 if pin.uri not in kept:
                     kept[pin.uri] = self.findings.attempt(
-                        Kind.TABLE, where, "Repair its tags", partial(self._tags_of, pin)
+                        Kind.TABLE, where, "Repair its tags", self._tags_of, pin
                     )
                 tags = kept[pin.uri]
                 if tags is None or self._is_kept(pin, tags):
@@ -373,7 +271,8 @@ class _Check:
         }
 
     def _is_kept(self, pin: Pin, tags: set[tuple[BranchName | None, Version]]) -> bool:
-        """Whether a tag is on the version that a pin became; what has none is told elsewhere."""
+        """Whether the landed version of a pin has a tag; what has not landed is reported
+        elsewhere."""
         if (pin.branch, pin.exact_version) in tags:
             return True
         if pin.landing is None:
@@ -385,7 +284,7 @@ class _Check:
         return not versions or (pin.branch, versions[-1]) in tags
 
     def _check_membership(self) -> None:
-        """Tables elsewhere say that this repository's commits pin them, and where it is."""
+        """Check that tables elsewhere know that they belong to this repository, and where it is."""
         here, seen = real_home(self.grounds.home), set[str]()
         for name, blob in sorted(self._at_tips()):
             pin, _ = self.pins[name, blob]
@@ -411,3 +310,91 @@ class _Check:
             yield "it does not know that it belongs to this repository"
         elif real_home(mine[0].repository) != here:
             yield f"it belongs, as it says, to this repository at {mine[0].repository}"
+
+
+@dataclass
+class Findings:
+    """The problems found so far."""
+
+    problems: list[Problem] = field(default_factory=list)
+
+    def tell(self, kind: Kind, where: str, why: str, way_out: str) -> None:
+        self.problems.append(Problem(kind, where, why.rstrip("."), way_out))
+
+    def attempt(
+        self,
+        kind: Kind,
+        where: str,
+        way_out: str,
+        act: Callable[P, T],
+        *args: P.args,
+        **more: P.kwargs,
+    ) -> T | None:
+        """The result of ``act``; None, and one more problem, if it fails."""
+        try:
+            return act(*args, **more)
+        except (LancewoodError, OSError) as error:
+            self.tell(kind, where, str(error), way_out)
+            return None
+
+
+@dataclass
+class RefCheck:
+    """Checks that refs, HEAD and their logs can be read and lead to commits."""
+
+    grounds: Grounds
+    findings: Findings
+    tips: dict[str, Hash] = field(default_factory=dict)
+    """The commits that refs lead to, by ref."""
+    _logged: set[Hash] = field(default_factory=set)
+
+    def run(self) -> None:
+        refs, attempt = self.grounds.git.refs, self.findings.attempt
+        head = attempt(Kind.REF, HEAD, "switch() to a branch", refs.head)
+        if head is not None and head.hash is not None:
+            self._check(HEAD, head.hash)
+        names = attempt(Kind.REF, "packed-refs", RESTORE, lambda: [*refs.every_name(_REFS)])
+        for name in names or ():
+            value = attempt(Kind.REF, name, _REMOVE, refs.read, name)
+            if value is not None:
+                self._check(name, value)
+        for name in attempt(Kind.REF, "logs", RESTORE, refs.logged_names) or ():
+            if names is not None and name not in names:
+                self._check_lost(name)
+        for name in (HEAD, *(names or ())):
+            way_out = f"Remove logs/{name}: it only tells where the ref was before"
+            attempt(Kind.REF, f"log of {name}", way_out, self._read_log, name)
+
+    def logged_commits(self) -> list[Hash]:
+        """The commits that reflogs name, without those that git removed."""
+        found = []
+        for each in self._logged - {ZERO}:
+            where = f"object {each[:12]}"
+            commit = self.findings.attempt(Kind.HISTORY, where, RESTORE, self._peeled, each)
+            found += [] if commit is None else [commit]
+        return found
+
+    def _check(self, name: str, value: Hash) -> None:
+        peel = self.grounds.git.objects.peel
+        commit = self.findings.attempt(Kind.REF, name, _REMOVE, peel, value)
+        if commit is not None:
+            self.tips[name] = commit
+
+    def _check_lost(self, name: str) -> None:
+        """Report a ref that has a log but is gone: deleting a ref removes its log. If the log only
+        has the creation, the ref may be about to be made."""
+        with suppress(LancewoodError):
+            moves = [*self.grounds.git.refs.log(name)]
+            if any(each.old != ZERO for each in moves):
+                why = f"it is gone, and its log says that it was at {moves[0].new}"
+                way_out = f"Make it there again, or remove logs/{name}"
+                self.findings.tell(Kind.REF, name, why, way_out)
+
+    def _read_log(self, name: str) -> None:
+        for each in self.grounds.git.refs.log(name):
+            self._logged |= {each.old, each.new}
+
+    def _peeled(self, value: Hash) -> Hash | None:
+        with suppress(NotFoundError):
+            return self.grounds.git.objects.peel(value)
+        return None

@@ -1,12 +1,8 @@
-"""What a process remembers of the tables of a repository, so that it looks only at what moved.
+"""``Grounds``: an opened repository with the small steps that its verbs share.
 
-Stores stay open, with what they know of their directories. A table that was found to hold what a
-pin says holds it as long as it is at the same version; whoever asks looks at that first. Nothing of
-this is written down, and forgetting it costs time only.
-
-What every part of a repository stands on: its git, where it is, and how its tables are opened.
-
-Small steps that several verbs share. Decides nothing, and writes nothing.
+``Memory`` is what a process remembers of the tables, so that it only looks at what moved. Stores
+stay open. A table that was seen to hold what a pin says still does as long as its version is the
+same, and that is checked first. Nothing of this is written down; forgetting it only costs time.
 """
 
 from __future__ import annotations
@@ -16,8 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from lancewood.catalog.opening import open_pin, place_of
+from lancewood.catalog.opening import open_pin
 from lancewood.catalog.pin import Pin
+from lancewood.catalog.places import place_of
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
@@ -33,32 +30,38 @@ from lancewood.repo.ref_names import branch_ref
 from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
+SECTION, ID = "lancewood", "id"
+"""Where git's configuration has the repository's identity."""
+EXCLUSIVE = "exclusive"
+"""The setting that reserves the tables for the repository's own transactions."""
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+
 
 @dataclass(slots=True)
 class Kept:
-    """A table as a commit pins it, on the branch of the table where that commit's branch writes."""
+    """A table as a commit pins it, on the table's branch for that commit's branch."""
 
     entry: Entry
-    """Of the pin, in the tree of the commit."""
+    """The pin's entry in the tree of the commit."""
     pin: Pin
     watch: Watch
-    """Over the newest version of that branch."""
+    """On the newest version of that branch."""
     held: Version | None
-    """The version at which it was seen to hold what the pin says: it has landed, and nothing of it
-    is read while it is there. None: nobody has looked."""
+    """The version at which the branch was seen to hold what is pinned: while it is there, nothing
+    has to be read. None if nobody has looked."""
 
     @classmethod
     def new(cls, entry: Entry, pin: Pin, watch: Watch) -> Kept:
-        """What the pin alone says: one that speaks of an ordinary version has nothing to land."""
+        """What is known from the pin alone: an ordinary version has nothing to land."""
         return cls(entry, pin, watch, pin.version if pin.landing is None else None)
 
     def forget(self) -> None:
-        """What was seen of it is not so any more."""
+        """What was seen is no longer valid."""
         self.held = self.pin.version if self.pin.landing is None else None
 
 
 class Memory:
-    """Of one repository. Threads may share it."""
+    """What a process knows about one repository. Thread-safe."""
 
     def __init__(self) -> None:
         self.stores: dict[str, Store] = {}
@@ -74,20 +77,13 @@ class Memory:
         return self._kept.setdefault(branch, {})
 
 
-SECTION, ID = "lancewood", "id"
-"""Where the repository's own identity stands in git's configuration."""
-EXCLUSIVE = "exclusive"
-"""The setting that keeps the tables for the repository's own transactions."""
-_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
-
-
 @dataclass(frozen=True)
 class Grounds:
     """One repository, opened."""
 
     git: GitRepository
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
-    """For the bucket that the repository is in, and for tables that are in one."""
+    """For the bucket of the repository, and for tables in buckets."""
     fsync: bool | None = None
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
@@ -96,14 +92,14 @@ class Grounds:
         return self.git.home
 
     def store_at(self, key: str) -> Store:
-        """A place below the repository; the repository itself for no key."""
+        """A place below the repository; the repository itself for an empty key."""
         return open_store(
             below(self.home, key), fsync=self.fsync, storage_options=self.storage_options
         )
 
     @cached_property
     def id(self) -> str:
-        """The identity that tables know the repository by; copies of it have the same."""
+        """The identity by which tables know the repository; copies have the same."""
         found = self.git.get(SECTION, ID)
         if not found:
             raise InvalidInputError(
@@ -114,18 +110,18 @@ class Grounds:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nobody but transactions of this repository may write to its tables."""
+        """Whether only transactions of this repository may write to its tables."""
         found = (self.git.config.own(SECTION, EXCLUSIVE) or "").lower()
         if found not in _YES and found not in _NO:
             raise FormatError(f"{self.home}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
         return found in _YES
 
     def tip(self, branch: str) -> Hash | None:
-        """The commit that a branch is at; None before its first, and where there is none."""
+        """The commit of a branch; None if it has none or does not exist."""
         return self.git.refs.read(branch_ref(branch))
 
     def current(self) -> str:
-        """The branch that HEAD names; raises InvalidInputError where HEAD is detached."""
+        """The branch that HEAD names; raises InvalidInputError if HEAD is detached."""
         found = self.git.refs.current()
         if found is not None:
             return found
@@ -135,9 +131,9 @@ class Grounds:
         )
 
     def branch(self, name: str | None) -> str:
-        """The branch that is written to: the one that is named, or HEAD's.
+        """The branch to write to: the given one, or HEAD's.
 
-        Raises NotFoundError for one that is not there; HEAD's own may have no commit yet.
+        Raises NotFoundError if it does not exist; HEAD's branch may have no commit yet.
         """
         if name is None:
             return self.current()
@@ -149,11 +145,11 @@ class Grounds:
         return name
 
     def commit(self, revision: str) -> Hash:
-        """The commit that a revision means."""
+        """The commit that a revision names."""
         return self.git.objects.peel(resolve(self.git, revision))
 
     def tree(self, commit: Hash | None) -> TableTree:
-        """The tables of a commit; none before the first."""
+        """The tables of a commit; none for None."""
         objects = self.git.objects
         return TableTree.of(objects, None if commit is None else objects.commit(commit).tree)
 
@@ -167,10 +163,7 @@ class Grounds:
         return tree.pin(name)
 
     def holders(self, names: Collection[str]) -> dict[str, dict[str, Pin]]:
-        """What branches pin of the tables at home that have these names, by table and branch.
-
-        Every commit that a branch is at is looked into, each once.
-        """
+        """The pins of tables below the repository with these names, by table and branch."""
         found: dict[str, dict[str, Pin]] = {}
         if not names:
             return found
@@ -196,7 +189,7 @@ class Grounds:
         )
 
     def place(self, pin: Pin) -> Place:
-        """The root of the branch that a pin speaks of, to be written by this repository."""
+        """The root of the branch that a pin is on, to be written by this repository."""
         found = place_of(
             pin,
             self.home,
@@ -208,7 +201,7 @@ class Grounds:
 
 
 def near(name: str, known: Collection[str]) -> str:
-    """What to say after a name that is not known: those that it is likely to be meant for."""
+    """The end of a message about an unknown name: similar names, or those that exist."""
     close = difflib.get_close_matches(name, known, n=3)
     if close:
         return f"; did you mean {', '.join(close)}?"

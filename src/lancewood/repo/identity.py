@@ -1,9 +1,7 @@
-"""Who commits: the name and the address that a commit carries.
+"""Who commits, and what a commit says: authors and messages, checked.
 
-As git finds them: what the caller says, the environment, the repository's own configuration, the
-user's ``~/.gitconfig``; and where nobody says anything the name of the account and of the machine.
-
-What a commit says: its message, checked, and the one line of it that is shown.
+An author is found as git does: from the caller, the environment, the repository's configuration,
+the user's ``~/.gitconfig``, and else from the names of the account and the machine.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ import getpass
 import os
 import re
 import socket
+from collections.abc import Callable
 
 from dulwich.config import StackedConfig
 
@@ -21,44 +20,20 @@ from lancewood.git.objects import Commit, Signature
 from lancewood.git.repository import GitRepository
 
 _is_author = re.compile(r"\s*([^<>\n\0]*?)\s*<([^<>\s\0]*)>\s*").fullmatch
+_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{64})\.$", re.MULTILINE)
 
 
 def author_of(git: GitRepository, author: str | None = None) -> Signature:
-    """The signature of now; ``author`` is written as ``"Ada <ada@example.org>"``.
+    """The signature for a commit now; ``author`` is written as ``"Ada <ada@example.org>"``.
 
-    Raises InvalidInputError for an author that is not.
+    Raises InvalidInputError for a malformed author.
     """
-    if author is not None:
-        return _sound(Signature.now(*checked_author(author)))
-    name = os.environ.get("GIT_AUTHOR_NAME") or git.get("user", "name") or _account()
-    email = (
-        os.environ.get("GIT_AUTHOR_EMAIL")
-        or git.get("user", "email")
-        or f"{_account()}@{socket.gethostname()}"
-    )
-    return _sound(Signature.now(_plain(name), _plain(email)))
+    return _signature(author, lambda key: git.get("user", key))
 
 
 def author_here(author: str | None = None) -> Signature:
-    """The same where there is no repository yet, or there are many: without the configuration of
-    one."""
-    if author is not None:
-        return _sound(Signature.now(*checked_author(author)))
-    settings = StackedConfig.default()
-    name = os.environ.get("GIT_AUTHOR_NAME") or _setting(settings, b"name") or _account()
-    email = (
-        os.environ.get("GIT_AUTHOR_EMAIL")
-        or _setting(settings, b"email")
-        or f"{_account()}@{socket.gethostname()}"
-    )
-    return _sound(Signature.now(_plain(name), _plain(email)))
-
-
-def _setting(settings: StackedConfig, key: bytes) -> str | None:
-    try:
-        return settings.get((b"user",), key).decode("utf-8", "replace")
-    except KeyError:
-        return None
+    """The same without the configuration of a repository."""
+    return _signature(author, _user_setting)
 
 
 def checked_author(author: object) -> tuple[str, str]:
@@ -71,11 +46,27 @@ def checked_author(author: object) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def _sound(by: Signature) -> Signature:
-    """The signature itself; raises InvalidInputError for one that no commit can carry, before
-    anything is done in its name."""
-    by.encode()
+def _signature(author: str | None, setting: Callable[[str], str | None]) -> Signature:
+    if author is not None:
+        by = Signature.now(*checked_author(author))
+    else:
+        name = os.environ.get("GIT_AUTHOR_NAME") or setting("name") or _account()
+        email = (
+            os.environ.get("GIT_AUTHOR_EMAIL")
+            or setting("email")
+            or f"{_account()}@{socket.gethostname()}"
+        )
+        by = Signature.now(_plain(name), _plain(email))
+    by.encode()  # raises for what no commit can carry, before anything is done in its name
     return by
+
+
+def _user_setting(key: str) -> str | None:
+    try:
+        found = StackedConfig.default().get((b"user",), key.encode())
+    except KeyError:
+        return None
+    return found.decode("utf-8", "replace")
 
 
 def _account() -> str:
@@ -86,16 +77,13 @@ def _account() -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what would end the field in a commit, or be taken out of it."""
+    """The text without characters that would end the field in a commit, or that git strips."""
     text = text.encode("utf-8", "replace").decode()
     return re.sub(r"[<>\x00-\x1f\x7f]", "", text).strip() or "unknown"
 
 
-_REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{64})\.$", re.MULTILINE)
-
-
 def checked_message(message: object) -> str:
-    """A commit message; raises InvalidInputError for what is none."""
+    """A commit message; raises InvalidInputError if it is empty or no text."""
     if not isinstance(message, str) or not message.strip():
         raise InvalidInputError(f"a commit needs a message, got {message!r}")
     if "\0" in message:
@@ -104,15 +92,15 @@ def checked_message(message: object) -> str:
 
 
 def first_line(message: str) -> str:
-    """What one line shows of a message."""
+    """The line of a message that is shown."""
     return message.strip().partition("\n")[0]
 
 
 def revert_message(commit: Commit) -> str:
-    """What a commit says that takes another one back: the words of git."""
+    """The message of a commit that reverts another, in git's words."""
     return f'Revert "{first_line(commit.message)}"\n\nThis reverts commit {commit.hash}.'
 
 
 def reverted_in(message: str) -> list[Hash]:
-    """The commits that a commit with such a message takes back."""
+    """The commits that a commit with this message reverts."""
     return [Hash(each) for each in _REVERTS.findall(message)]

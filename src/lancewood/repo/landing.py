@@ -1,24 +1,13 @@
-"""Telling tables elsewhere that commits of this repository pin them, before the first one does.
+"""Landing: what commits pin gets onto the branches of the tables.
 
-``add`` does it when it takes a table in. A copy of a repository, or one that was moved, has tables
-that only know the place where it was; a cleanup of them would not look here.
+The writer of a commit lands it; if it is interrupted, the next writer does. Each state lands at
+most once, oldest first. What a writer from outside made impossible is a divergence: it is reported,
+and the commit still reads. In the same way, after a branch was moved each table is brought to what
+the branch now pins. Until then the branch reads as it should, and only the tables are behind.
 
-A repository that somebody else made may pin any place of this machine, or any uri. So nothing is
-written to a table elsewhere that does not say itself that it belongs to the repository.
-
-Which version of a table is exactly what a commit pins. Reads, and lands nothing.
-
-Landing: what commits pin comes onto the branches of the tables.
-
-The writer of a commit does it, and if it did not come that far, whoever writes next. Each state
-lands at most once, the oldest first. What a writer from outside made impossible is a divergence:
-it is told, and the commit still reads.
-
-Paying what a moved branch owes to its tables: each comes to hold what the branch now pins.
-
-The process that moved the branch does it, and if it did not come that far, whoever writes next;
-each table at most once, by whoever comes. Until then the branch reads as it should, and only the
-tables themselves are behind.
+A tag in each table elsewhere says that commits pin it, and where the repository is, so that its
+cleanup looks here. A repository that somebody else made may pin any place or uri. So nothing is
+written to a table elsewhere that does not itself say that it belongs to the repository.
 """
 
 from __future__ import annotations
@@ -67,14 +56,18 @@ from lancewood.repo.notes import Owed, forget, is_abandoned, load_notes, strike_
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.ref_names import lance_branch
 
+LOST = "lost"
+"""The fact of a conflict which says that what the commit pins is gone."""
+_ATTEMPTS = 10
+
 
 def join_tables(
     grounds: Grounds, pins: Mapping[str, Pin | None], *, new: Container[str] = ()
 ) -> None:
-    """Leave word at each table that is not below the repository; one look for each process.
+    """Mark each table elsewhere as pinned by this repository; one look per table and process.
 
-    A table that is gone is left alone: what is pinned of it cannot be read anyway. Raises as
-    ``check_member`` does for all but the ``new`` ones, which were named just now.
+    Skips a table that is gone. Raises as ``check_member`` does, except for the ``new`` tables,
+    which the user just named.
     """
     joined = grounds.memory.joined
     for name, pin in pins.items():
@@ -91,9 +84,9 @@ def join_tables(
 
 
 def check_member(grounds: Grounds, pin: Pin, name: str) -> None:
-    """Raise InvalidInputError for a table elsewhere that nobody has added to this repository.
+    """Raise InvalidInputError for a table elsewhere that was never added to this repository.
 
-    One read for each such table and process.
+    One read per table and process.
     """
     known = grounds.memory.members
     if pin.is_at_home or pin.uri in known:
@@ -110,11 +103,11 @@ def check_member(grounds: Grounds, pin: Pin, name: str) -> None:
 
 
 def landed_version(grounds: Grounds, pin: Pin) -> Snapshot | None:
-    """The version of the pin's branch that has its content; None where it has not landed, or landed
+    """The version on the pin's branch with the pinned content; None if it has not landed, or landed
     together with something else.
 
-    Raises NotFoundError and IntegrityError for a version that was pinned where it stood, and is not
-    there any more.
+    Raises NotFoundError and IntegrityError if an ordinary version was pinned and is no longer
+    there.
     """
     if pin.landing is None:
         return grounds.open(pin)
@@ -130,15 +123,15 @@ def landed_version(grounds: Grounds, pin: Pin) -> Snapshot | None:
 
 
 def pinned_state(grounds: Grounds, pin: Pin) -> Snapshot:
-    """The version that landed, or the state beside the history that was pinned.
+    """The landed version, or else the detached state that was pinned.
 
-    Raises NotFoundError, also for a state whose files are gone, and IntegrityError.
+    Raises NotFoundError, also if files of the state are gone, and IntegrityError.
     """
     return landed_version(grounds, pin) or _whole(grounds.open(pin), pin)
 
 
 def _whole(state: Snapshot, pin: Pin) -> Snapshot:
-    """A state that is beside the history, once its own files were looked for."""
+    """A detached state, after checking that its own files are there."""
     before = None
     if pin.landing is not None and pin.landing.base:
         with contextlib.suppress(NotFoundError):
@@ -157,14 +150,13 @@ def _whole(state: Snapshot, pin: Pin) -> Snapshot:
 
 
 def is_beginning(head: Snapshot, branch: str | None, version: Version) -> bool:
-    """Whether a branch of a table begins, or began anew, at a version of another one, and was not
-    written since."""
+    """Whether a branch of a table was not written since it began at a version of another branch."""
     made = load_transaction(head.place.store, head.manifest).operations[0]
     return isinstance(made, Clone) and (made.ref_name, made.ref_version) == (branch, version)
 
 
 def same_table(grounds: Grounds, one: Pin, other: Pin) -> bool:
-    """Whether two pins are of the same rows and columns of one table, on whatever branches."""
+    """Whether two pins have the same rows and columns of one table, on whatever branches."""
     if one.uri != other.uri:
         return False
     if one.branch == other.branch and one.content == other.content:
@@ -174,14 +166,10 @@ def same_table(grounds: Grounds, one: Pin, other: Pin) -> bool:
     return same_content(grounds.open(one), grounds.open(other))
 
 
-LOST = "lost"
-"""The fact of a conflict that says: what the commit pins is gone."""
-
-
 def land_pin(grounds: Grounds, pin: Pin, name: str) -> Landed | None:
-    """Bring one state onto its branch; None for one that was pinned where it stood.
+    """Bring one state onto its branch; None for an ordinary version.
 
-    Raises ConflictError for a divergence, and InvalidInputError as ``check_member``.
+    Raises ConflictError for a divergence, and InvalidInputError as ``check_member`` does.
     """
     if pin.landing is None:
         return None
@@ -192,8 +180,8 @@ def land_pin(grounds: Grounds, pin: Pin, name: str) -> Landed | None:
 def land_rest(
     grounds: Grounds, tip: Hash | None, names: Iterable[str] | None = None
 ) -> tuple[Divergence, ...]:
-    """Bring everything onto the branches that the commits up to ``tip`` pin, the oldest first; of
-    the tables that are named, or of all. A state that is gone is a divergence, too."""
+    """Land everything that commits up to ``tip`` pin, oldest first; of the named tables, or of all.
+    A state that is gone counts as a divergence."""
     if tip is None:
         return ()
     wanted = None if names is None else tuple(names)
@@ -207,7 +195,11 @@ def land_rest(
         try:
             found += _land_all(grounds, tip, (name,))
         except NotFoundError as gone:
-            found.append(Divergence(name, _lost(gone)))
+            lost = IncompatibleConflictError(
+                f"the state that the commit pins has not landed, and is gone: {gone.message}",
+                **{**gone.facts, LOST: True},
+            )
+            found.append(Divergence(name, lost))
     return tuple(found)
 
 
@@ -232,22 +224,12 @@ def _land_all(grounds: Grounds, tip: Hash, names: tuple[str, ...] | None) -> tup
     return tuple(found.values())
 
 
-def _lost(gone: NotFoundError) -> IncompatibleConflictError:
-    return IncompatibleConflictError(
-        f"the state that the commit pins has not landed, and is gone: {gone.message}",
-        **{**gone.facts, LOST: True},
-    )
-
-
-_ATTEMPTS = 10
-
-
 def settle(
     grounds: Grounds, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
-    """Pay what a branch owes that is at ``tip``, to the tables that are named, or to all.
+    """Bring the named tables, or all, to what a branch at ``tip`` pins after it was moved.
 
-    Costs one look at a directory where nothing is owed.
+    Costs one look at a directory if there is nothing to do.
     """
     found = []
     for note in load_notes(grounds, branch):
@@ -273,16 +255,16 @@ def settle(
 def pay_and_land(
     grounds: Grounds, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
-    """Pay what is owed, then land what commits pin: everything that comes before a new write.
+    """Everything that comes before a new write: ``settle``, then ``land_rest``.
 
-    In this order: what a branch was moved to counts, and not what could still land elsewhere.
+    In this order, since what a branch was moved to takes precedence over what could still land.
     """
     owed = settle(grounds, branch, tip, names)
     return (*owed, *land_rest(grounds, tip, names))
 
 
 def owed_tables(grounds: Grounds, branch: str, tip: Hash | None) -> frozenset[str]:
-    """The tables that are behind; reads only."""
+    """The tables that are behind after a move; only reads."""
     return frozenset(
         name
         for note in load_notes(grounds, branch)
@@ -292,9 +274,9 @@ def owed_tables(grounds: Grounds, branch: str, tip: Hash | None) -> frozenset[st
 
 
 def pay(grounds: Grounds, branch: str, pin: Pin, owed: Owed) -> None:
-    """Let one table hold what is pinned.
+    """Bring one table to what is pinned.
 
-    Raises ConflictError where its branch is closed, or nobody can tell whether it was done.
+    Raises ConflictError if its branch is closed, or if it is unknown whether it was done.
     """
     if owed.uuid is None:
         _begin_anew(grounds, branch, pin, owed)
@@ -305,15 +287,15 @@ def pay(grounds: Grounds, branch: str, pin: Pin, owed: Owed) -> None:
 def restoring(
     head: Snapshot, source: Snapshot, uuid: str | None = None, message: str | None = None
 ) -> Transaction:
-    """The transaction that gives a branch, whose newest version is ``head``, an older state."""
+    """The transaction that returns a branch with newest version ``head`` to an older state."""
     made = Transaction.new(head.manifest.version, Restore(source.manifest.version), message=message)
     known = made.uuid if uuid is None else uuid
     return replace(made, uuid=known, properties={**made.properties, STAGED_PROPERTY: known})
 
 
 def _restore(grounds: Grounds, pin: Pin, owed: Owed, uuid: str) -> None:
-    """The head is read before the versions are searched: who does the same in between is seen
-    either by the search or by the commit."""
+    """Reads the head before searching the versions: if somebody does the same in between, either
+    the search or the commit sees it."""
     head = load_snapshot(grounds.place(pin))
     is_landing = pin.landing is not None and uuid == pin.landing.uuids[-1]
     if not is_landing and content_digest(head.manifest.message) == pin.content:
@@ -359,7 +341,7 @@ def _begin_anew(grounds: Grounds, branch: str, pin: Pin, owed: Owed) -> None:
 
 
 def _has_begun(place: Place, head: Snapshot, source: Snapshot, owed: Owed) -> bool:
-    """Whether a version since the note was written is where the branch began anew."""
+    """Whether the branch has begun anew since the note was written."""
     for version in versions_since(place.store, owed.base, head.scheme).versions:
         for made in load_transaction_of(place.store, version, head.scheme).operations:
             is_same = (

@@ -1,19 +1,14 @@
-"""Moving a branch to a commit that is there already, and its tables with it.
+"""Moving a branch to an existing commit, with its tables; and moving HEAD.
 
-    1  every table of the commit is looked at: what it needs, or why it cannot have it
-    2  a note says what the tables are to get
+    1  every table of the commit is checked: what it needs, or why it cannot follow
+    2  a note records what the tables are to get
     3  the branch moves: from here on it is done
-    4  the tables get it, as new versions; the note goes
+    4  the tables get it, as new versions, and the note is removed
 
-Cut off before 3 nothing has changed; after it, whoever writes next does the rest. A table on the
-branch that is moved goes back by a restoration. One that the commit pins on another branch of the
-table begins anew from there when it is written; where it has versions of its own, at once.
-
-``Repository.reset``: a branch goes to another commit, and its tables with it.
-
-Moving HEAD: to a branch, or to a commit by itself.
-
-Tables are not touched: a branch of the repository has branches of the tables of its own.
+An interruption before 3 has changed nothing; after it, the next writer does the rest. A table that
+the commit pins on the branch's own branch of the table is restored. One that it pins on another
+branch of the table begins anew from there when it is next written, or at once if it has versions of
+its own. Moving HEAD touches no table.
 """
 
 from __future__ import annotations
@@ -25,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.tables import TableTree
 from lancewood.engine.snapshot import branch_place, load_snapshot
 from lancewood.engine.staging import Stage, find_landing
 from lancewood.engine.versions import load_branch, require_newest
@@ -64,7 +58,7 @@ _ATTEMPTS = 20
 
 @dataclass
 class Move:
-    """One branch on its way to another commit."""
+    """The move of one branch to another commit."""
 
     grounds: Grounds
     branch: str
@@ -72,20 +66,19 @@ class Move:
     why: str
     by: Signature
     soft: bool = False
-    """The ref only."""
+    """Move the ref only."""
     keeps: bool = False
-    """Refuse where a table was written since the branch's last commit, and leave tables alone that
-    both commits pin alike."""
+    """Refuse uncommitted writes, and leave tables alone that both commits pin alike."""
     refused: str = ""
-    """What is refused, if a table is in the way."""
+    """How an error begins if a table is in the way."""
     told: list[str] = field(default_factory=list)
-    """What there is to say of tables that did not follow."""
+    """What to say about tables that did not follow."""
 
     def run(self, only_from: Hash | None = None) -> Committed | None:
-        """Move the branch; None if it is to move from one commit only, and is at another.
+        """Move the branch; None if it is not at ``only_from``.
 
-        Raises IncompatibleConflictError naming every table that is in the way; nothing has changed
-        then. Tables that could not follow are told by a warning and by the result.
+        Raises IncompatibleConflictError with every table that is in the way; nothing has changed
+        then. A warning and the result name tables that could not follow.
         """
         refs, ref = self.grounds.git.refs, branch_ref(self.branch)
         for _ in range(_ATTEMPTS):
@@ -112,8 +105,8 @@ class Move:
         )
 
     def _land(self, tip: Hash | None) -> None:
-        """Bring the tables up to the commit that the branch leaves. One that cannot be read does
-        not bar the way: it is given up."""
+        """Bring the tables up to the commit that the branch leaves. A commit that cannot be read is
+        not an obstacle: it is given up."""
         try:
             pay_and_land(self.grounds, self.branch, tip)
         except (FormatError, NotFoundError, UnsupportedError):
@@ -131,7 +124,9 @@ class Move:
                 continue
             try:
                 pin = wanted.pin(name)
-                why = out_of_place(self.grounds, self.branch, pin) or self._unkept(now, name)
+                why = out_of_place(self.grounds, self.branch, pin)
+                if why is None and self.keeps and now.blob_hash(name) is not None:
+                    why = uncommitted(self.grounds, self.branch, now.pin(name))
                 if why is not None:
                     refusals.add(name, why)
                 elif not self.soft:
@@ -142,12 +137,6 @@ class Move:
                 refusals.add(name, error)
         refusals.check(self.refused or f"branch {self.branch!r} cannot go to {self.target[:12]}")
         return owed
-
-    def _unkept(self, now: TableTree, name: str) -> str | None:
-        """Why a table must not be moved as long as nobody has committed it."""
-        if not self.keeps or now.blob_hash(name) is None:
-            return None
-        return uncommitted(self.grounds, self.branch, now.pin(name))
 
     def _needed(self, pin: Pin) -> Owed | None:
         wanted = lance_branch(self.branch)
@@ -168,8 +157,8 @@ class Move:
         return Owed(head.manifest.version, None)
 
     def _restoration(self, pin: Pin) -> Owed | None:
-        """What brings a state back onto its own branch; tried in memory, so that what cannot be
-        done is known before anything is."""
+        """What restores a state on its own branch; tried in memory first, to see if it can be
+        done."""
         place = self.grounds.place(pin)
         head = load_snapshot(place)
         landing = pin.landing
@@ -195,7 +184,7 @@ class Move:
             raise
 
     def _forget_unhappened(self, tip: Hash | None) -> None:
-        """Notes of moves to this commit that were cut off: what they owe is not wanted now."""
+        """Remove notes of interrupted moves to this commit, which a soft move does not want."""
         here = tip if tip is not None and tip in self.grounds.git.objects else None
         for each in load_notes(self.grounds, self.branch):
             if each.after == self.target and not each.has_happened(self.grounds, here):
@@ -217,7 +206,7 @@ class Move:
                     f"table {name!r} did not follow yet, the next writer does it: {failure}"
                 )
         if note is not None and is_settled:
-            with suppress(LancewoodError, OSError):  # who finds it sees that everything is done
+            with suppress(LancewoodError, OSError):  # a stale note is recognized as done
                 forget(self.grounds, note)
         for each_text in self.told:
             warnings.warn(each_text, NotLandedWarning, stacklevel=5)
@@ -225,7 +214,7 @@ class Move:
 
 
 def out_of_place(grounds: Grounds, branch: str, pin: Pin) -> str | None:
-    """Why a branch of the repository could not go on from a pin."""
+    """Why a branch of the repository cannot continue from a pin; None if it can."""
     wanted = lance_branch(branch)
     if pin.branch == wanted:
         return None
@@ -251,7 +240,7 @@ def out_of_place(grounds: Grounds, branch: str, pin: Pin) -> str | None:
 
 
 def uncommitted(grounds: Grounds, branch: str, pin: Pin) -> str | None:
-    """Why a table must not be replaced: it was written since it was pinned, and not committed."""
+    """Why a table must not be replaced: it has uncommitted writes. None if it has not."""
     place = working_place(grounds, branch, pin)
     if place is None:
         return None
@@ -288,7 +277,7 @@ def reset(grounds: Grounds, branch: str, revision: str, *, soft: bool) -> Commit
 
 
 def switch(grounds: Grounds, branch: str, *, create: bool, at: str) -> Head:
-    """HEAD on a branch; the ref of a new one is written first, HEAD after it."""
+    """Set HEAD to a branch; a new branch is made first."""
     refs = grounds.git.refs
     ref = branch_ref(branch)
     before = _before(grounds)
@@ -302,9 +291,7 @@ def switch(grounds: Grounds, branch: str, *, create: bool, at: str) -> Head:
         raise NotFoundError(
             f"there is no branch {branch!r} (there is {known}); {way}", branch=branch
         )
-    came = before.branch or str(before.hash or "nowhere")[:12]
-    why = f"checkout: moving from {came} to {branch}"
-    refs.switch_head(branch, why=why, by=author_of(grounds.git))
+    refs.switch_head(branch, why=_checkout(before, branch), by=author_of(grounds.git))
     return refs.head()
 
 
@@ -317,7 +304,7 @@ def _is_commit(grounds: Grounds, revision: str) -> bool:
 
 
 def _before(grounds: Grounds) -> Head:
-    """What HEAD names; nothing where it cannot be read, for who moves it mends it."""
+    """What HEAD names; nothing if it cannot be read, since moving HEAD repairs it."""
     try:
         return grounds.git.refs.head()
     except FormatError:
@@ -325,11 +312,14 @@ def _before(grounds: Grounds) -> Head:
 
 
 def detach(grounds: Grounds, revision: str) -> Head:
-    """HEAD on a commit."""
+    """Set HEAD to a commit."""
     refs = grounds.git.refs
     commit = grounds.commit(revision)
-    before = _before(grounds)
-    came = before.branch or str(before.hash or "nowhere")[:12]
-    why = f"checkout: moving from {came} to {revision}"
+    why = _checkout(_before(grounds), revision)
     refs.detach_head(commit, why=why, by=author_of(grounds.git))
     return refs.head()
+
+
+def _checkout(before: Head, to: str) -> str:
+    came = before.branch or str(before.hash or "nowhere")[:12]
+    return f"checkout: moving from {came} to {to}"

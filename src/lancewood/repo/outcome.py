@@ -1,7 +1,7 @@
-"""What a commit of the repository did, and what is said of tables that did not come along.
+"""What verbs of a repository answer: what a commit did, and which tables refuse.
 
-Tables that refuse a verb: all are found before any is told, so that nobody meets one after the
-other. What holds for several is said once.
+All refusals are collected before the error is raised, so that nobody meets them one by one. A
+reason that several tables share is given once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NotLandedWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A table whose branch holds what does not go together with a commit."""
+    """A table whose branch conflicts with a commit."""
 
     table: str
     conflict: ConflictError
@@ -33,29 +33,28 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """What somebody wrote to a table beside the repository, and did not commit, before a commit
-    that changes the table. It is part of that commit."""
+    """Uncommitted writes to a table beside the repository that became part of a commit."""
 
     table: str
     versions: tuple[int, ...]
-    """The versions of the table that were written so, the oldest first."""
+    """The versions that were written that way, oldest first."""
     message: str | None
-    """The message of the newest that has one."""
+    """The newest message among them, if any."""
 
 
 class Done(StrEnum):
     """What a verb did to a table."""
 
     PUBLISHED = "published"
-    """The work on its branch was brought over."""
+    """The work on its branch was published."""
     TAKEN = "taken"
     """It is pinned as the other commit pins it."""
     RESTORED = "restored"
-    """It went back to an older state, as a new version."""
+    """It was restored to an older state, as a new version."""
     REPEATED = "repeated"
-    """A commit's work was done once more."""
+    """The work of a commit was repeated."""
     REMOVED = "removed"
-    """The commit does not pin it any more."""
+    """The commit no longer pins it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +62,20 @@ class Committed:
     """What a commit did."""
 
     hash: Hash | None
-    """The commit that the branch is at; None in a repository without any."""
+    """The commit that the branch is at; None in a repository without commits."""
     branch: str
     tables: tuple[str, ...]
     """The tables that it changed."""
     is_new: bool = True
-    """False: there was nothing to commit."""
+    """False if there was nothing to commit."""
     diverged: tuple[Divergence, ...] = ()
-    """Tables that could not land beside what a writer from outside did."""
+    """Tables that could not land because of a writer from outside."""
     taken_in: tuple[TakenIn, ...] = ()
-    """What others wrote directly to tables that this commit changed, and which it contains too."""
+    """Uncommitted writes of others that became part of this commit."""
     done: tuple[tuple[str, Done], ...] = ()
-    """For verbs that decide by table: each that they changed, and how."""
+    """For verbs that decide by table: each table that they changed, and how."""
     is_dry_run: bool = False
-    """True: this is what would have been done."""
+    """True if this is only what would have been done."""
 
 
 class Refusals:
@@ -86,14 +85,14 @@ class Refusals:
         self._found: dict[str, str] = {}
 
     def add(self, table: str, why: str | LancewoodError) -> None:
-        """Note that a table refuses; raises what is no refusal, but a store that failed."""
+        """Note that a table refuses; raises errors of the store, which are no refusals."""
         if isinstance(why, StorageError | CommitUnknownError):
             raise why
         text = why if isinstance(why, str) else why.message
         self._found[table] = text.removeprefix(f"table {table!r}: ")
 
     def check(self, what: str) -> None:
-        """Raise IncompatibleConflictError with every table and its reason, if there is one."""
+        """Raise IncompatibleConflictError with all tables and reasons, if there are any."""
         if not self._found:
             return
         found = dict(sorted(self._found.items()))

@@ -1,10 +1,4 @@
-"""Verbs of a repository that bring to a branch what commits did, or take it back: merge, reset,
-revert and cherry_pick.
-
-Verbs of a repository that keep it in order: protect, exclusive, gc and fsck.
-
-Verbs of a repository that look at it: its tables, its commits, and where both stand.
-"""
+"""The verbs of a repository: to bring changes, to keep it in order, and to look at it."""
 
 from __future__ import annotations
 
@@ -38,7 +32,7 @@ from lancewood.table.handle import runner_or_threads
 
 
 class BringingVerbs:
-    """Verbs of a repository about what commits did."""
+    """Verbs that bring to a branch what commits did, or revert it."""
 
     _grounds: Grounds
 
@@ -55,26 +49,26 @@ class BringingVerbs:
         files: FilesBeside | None = None,
         only_committed: Collection[str] = (),
     ) -> Committed:
-        """Bring what a branch, or any revision, has into a branch, by default the current one; the
-        result tells what was done to each table.
+        """Merge a branch, or any revision, into a branch, by default the current one; the result
+        says what was done to each table.
 
         A table that only the other side changed is taken over, one that only this side changed
-        stays, and one that both changed is judged by the rules of any two writers. All become one
-        commit with two parents. If tables refuse, IncompatibleConflictError names all that do, and
-        nothing has changed. A branch other than main that has nothing of its own just moves. What
-        is merged already is no commit. ``dry_run`` judges, and writes nothing. ``adopt`` is as for
-        ``transaction``.
+        stays, and one that both changed is judged by the rules for any two writers. All become one
+        commit with two parents. If tables refuse, IncompatibleConflictError names all of them, and
+        nothing has changed. A branch other than main that has nothing of its own just moves. If
+        everything is merged already, there is no commit. ``dry_run`` judges, and writes nothing.
+        ``adopt`` is as for ``transaction``.
 
-        ``squash`` makes a commit with one parent, and the target is as if the work had been done
-        there: the branch can go afterwards, and should, for it could be merged once more.
-        ``files`` are put into the commit beside its tables and other files: bytes by path, or a
-        function of the commit that is followed (None: there is none), which gives them, gives None
-        if nothing is left to do, or raises a ConflictError; it is asked again whenever somebody
-        else was faster. A squashed merge with ``files`` brings those and no others.
+        ``squash`` makes a commit with one parent, as if the work had been done on the target. The
+        branch should be deleted afterwards, since it could be merged once more. ``files`` are put
+        into the commit beside its tables and other files: bytes by path, or a function of the
+        parent commit (None for the first commit) that returns them, returns None if nothing is left
+        to do, or raises a ConflictError; it is called again whenever somebody else was faster. A
+        squashed merge with ``files`` brings only those files.
 
-        Rows that somebody wrote beside the repository since the target's last commit come into the
-        commit, too; ``taken_in`` of the result names them. For tables in ``only_committed`` they do
-        not: if there are any, and the merge publishes work on such a table, it is refused with
+        Rows that somebody wrote beside the repository since the target's last commit become part of
+        the commit, and ``taken_in`` of the result names them. For tables in ``only_committed`` they
+        do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
         """
         grounds = self._grounds
@@ -96,33 +90,33 @@ class BringingVerbs:
     ) -> Committed:
         """Move a branch, by default the current one, to a commit, and its tables with it.
 
-        Every table whose content is another gets a new version with that of the commit: numbers
-        only grow, and older versions stay. What was written and not committed is given up.
-        ``soft`` moves the branch only. If a table cannot follow, IncompatibleConflictError names
-        all that cannot, and nothing has changed.
+        Every table with other content gets a new version with that of the commit: version numbers
+        only grow, and older versions stay. Uncommitted writes are given up. ``soft`` moves the
+        branch only. If tables cannot follow, IncompatibleConflictError names all of them, and
+        nothing has changed.
         """
         return reset(self._grounds, self._grounds.branch(branch), revision, soft=soft)
 
     def revert(
         self, revision: str, *, branch: str | None = None, author: str | None = None
     ) -> Committed:
-        """Take back what a commit did, as a new commit on a branch, by default the current one.
+        """Revert a commit, as a new commit on a branch, by default the current one.
 
-        Each table that it changed becomes what it was before, where it still is what the commit
-        made of it. If tables are something else by now, IncompatibleConflictError names all of
-        them, and nothing has changed. Of a merge, what it brought to its first parent is taken
-        back.
+        Each table that the commit changed becomes what it was before, if it still is what the
+        commit made of it. If tables have changed since, IncompatibleConflictError names all of
+        them, and nothing has changed. Reverting a merge reverts what it brought to its first
+        parent.
         """
         grounds = self._grounds
         by = author_of(grounds.git, author)
         return revert(grounds, grounds.branch(branch), revision, author=by)
 
     def cherry_pick(self, revision: str, *, branch: str | None = None) -> Committed:
-        """Do once more what a commit did, as a new commit on a branch, by default the current one.
+        """Repeat what a commit did, as a new commit on a branch, by default the current one.
 
-        Each table that it changed becomes what it is there, where it still is what it was before
-        that commit. If tables are something else, IncompatibleConflictError names all of them, and
-        nothing has changed. Author and message are the commit's.
+        Each table that the commit changed becomes what it is there, if it still is what it was
+        before that commit. If tables are something else, IncompatibleConflictError names all of
+        them, and nothing has changed. Author and message are the commit's.
         """
         grounds = self._grounds
         by = author_of(grounds.git)
@@ -135,34 +129,36 @@ class KeepingVerbs:
     _grounds: Grounds
 
     def protect(self, revision: str = "HEAD") -> tuple[str, ...]:
-        """Keep what a commit pins from every cleanup, pylance's too; the names of its tables.
+        """Keep what a commit pins from every cleanup, pylance's too; returns the names of its
+        tables.
 
-        A ref, refs/lancewood/protected/<hash>, keeps the commit itself. Commits that are tagged
-        are protected already.
+        The ref refs/lancewood/protected/<hash> keeps the commit itself. Tagged commits are
+        protected already.
         """
         return protect_commit(self._grounds, self._grounds.commit(revision))
 
     def unprotect(self, revision: str) -> None:
-        """Take back what ``protect`` did for a commit; raises NotFoundError if that was nothing.
+        """Undo ``protect``; raises NotFoundError if the commit is not protected.
 
-        What tags and branches lead to stays kept as they keep it.
+        Tags and branches still keep what they lead to.
         """
         unprotect_commit(self._grounds, self._grounds.commit(revision))
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nobody but transactions of this repository may write to its tables."""
+        """Whether only transactions of this repository may write to its tables."""
         return self._grounds.is_exclusive
 
     def exclusive(self, is_exclusive: bool, *, author: str | None = None) -> tuple[Committed, ...]:
-        """Keep the tables for transactions of this repository, or open them to every writer; the
-        commits that told the tables so, one for each branch.
+        """Reserve the tables for transactions of this repository, or open them to every writer;
+        returns the commits that changed tables, one for each branch.
 
-        Whoever does not know the repository (pylance, Spark, ``Table`` verbs) still reads and
-        tags its tables, and is refused everything else, pylance's cleanup included. Tables that
-        are added later are told by the first transaction that writes to them, and a branch whose
-        work was merged when it is brought up to date. Raises IncompatibleConflictError that names
-        tables which have diverged, or which another repository keeps; the others were told.
+        Programs that do not know the repository (pylance, Spark, ``Table`` verbs) can still read
+        and tag the tables; everything else is refused, pylance's cleanup included. Tables that are
+        added later get the setting with the first transaction that writes to them, and a branch
+        whose work was merged gets it when it is brought up to date. Raises
+        IncompatibleConflictError, after all other tables were changed, with tables that have
+        diverged or that another repository keeps.
         """
         return fence(self._grounds, is_exclusive, author_of(self._grounds.git, author))
 
@@ -174,21 +170,21 @@ class KeepingVerbs:
         tables: bool = False,
         runner: Runner | None = None,
     ) -> GcReport:
-        """Remove what no commit leads to; ``dry_run`` says what would go.
+        """Remove what no commit leads to; ``dry_run`` says what would be removed.
 
-        What commits have waiting lands first. Then go: states that transactions staged and that
-        no ref and no reflog leads to, branches of tables that this repository made, and neither
-        has any more nor pins, what was staged of tables that were never made, and locks of
-        processes that are proven dead; of all that nothing that is younger than ``in_flight``,
-        for its writer may still be at work. Nobody may write while that is zero.
+        What commits have waiting lands first. Then these are removed: staged states that no ref and
+        no reflog leads to, branches of tables that this repository made and neither has nor pins
+        any more, what was staged of tables that were never made, and locks of processes that are
+        proven dead. Anything younger than ``in_flight`` stays, since its writer may still be at
+        work; if it is zero, nobody may write meanwhile.
 
-        Data files of tables stay: ``tables=True`` runs the cleanup of each table afterwards, which
-        takes those that no version names any more, and no version. Objects of git stay: ``git gc``
-        packs them, removes those that nothing reaches, and lets reflogs expire.
+        Data files stay: ``tables=True`` runs the cleanup of each table afterwards, which removes
+        files that no version names, and no versions. Objects of git stay: ``git gc`` packs them,
+        removes unreachable ones, and expires reflogs.
 
         Raises NotFoundError, FormatError or UnsupportedError, before anything is removed, if
-        commits cannot be read. What stays because a table or another repository cannot be read is
-        in the report.
+        commits cannot be read. The report names what stays because a table or another repository
+        cannot be read.
         """
         retention = Retention.checked(None, None, (), in_flight)
         return collect_garbage(
@@ -196,12 +192,12 @@ class KeepingVerbs:
         )
 
     def fsck(self, *, deep: bool = False) -> FsckReport:
-        """Whether the repository is whole; what is wrong comes back in the report.
+        """Check whether the repository is whole; the report names what is wrong.
 
-        Refs lead to commits, commits and pins of the whole history can be read, what the tips pin
-        opens in the tables and is what was pinned, the tables hold what commits pin, and tagged
-        versions are kept by tags in the tables. ``deep`` opens every pin of the history and of the
-        reflogs, each once, and reads every file.
+        Refs lead to commits, all commits and pins can be read, what the tips pin opens in the
+        tables and is what was pinned, the tables hold what commits pin, and tagged versions are
+        kept by tags in the tables. ``deep`` opens every pin of the history and of the reflogs, each
+        once, and reads every file.
         """
         return check_repository(self._grounds, deep=deep)
 
@@ -227,7 +223,7 @@ class LookingVerbs:
         return self._grounds.git.refs.head()
 
     def status(self) -> Status:
-        """Where the tables stand, compared with what HEAD pins: content, not version numbers."""
+        """The state of the tables compared with what HEAD pins: content, not version numbers."""
         return find_status(self._grounds)
 
     def log(
@@ -241,9 +237,9 @@ class LookingVerbs:
         """The commits that lead to revisions, or to HEAD, newest first; each is read when it is
         reached.
 
-        ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that
-        changed it: those whose pin is that of none of their parents. The end is a NotFoundError if
-        no commit that is reached ever had the table.
+        ``first_parent`` leaves out what merges brought in. ``table`` keeps the commits that changed
+        it: those whose pin differs from that of all their parents. Ends with NotFoundError if no
+        such commit ever had the table.
         """
         tips = [self._grounds.commit(each) for each in revisions or ("HEAD",)]
         if table is not None:
@@ -265,11 +261,11 @@ class LookingVerbs:
         """What differs between two revisions, for each table: how many rows were inserted, updated
         and deleted, and which columns.
 
-        ``after`` None means the tables of the current branch as they stand now. Of the tables that
-        differ manifests are read, and of rows that changed their numbers; data files only to see
-        that a small table was written over by what it held. Where row ids cannot tell, ``counts``
-        is None, and the rest is what the pins say; two tables of one name that share no history
-        are ``is_unrelated``.
+        With ``after`` None, the tables of the current branch as they are now. For tables that
+        differ, manifests and row ids of changed rows are read; data files only to find out that a
+        small table was overwritten with the same rows. Where row ids cannot tell, ``counts`` is
+        None, and the rest is what the pins say; two tables of one name that share no history are
+        ``is_unrelated``.
         """
         grounds = self._grounds
         one = grounds.commit(before)
@@ -280,13 +276,13 @@ class LookingVerbs:
         return tuple(told_apart(grounds, found, one, other))
 
     def merge_base(self, one: str, other: str) -> Hash | None:
-        """The best commit that leads to both; None where there is none."""
+        """The best common ancestor; None if there is none."""
         objects = self._grounds.git.objects
         return merge_base(objects, self._grounds.commit(one), self._grounds.commit(other))
 
     def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
-        """Of some commits those that lead to a revision, each with the commit that reverted it, or
-        None. One that is left out was reset away, or was never there."""
+        """Those of the commits that lead to a revision, each with the commit that reverted it, or
+        None. A commit that is missing was reset away, or was never there."""
         return held_commits(self._grounds.git.objects, commits, self._grounds.commit(revision))
 
     def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:

@@ -1,18 +1,11 @@
-"""Which packages this Python has, in which versions. Imports none of them.
+"""What Spark needs on this machine: what is there, what is missing, and what to do about it.
 
-Asking another process to try a session: what its workers run, and one table that they write
-and read.
+Looks at the packages of this Python, without importing them, at installed Javas and at environment
+variables. It starts nothing but ``java -version``, and writes nothing but the home of a packaged
+Java into the cache. Only the variables that it is given are read.
 
-The process is one of its own (``trial_run``), so that neither a session of this one nor its
-environment is touched. It is asked and answers in JSON. Knows nothing of what is good or bad:
-``doctor`` says that.
-
-What Spark needs on this machine: what is found, what is missing, and the way out.
-
-Looks at the packages of this Python, at Javas and at variables. Starts nothing but
-``java -version``, and writes nothing but the home of a packaged Java into the cache. Given a
-trial, it also tells what a session said that another process started (``trial``). Reads no
-variables but those it is given, and changes none.
+With a trial it also starts a session. That runs in a process of its own (``trial_run``), which is
+asked and answers in JSON, so that neither a session nor the environment of this process is touched.
 """
 
 from __future__ import annotations
@@ -36,117 +29,22 @@ from lancewood.spark.session import is_connect_address, without_token
 from lancewood.store.checkup import Check, Status
 from lancewood.version import RELEASE, how_to_install
 
-
-def installed(package: str) -> str | None:
-    """The version of a package; None if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def installed_pyspark() -> str | None:
-    """The version of pyspark, whole or as the client of Spark Connect alone."""
-    return installed("pyspark") or installed("pyspark-client")
-
-
-def is_connect_only() -> bool:
-    """Whether there is nothing of Spark but the client of Spark Connect, which needs no Java."""
-    return installed("pyspark") is None and installed("pyspark-client") is not None
-
-
 _PATIENCE = 300
 _LAST_WORDS = 600
 _LEAST_SECRET = 4
-"""Shorter texts are in many words, and are no tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What to try: a master, its settings, and a place for a table that is removed again.
-
-    Without a place, a local session uses a temporary directory and a cluster writes nothing.
-    """
-
-    master: str = "local[2]"
-    place: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-
-
-def run_trial(trial: Trial, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the session said: versions of driver and workers, and what became of the table.
-
-    Raises UnsupportedError with the reason if it did not get there, or took five minutes.
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lancewood.spark.trial_run"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=dict(environ),
-        start_new_session=True,
-    )
-    try:
-        answer, words = process.communicate(json.dumps(asdict(trial)), timeout=_PATIENCE)
-    except subprocess.TimeoutExpired as late:
-        raise UnsupportedError(
-            f"the session on {without_token(trial.master)} did not answer within {_PATIENCE} s: "
-            "are there free executors, and can they reach this machine?"
-        ) from late
-    finally:
-        _end(process)
-    lines = answer.strip().splitlines()
-    report = _report_in(lines[-1]) if process.returncode == 0 and lines else None
-    if report is None:
-        report = {"error": words or answer}
-    if "error" in report:
-        why = _last(_without_secret(report["error"], trial.master))
-        raise UnsupportedError(f"trial on {without_token(trial.master)}: {why}")
-    return report
-
-
-def _report_in(line: str) -> dict[str, Any] | None:
-    """The report that a line is; None if it is something else that was printed."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _without_secret(words: str, master: str) -> str:
-    """The words without what stands after the host of a master, whoever repeats it."""
-    secret = master.removeprefix(without_token(master)).strip("/;")
-    for each in (secret, *(part.partition("=")[2] for part in secret.split(";"))):
-        if len(each) >= _LEAST_SECRET:
-            words = words.replace(each, "…")
-    return words
-
-
-def _last(words: str) -> str:
-    text = words.strip()
-    return text if len(text) <= _LAST_WORDS else f"… {text[-_LAST_WORDS:]}"
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the process and the Java that it started, if they are still there."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
+"""Shorter texts occur in many words and are no tokens."""
 SUPPORTED = "4.3"
-"""The oldest pyspark that will do; the next major release has not been tried."""
-
+"""The oldest supported pyspark; the next major release has not been tried."""
 _PIP = f"run {how_to_install('spark')}"
 _PIP_CONNECT = f"run {how_to_install('connect')}"
 _CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 
 
 def examine_spark(environ: Mapping[str, str], trial: Trial | None = None) -> Iterator[Check]:
-    """Every check, as it is done. With ``trial`` a session is started and tried, at the end and
-    only if nothing that it needs is missing."""
+    """All checks, each as soon as it is done.
+
+    With ``trial`` a session is tried at the end, unless something that it needs is missing.
+    """
     failed = False
     needs_java = not (is_connect_only() if trial is None else is_connect_address(trial.master))
     for check in _found_here(environ, needs_java):
@@ -161,7 +59,8 @@ def examine_spark(environ: Mapping[str, str], trial: Trial | None = None) -> Ite
 
 
 def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[Check]:
-    yield Check("python", Status.OK, f"{_python()} ({sys.executable})")
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Check("python", Status.OK, f"{python} ({sys.executable})")
     yield Check("lancewood", Status.OK, RELEASE)
     yield _pyspark()
     yield from _java(environ, needs_java)
@@ -247,6 +146,40 @@ def _variables(environ: Mapping[str, str]) -> Iterator[Check]:
             yield Check(name, Status.WARN, "is set", advice)
 
 
+def _spark_of(home: Path) -> str | None:
+    """The version of the Spark in a directory, from the name of its core jar."""
+    found = sorted((home / "jars").glob("spark-core_*.jar"))
+    return found[0].stem.rpartition("-")[2] if found else None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)
+
+
+def installed(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def installed_pyspark() -> str | None:
+    """The version of pyspark, or of its Spark Connect client."""
+    return installed("pyspark") or installed("pyspark-client")
+
+
+def is_connect_only() -> bool:
+    """Whether only the Spark Connect client is installed, which needs no Java."""
+    return installed("pyspark") is None and installed("pyspark-client") is not None
+
+
 def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[Check]:
     try:
         report = run_trial(trial, environ)
@@ -270,21 +203,72 @@ def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[Check]:
         yield Check("table", Status.OK, report["table"])
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    found: list[int] = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        found.append(int(digits))
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What to try: a master, its settings, and a place for a temporary table.
+
+    Without a place, a local session uses a temporary directory and a cluster writes nothing.
+    """
+
+    master: str = "local[2]"
+    place: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def _spark_of(home: Path) -> str | None:
-    """The release of a Spark that lies in a directory, by the name of its core."""
-    found = sorted((home / "jars").glob("spark-core_*.jar"))
-    return found[0].stem.rpartition("-")[2] if found else None
+def run_trial(trial: Trial, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The report of the session: versions of driver and workers, and the result for the table.
+
+    Raises UnsupportedError with the reason if it failed or took more than five minutes.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lancewood.spark.trial_run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(environ),
+        start_new_session=True,
+    )
+    try:
+        answer, words = process.communicate(json.dumps(asdict(trial)), timeout=_PATIENCE)
+    except subprocess.TimeoutExpired as late:
+        raise UnsupportedError(
+            f"the session on {without_token(trial.master)} did not answer within {_PATIENCE} s: "
+            "are there free executors, and can they reach this machine?"
+        ) from late
+    finally:
+        _end(process)
+    lines = answer.strip().splitlines()
+    report = _report_in(lines[-1]) if process.returncode == 0 and lines else None
+    if report is None:
+        report = {"error": words or answer}
+    if "error" in report:
+        why = _without_secret(report["error"], trial.master).strip()
+        why = why if len(why) <= _LAST_WORDS else f"… {why[-_LAST_WORDS:]}"
+        raise UnsupportedError(f"trial on {without_token(trial.master)}: {why}")
+    return report
 
 
-def _python() -> str:
-    return ".".join(map(str, sys.version_info[:3]))
+def _report_in(line: str) -> dict[str, Any] | None:
+    """The report in a line of output; None if the line is something else."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _without_secret(words: str, master: str) -> str:
+    """The words without anything that follows the host in the master."""
+    secret = master.removeprefix(without_token(master)).strip("/;")
+    for each in (secret, *(part.partition("=")[2] for part in secret.split(";"))):
+        if len(each) >= _LEAST_SECRET:
+            words = words.replace(each, "…")
+    return words
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill the process and the Java that it started, if they still run."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

@@ -1,13 +1,9 @@
-"""What of a session decides how SQL text is read there. Knows no query.
+"""``lancewood.spark.sql``: a query with tables at revisions, executed by Spark.
 
-What Spark says against a query, in one line, and without the stack that PySpark prints of it.
-
-``lancewood.spark.sql``: frames of tables put into the text of a query, and the text to Spark.
-
-Knows sessions. Spark executes the query as it was written, but for the names of tables, each of
-which becomes a frame under the same alias. What of a table goes into its frame is said by
-``reads``. Where Spark does not take the query with small frames, it is asked once more with whole
-ones: its answer, also what it says of a wrong name, is never that of a smaller table.
+Spark executes the query as it was written, except that each table becomes a frame under the same
+alias. ``query.reads`` decides what a frame contains. If Spark refuses the query with such reduced
+frames, it is asked again with whole ones, so that its answer, also about a wrong name, never
+depends on the reduction.
 """
 
 from __future__ import annotations
@@ -37,65 +33,14 @@ from lancewood.spark.tasks import check_running, is_connect, slots
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
-_CASE = "spark.sql.caseSensitive"
-_ZONE = "spark.sql.session.timeZone"
-_TIMESTAMP = "spark.sql.timestampType"
-_ANSI = "spark.sql.ansi.enabled"
-_DOUBLE_QUOTES = "spark.sql.ansi.doubleQuotedIdentifiers"
-_REGEX_NAMES = "spark.sql.parser.quotedRegexColumnNames"
-
-
-def session_settings(spark: SparkSession) -> Settings:
-    """Those of a session."""
-    conf: Any = spark.conf
-
-    def is_on(name: str) -> bool:
-        return str(conf.get(name, "false")).lower() == "true"
-
-    return Settings(
-        case_sensitive=is_on(_CASE),
-        zone=str(conf.get(_ZONE)),
-        timestamps_have_zones=str(conf.get(_TIMESTAMP, "TIMESTAMP_LTZ")) == "TIMESTAMP_LTZ",
-        double_quotes_name=is_on(_ANSI) and is_on(_DOUBLE_QUOTES),
-        names_are_patterns=is_on(_REGEX_NAMES),
-    )
-
-
+Args: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+"""Values for ``:name`` (a mapping) or ``?`` (a list), as Spark takes them."""
 _condition = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _state = re.compile(r"\.? *SQLSTATE: \w+")
 _place = re.compile(r"(line \d+),? pos \d+")
 _MOST_CHARACTERS = 500
-
-
-@contextmanager
-def refused(what: str) -> Iterator[None]:
-    """Raise InvalidInputError that says what, and why, for what Spark refuses in the block."""
-    from pyspark.errors import PySparkException
-
-    try:
-        with quiet():
-            yield
-    except PySparkException as error:
-        raise InvalidInputError(f"{what}: {reason(error)}") from error
-
-
-def reason(error: Any) -> str:
-    """The first line of what Spark says, without codes.
-
-    A place within a line is left out, too: it is one of the text that Spark got, in which tables
-    have other names.
-    """
-    line = _condition.sub("", str(error).strip().partition("\n")[0].strip())
-    line = _place.sub(r"\1", _state.sub("", line)).rstrip(" ;.")
-    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"
-
-
-Args: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
-"""Values for ``:name`` (a mapping) or ``?`` (a list), as Spark takes them."""
-
 _NO_COLUMN = "__lancewood_row"
-"""The column of a frame of which nothing matters but how many rows it has."""
+"""The column of a frame of which only the number of rows matters."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -112,17 +57,17 @@ def sql(
 ) -> DataFrame:
     """The answer to a query, whose tables may be named with revisions, as a DataFrame.
 
-    ``tables`` gives names to uris and handles, ``repository`` has the tables of a commit, HEAD's
-    or that of ``revision``; names of the session come last. Without a repository ``revision`` is
-    one of the tables that are given by uri. A name in the query may carry one of its own:
-    ``photos@exp``, ``photos@v1.0``, ``photos@:12``, ``photos VERSION AS OF 12``,
-    ``photos TIMESTAMP AS OF '2026-11-15'``. What has other characters stands in backticks.
-    ``args`` are values for ``:name`` (a mapping) or ``?`` (a list).
+    ``tables`` gives names to uris and handles; ``repository`` adds the tables of a commit, HEAD's
+    or that of ``revision``; names of the session come last. Without a repository, ``revision``
+    applies to the tables that are given by uri. A name in the query may carry its own revision:
+    ``photos@exp``, ``photos@v1.0``, ``photos@:12``, ``photos VERSION AS OF 12``, ``photos TIMESTAMP
+    AS OF '2026-11-15'``. Names with other characters go in backticks. ``args`` are values for
+    ``:name`` (a mapping) or ``?`` (a list).
 
-    Every version is found now, and once for the same name and revision: what others commit later
-    does not change the frame. Columns, conditions and limits that a table can be asked for are
-    asked of it; ``pushdown=False`` reads all of every table, for the same answer.
-    Raises NotFoundError, InvalidInputError for what is no query or what Spark does not take.
+    Every version is resolved now, once for each name and revision: later commits do not change the
+    frame. Columns, conditions and limits are pushed down to the tables where possible;
+    ``pushdown=False`` reads all of every table, with the same answer. Raises NotFoundError, and
+    InvalidInputError for text that is no query or that Spark refuses.
     """
     check_running(spark)
     settings = session_settings(spark)
@@ -166,6 +111,16 @@ def answer(
             raise found from None
 
 
+def _checked_args(args: Args) -> Any:
+    if args is None or isinstance(args, Mapping):
+        return None if args is None else dict(args)
+    if isinstance(args, Sequence) and not isinstance(args, str | bytes):
+        return list(args)
+    raise InvalidInputError(
+        f"args takes a mapping for :name or a list for ?, got a {type(args).__name__}"
+    )
+
+
 @dataclass(frozen=True)
 class OfSession:
     """What a session knows besides our tables."""
@@ -173,7 +128,7 @@ class OfSession:
     spark: SparkSession
 
     def moment(self, expression: str) -> datetime:
-        """As Spark reads it, in its time zone; raises InvalidInputError."""
+        """The time that Spark reads, in its time zone; raises InvalidInputError."""
         asked = f"SELECT unix_micros(CAST(({expression}) AS TIMESTAMP)) AS at"
         takes = "TIMESTAMP AS OF takes a moment, such as '2026-11-15 12:00:00'"
         with refused(f"{takes}, got {expression}"):
@@ -191,7 +146,7 @@ class OfSession:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A query with what is read of each of its tables."""
+    """A query, with the read of each of its tables."""
 
     spark: SparkSession
     planned: QueryPlan
@@ -208,7 +163,7 @@ class _Asked:
         return found
 
     def _text(self) -> tuple[str, dict[str, DataFrame]]:
-        """The query as a pattern for PySpark, and the frames that stand in it."""
+        """The query as a template for PySpark, and the frames for it."""
         frames: dict[str, DataFrame] = {}
         names: dict[Occurrence, str] = {}
         for occurrence, read in self.reads.items():
@@ -217,6 +172,10 @@ class _Asked:
             names[occurrence] = f"{{{name}}}"
         query = self.planned.query
         return (with_names(query, names, _escaped) if frames else query.sql), frames
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _frame(spark: SparkSession, read: Read) -> DataFrame:
@@ -240,15 +199,42 @@ def _frame(spark: SparkSession, read: Read) -> DataFrame:
     return taken_whole(frame, read.limit)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+def session_settings(spark: SparkSession) -> Settings:
+    """The settings of a session that decide how SQL text is read."""
+    conf: Any = spark.conf
 
+    def is_on(name: str) -> bool:
+        return str(conf.get(name, "false")).lower() == "true"
 
-def _checked_args(args: Args) -> Any:
-    if args is None or isinstance(args, Mapping):
-        return None if args is None else dict(args)
-    if isinstance(args, Sequence) and not isinstance(args, str | bytes):
-        return list(args)
-    raise InvalidInputError(
-        f"args takes a mapping for :name or a list for ?, got a {type(args).__name__}"
+    return Settings(
+        case_sensitive=is_on("spark.sql.caseSensitive"),
+        zone=str(conf.get("spark.sql.session.timeZone")),
+        timestamps_have_zones=str(conf.get("spark.sql.timestampType", "TIMESTAMP_LTZ"))
+        == "TIMESTAMP_LTZ",
+        double_quotes_name=is_on("spark.sql.ansi.enabled")
+        and is_on("spark.sql.ansi.doubleQuotedIdentifiers"),
+        names_are_patterns=is_on("spark.sql.parser.quotedRegexColumnNames"),
     )
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Turn what Spark refuses in the block into InvalidInputError with Spark's reason, quietly."""
+    from pyspark.errors import PySparkException
+
+    try:
+        with quiet():
+            yield
+    except PySparkException as error:
+        raise InvalidInputError(f"{what}: {reason(error)}") from error
+
+
+def reason(error: Any) -> str:
+    """The first line of Spark's message, without codes.
+
+    Positions within a line are left out: they are those in the text that Spark got, in which tables
+    have other names.
+    """
+    line = _condition.sub("", str(error).strip().partition("\n")[0].strip())
+    line = _place.sub(r"\1", _state.sub("", line)).rstrip(" ;.")
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"

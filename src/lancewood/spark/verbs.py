@@ -1,13 +1,7 @@
-"""Merging a frame as one of the modes of ``write``.
+"""``lancewood.spark.write``: a frame into a table, in any of five modes.
 
-How rows are matched is known in ``spark.merging``; here is what a merge has in common with other
-writes: the table that it goes to, and the batch that it is.
-
-The fast door for writing: ``lancewood.spark.write``.
-
-Knows frames, and that the plan of a write belongs to nobody else and is collected exactly once.
-What is written is decided in ``plan``, how it is committed in ``job``, how frames are merged in
-``merge``.
+Rows are planned in ``writing.plan`` and committed by ``writing.job``; frames are merged by
+``merging``. A plan belongs to one write, and is collected exactly once.
 """
 
 from __future__ import annotations
@@ -37,37 +31,8 @@ from lancewood.table.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-
-def merge(frame: Any, target: Target, terms: Terms, choices: dict[str, Any]) -> Written:
-    """Merge a frame into a table; a batch that is there already is skipped.
-
-    Raises NotFoundError where there is no table.
-    """
-    there = target.snapshot
-    if there is None:
-        raise NotFoundError(
-            f"no table at {target.place.uri} to merge into; write the first rows with mode "
-            "'append', or create an empty table",
-            table=target.place.uri,
-        )
-    table = Table(there)
-    if is_applied(there.manifest.config, terms.policy.applied):
-        return _written(table, skipped=True)
-    try:
-        after, counts = merge_frame(frame, table, terms=terms, **choices)
-    except BatchAppliedError:
-        return _written(table.latest(), skipped=True)
-    manifest = after.manifest
-    return Written(table.uri, manifest.branch, manifest.version, counts, None, None)
-
-
-def _written(table: Table, *, skipped: bool) -> Written:
-    return Written(table.uri, table.branch, table.version, skipped=skipped)
-
-
-_MOST_PARTITIONS = 1_000_000
-
 WriteMode: TypeAlias = Literal["append", "overwrite", "ignore", "error", "merge"]
+_MOST_PARTITIONS = 1_000_000
 
 
 def write(
@@ -105,46 +70,44 @@ def write(
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> Written:
-    """Write a frame: executors write files, the driver commits once, and then all rows are there.
+    """Write a frame: executors write files, the driver commits once, and then all rows are visible.
 
-    ``mode`` is "error" unless it is said, as everywhere in Spark: AlreadyExistsError where there is
-    a table, before anything runs. "ignore" leaves that table alone. "append" adds the rows to it,
-    "overwrite" replaces rows and columns in a new version, and older ones stay. All four make a
-    table that is not there. "merge" updates and inserts rows by key into one that is; ``on``,
-    ``matched``, ``not_matched``, ``not_matched_by_source``, ``matched_where``, ``parameters`` and
-    ``rewrite`` are for it alone, and mean what they mean to ``Table.merge``. So is ``deleted``: it
-    names a boolean column that the frame has besides those of the table, and a row in which that
-    is true deletes the row of its key instead, if there is one.
+    ``mode`` is "error" by default, as everywhere in Spark: AlreadyExistsError if there is a table,
+    before anything runs. "ignore" leaves such a table alone. "append" adds the rows to it, and
+    "overwrite" replaces rows and columns in a new version; older versions stay. All four make a
+    table that does not exist. "merge" updates and inserts rows by key into an existing table;
+    ``on``, ``matched``, ``not_matched``, ``not_matched_by_source``, ``matched_where``,
+    ``parameters`` and ``rewrite`` are only for it, and mean what they mean for ``Table.merge``. So
+    is ``deleted``: it names a boolean column that only the frame has, and a row in which it is true
+    deletes the row with its key, if there is one.
 
-    Columns go by name, and are checked before Spark runs anything. A table's own types win: an
-    array becomes a fixed-size list again, and a number that is too large for its column is an
-    error. For a new table ``schema`` says the types where the frame cannot, such as a vector's
-    length. A column that is overwritten keeps its Arrow type if the frame has what Spark sees of
-    it.
+    Columns are matched by name and checked before Spark runs anything. A table's own types win: an
+    array becomes a fixed-size list again, and a number too large for its column is an error. For a
+    new table ``schema`` gives types that the frame cannot express, such as the length of a vector.
+    An overwritten column keeps its Arrow type if the frame has the same Spark type.
 
     ``branch``, or a uri such as ``photos.lance@exp``, writes to a branch. ``app`` and ``batch``
-    load once: the version also notes the newest batch of an application, and one that is there
-    already is skipped, also if a driver died after its commit. ``partitions`` spreads the rows
-    over so many tasks first, each of which writes files of its own; ``sort_by`` sorts the rows of
-    each. A file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes.
-    With ``skip_empty`` a frame without rows that would be added to a table makes no version.
-    ``into`` says which of the table's homes get the files, as ``bases`` of ``Table.append`` does.
-    ``stable_row_ids``, ``file_version`` and ``bases`` are for a new table, as in
-    ``lancewood.create``; said of one that is there, they must be true of it.
+    load once: the version records the newest batch of an application, and a batch that is already
+    there is skipped, even if a driver died after its commit. ``partitions`` first spreads the rows
+    over so many tasks, each of which writes its own files; ``sort_by`` sorts the rows of each. A
+    file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes. With
+    ``skip_empty`` an append without rows to an existing table makes no version. ``into`` says which
+    of the table's bases get the files, like ``bases`` of ``Table.append``. ``stable_row_ids``,
+    ``file_version`` and ``bases`` are for a new table, as in ``lancewood.create``; for an existing
+    table they must match it.
 
-    If a task fails, Spark tries it again; if the job fails, no version changes, and at most files
-    stay behind that cleanup finds by age. What another attempt would not change (a null where none
-    may be) is raised once all tasks have ended.
+    If a task fails, Spark tries it again. If the job fails, no version changes, and at most files
+    are left that cleanup removes by age. Errors that another attempt would not change (a null that
+    is not allowed) are raised once all tasks have ended.
 
-    Raises InvalidInputError for an argument that is wrong or not for this mode, and for columns or
-    values that do not fit; AlreadyExistsError in mode "error"; NotFoundError for a branch, or a
-    table to merge into, that is not there, and if the files or the version it was planned on are
-    gone; UnsupportedError for a type or a table that cannot be written; IncompatibleConflictError
-    for a branch that was published and closed. A commit of somebody else that cannot be joined is
-    a ConflictError, RetryableConflictError if the same write may be run again; CommitUnknownError
+    Raises InvalidInputError for a wrong argument or one that is not for this mode, and for columns
+    or values that do not fit; AlreadyExistsError in mode "error"; NotFoundError if a branch, or the
+    table of a merge, does not exist, and if the files or the planned version are gone;
+    UnsupportedError for a type or a table that cannot be written; IncompatibleConflictError for a
+    branch that was published and closed. A commit by another writer that cannot be reconciled is a
+    ConflictError, RetryableConflictError if the same write may be run again. CommitUnknownError
     says that a commit may have landed, StorageError that the store failed at every attempt, and
-    FormatError that the table is damaged. What is wrong with the frame itself is Spark's own
-    exception.
+    FormatError that the table is damaged. Errors of the frame itself are Spark's own exceptions.
     """
     check_choice("mode", mode, WriteMode)
     _check_frame(df)
@@ -168,7 +131,8 @@ def write(
         "rewrite": rewrite,
         "deleted": deleted,
     }
-    _check_mode(mode, merge_only if mode != "merge" else rows_only)
+    for name in _given(merge_only if mode != "merge" else rows_only):
+        raise InvalidInputError(f"{name} is not for mode {mode!r}; leave it out")
     if skip_empty and mode != "append":
         raise InvalidInputError(f"skip_empty is for mode 'append', not for {mode!r}: leave it out")
     if partitions is not None:
@@ -201,8 +165,9 @@ def write(
     job = plan_write(
         uri, df.schema, mode=mode, **_given(rows_only, but="sort_by"), **place, **facts
     )
-    skip_empty = skip_empty and not job.is_new
-    return _run(_sorted(_spread(df, partitions), columns), job, skip_empty=skip_empty)
+    frame = _spread(df, partitions)
+    frame = frame.sortWithinPartitions(*columns) if columns else frame
+    return _run(frame, job, skip_empty=skip_empty and not job.is_new)
 
 
 def _run(df: DataFrame, job: WriteJob, *, skip_empty: bool) -> Written:
@@ -231,12 +196,6 @@ def _check_frame(df: Any) -> None:
         )
 
 
-def _check_mode(mode: str, others: Mapping[str, Any]) -> None:
-    """Raises InvalidInputError for what is said and would be passed over in silence."""
-    for name in _given(others):
-        raise InvalidInputError(f"{name} is not for mode {mode!r}; leave it out")
-
-
 def _given(values: Mapping[str, Any], *, but: str = "") -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None and name != but}
 
@@ -246,7 +205,7 @@ def _spread(df: DataFrame, partitions: int | None) -> DataFrame:
 
 
 def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
-    """The columns to sort by; raises InvalidInputError for a name that the frame does not have."""
+    """The columns to sort by; raises InvalidInputError for a name that the frame lacks."""
     from pyspark.sql import Column
 
     if sort_by is None:
@@ -266,5 +225,28 @@ def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
     return listed
 
 
-def _sorted(df: DataFrame, columns: list[Any]) -> DataFrame:
-    return df.sortWithinPartitions(*columns) if columns else df
+def merge(frame: Any, target: Target, terms: Terms, choices: dict[str, Any]) -> Written:
+    """Merge a frame into a table; a batch that the table already has is skipped.
+
+    Raises NotFoundError if there is no table.
+    """
+    there = target.snapshot
+    if there is None:
+        raise NotFoundError(
+            f"no table at {target.place.uri} to merge into; write the first rows with mode "
+            "'append', or create an empty table",
+            table=target.place.uri,
+        )
+    table = Table(there)
+    if is_applied(there.manifest.config, terms.policy.applied):
+        return _skipped(table)
+    try:
+        after, counts = merge_frame(frame, table, terms=terms, **choices)
+    except BatchAppliedError:
+        return _skipped(table.latest())
+    manifest = after.manifest
+    return Written(table.uri, manifest.branch, manifest.version, counts, None, None)
+
+
+def _skipped(table: Table) -> Written:
+    return Written(table.uri, table.branch, table.version, skipped=True)

@@ -11,29 +11,18 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from lancewood.engine.base import FileLimits, as_list
-from lancewood.engine.place import Bases, NewBase, Place, base_options
-from lancewood.engine.snapshot import (
-    At,
-    check_contradictions,
-    check_whole,
-    find_address,
-    has_revision,
-    is_table,
-    open_revision,
-)
+from lancewood.engine.base import FileLimits
+from lancewood.engine.place import Bases, NewBase
+from lancewood.engine.snapshot import Access, At, has_revision, is_table
 from lancewood.engine.upkeep import MigratedNames, drop_table
 from lancewood.engine.upkeep import migrate_names as migrate_table_names
 from lancewood.engine.write import NewTable, create_table
-from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
-from lancewood.external.opening import open_table_store
 from lancewood.jobs.relocate import RelocationReport
 from lancewood.jobs.relocate import relocate as relocate_table
 from lancewood.jobs.runner import LocalRunner, Runner
@@ -41,17 +30,8 @@ from lancewood.jobs.upkeep.problems import RepairReport
 from lancewood.jobs.upkeep.repair import repair as repair_table
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
-from lancewood.store.options import StorageOptions
 from lancewood.table.handle import runner_or_threads
 from lancewood.table.table import Table
-
-
-class Door(NamedTuple):
-    """How the manifests of a table are committed."""
-
-    manifest_store: str | ManifestStore | None = None
-    commit_lock: CommitLock | None = None
-    unsafe: bool = False
 
 
 def create(
@@ -101,14 +81,15 @@ def create(
     Raises AlreadyExistsError if there is a table.
     """
     snapshot = create_table(
-        _place(
-            "create",
+        Access(
             uri,
-            storage_options,
-            fsync,
-            base_storage_options,
-            door=Door(manifest_store, commit_lock, unsafe),
-        ),
+            storage_options=storage_options,
+            base_storage_options=base_storage_options,
+            manifest_store=manifest_store,
+            commit_lock=commit_lock,
+            unsafe=unsafe,
+            fsync=fsync,
+        ).whole("create"),
         data,
         NewTable(
             schema=schema,
@@ -155,20 +136,17 @@ def open(
     that its manifests may send a reader to; ``storage_options`` are for those, too.
     Raises NotFoundError, or FormatError naming the newest readable version.
     """
-    check_contradictions(branch, version, tag, as_of, at)
-    place, revision = _address(
+    access = Access(
         uri,
-        storage_options,
-        fsync,
-        base_storage_options,
-        allowed_bases,
-        door=Door(manifest_store, commit_lock, unsafe),
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+        unsafe=unsafe,
+        fsync=fsync,
+        allowed_bases=allowed_bases,
     )
-    return Table(
-        open_revision(
-            place, branch=branch, version=version, tag=tag, as_of=as_of, at=at, in_uri=revision
-        )
-    )
+    return Table(access.open(branch=branch, version=version, tag=tag, as_of=as_of, at=at))
 
 
 def exists(
@@ -182,8 +160,12 @@ def exists(
 
     Without a revision no manifest is opened.
     """
-    door = Door(manifest_store, commit_lock)
-    place, revision = _address(uri, storage_options, door=door)
+    place, revision = Access(
+        uri,
+        storage_options=storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+    ).find()
     if revision is not None:
         return has_revision(place, revision)
     return is_table(place.store)
@@ -205,8 +187,13 @@ def drop(
     Those in other buckets need ``base_storage_options``, as for ``open``.
     A manifest store forgets the table, also one that was removed without it. Raises NotFoundError.
     """
-    door = Door(manifest_store, commit_lock)
-    place = _place("drop", uri, storage_options, None, base_storage_options, door=door)
+    place = Access(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+    ).whole("drop")
     stay = drop_table(
         place.store,
         force=force,
@@ -230,8 +217,14 @@ def migrate_names(
     Nobody may write meanwhile, and until it is done the table does not open; run it again if it
     was interrupted. Changes nothing where all names are V2.
     """
-    door = Door(manifest_store, commit_lock, unsafe)
-    return migrate_table_names(_place("migrate_names", uri, storage_options, door=door).store)
+    place = Access(
+        uri,
+        storage_options=storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+        unsafe=unsafe,
+    ).whole("migrate_names")
+    return migrate_table_names(place.store)
 
 
 def repair(
@@ -250,8 +243,14 @@ def repair(
     hold rows is removed.
     Raises NotFoundError where there is no table.
     """
-    door = Door(manifest_store, commit_lock, unsafe)
-    place = _place("repair", uri, storage_options, None, base_storage_options, door=door)
+    place = Access(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+        unsafe=unsafe,
+    ).whole("repair")
     return repair_table(place, LocalRunner(), dry_run=dry_run)
 
 
@@ -278,47 +277,11 @@ def relocate(
     ``in_flight`` (zero says that nobody writes), before anything changes, and for one that appears.
     Raises InvalidInputError for the root of a branch, NotFoundError where there is no table.
     """
-    door = Door(manifest_store, commit_lock)
-    place = _place("relocate", uri, storage_options, None, base_storage_options, door=door)
+    place = Access(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        commit_lock=commit_lock,
+    ).whole("relocate")
     return relocate_table(place, runner_or_threads(runner), dry_run=dry_run, in_flight=in_flight)
-
-
-def _place(
-    verb: str,
-    uri: str | os.PathLike[str],
-    storage_options: Mapping[str, str] | None,
-    fsync: bool | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    *,
-    door: Door,
-) -> Place:
-    """A whole table's; raises InvalidInputError for a uri that carries a revision."""
-    place, revision = _address(uri, storage_options, fsync, base_storage_options, door=door)
-    check_whole(verb, uri, revision)
-    return place
-
-
-def _address(
-    uri: str | os.PathLike[str],
-    storage_options: Mapping[str, str] | None,
-    fsync: bool | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    allowed_bases: Sequence[str] | None = None,
-    *,
-    door: Door,
-) -> tuple[Place, str | None]:
-    """Where the table is, and the revision that the uri carries."""
-    allowed = None if allowed_bases is None else tuple(as_list("allowed_bases", allowed_bases))
-    if not all(isinstance(each, str) for each in allowed or ()):
-        raise InvalidInputError(f"allowed_bases takes a list of places, got {allowed_bases!r}")
-    options = None if storage_options is None else StorageOptions(storage_options)
-    opened = partial(
-        open_table_store,
-        storage_options=options,
-        fsync=fsync,
-        unsafe=door.unsafe,
-        manifest_store=door.manifest_store,
-        commit_lock=door.commit_lock,
-    )
-    store, revision = find_address(uri, opened)
-    return Place(store, options, allowed, base_options(base_storage_options)), revision

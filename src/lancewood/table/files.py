@@ -1,13 +1,4 @@
-"""Verbs of a table's base paths: the other homes of its files.
-
-Verbs that bring fragments to another home.
-
-Verbs on a table: compact fragments, and what an index may answer for.
-
-Verbs that make another table of a table, or a clone independent of its source.
-
-Verbs on a table: clean up, verify and repair.
-"""
+"""Verbs on the files of a table: base paths, moving, compacting, cloning, upkeep."""
 
 from __future__ import annotations
 
@@ -40,11 +31,11 @@ from lancewood.table.handle import Handle, runner_or_threads, terms
 
 
 class BaseVerbs(Handle):
-    """Verbs of a table's base paths: the other homes of its files."""
+    """Verbs on base paths, the other homes of a table's files."""
 
     @property
     def base_paths(self) -> tuple[BasePath, ...]:
-        """The other homes that this version declares, as its manifest spells them."""
+        """The base paths of this version, as its manifest spells them."""
         return declared_bases(self._snapshot.manifest.base_paths)
 
     def add_base(
@@ -59,9 +50,9 @@ class BaseVerbs(Handle):
     ) -> Self:
         """Declare another home for data files, which ``append(bases=…)`` can then write to.
 
-        Files lie directly in ``path`` or, where it ``is_dataset_root``, in its directory ``data``.
+        Files go directly into ``path`` or, if it ``is_dataset_root``, into its directory ``data``.
         Raises InvalidInputError for a name or place that the table has already, for its own root,
-        and for a place in the directories of a table, whose cleanup would remove the files.
+        and for a place inside the directories of a table, whose cleanup would remove the files.
         """
         base = BasePath(path, name=name, is_dataset_root=is_dataset_root)
         conditions = terms(message, properties, serializable=serializable)
@@ -77,14 +68,13 @@ class BaseVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
     ) -> Self:
-        """Say where a base path is now, after its files were brought there by other means.
+        """Change the place of a base path whose files were brought there by other means.
 
-        ``base`` is its id, name or path. Some of its data files are looked for at the new place, by
-        name and size, before anything changes; ``check=False`` takes your word for it. Older
-        versions, tags and other branches still lead to the old place, and restoring an older
-        version brings it back. Recorded as a Restore of the newest version: whoever was writing
-        meanwhile is told to run again. The one exception is an overwrite by pylance, which must not
-        be under way.
+        ``base`` is its id, name or path. First, some of its data files are looked for at the new
+        place, by name and size; ``check=False`` skips that. Older versions, tags and other branches
+        still lead to the old place, and restoring an older version brings it back. Recorded as a
+        Restore of the newest version, so concurrent writers get a conflict and must run again. The
+        exception is an overwrite by pylance, which must not be in progress.
         """
         if message is None:
             message = f"base path {base} is at {normal_path(path)} now"
@@ -93,7 +83,7 @@ class BaseVerbs(Handle):
 
 
 class MoveVerbs(Handle):
-    """Verbs that bring fragments to another home."""
+    """Verbs that move fragments to another home."""
 
     def move_fragments(
         self,
@@ -109,28 +99,26 @@ class MoveVerbs(Handle):
         runner: Runner | None = None,
         serializable: bool = False,
     ) -> Self:
-        """Bring data files to another home of the table: to cold storage, or to another region.
+        """Move data files to another home of the table, such as cold storage or another region.
 
-        ``base`` is the id, name or path of a base path that the table declares; None is where its
-        new files go, and brings them back. Of ``fragments`` (by default all) those are moved that
-        meet what else is said: ``where``, a condition in SQL that every live row of a fragment
-        must meet, and ``older_than``. A fragment is older if its rows were last changed by
-        versions that are older, by the time that each manifest tells; versions that were cleaned
-        up are taken to be as young as the oldest that is left. A column that was added counts as
-        a change. On a table without stable row ids a fragment is as old as its newest data file,
-        and a moved one is young again.
+        ``base`` is the id, name or path of a declared base path; None is where new files go, and
+        brings files back. Of ``fragments`` (by default all), those are moved in which every live
+        row meets ``where``, a condition in SQL, and was last changed by a version that is older
+        than ``older_than``, by the time in its manifest. A version that was cleaned up counts as
+        old as the oldest that is left. Adding a column counts as a change. On a table without
+        stable row ids a fragment is as old as its newest data file, and new again after a move.
 
-        Files are copied under new names, checked, and one commit switches to them: rows, their
-        ids and versions, deleted rows and indices stay what they are, and ``changes`` shows
-        nothing. Other writers go on meanwhile. What they replaced is left as it is, what they
-        deleted stays deleted. Deletion files and indices stay in the table's own root. The old
-        files stay for older versions until ``cleanup``; it removes none outside the own root.
-        pylance 14 does not find blobs of the first layout outside the own root, its own neither.
+        Files are copied under new names and checked, then one commit switches to them: rows, their
+        ids and versions, deleted rows and indices stay the same, and ``changes`` shows nothing.
+        Other writers are not blocked: what they replace or delete meanwhile stays replaced or
+        deleted. Deletion files and indices stay in the table's own root. The old files stay for
+        older versions until ``cleanup``, which removes none outside the own root. pylance 14 does
+        not find blobs of the first layout outside the own root, not even its own.
 
-        Where all is in its place there is no new version. ``counts`` tells fragments, data files
-        and bytes; with ``dry_run`` that is all, and this handle comes back with them. Raises,
-        before anything is copied, InvalidInputError for a base path or condition that the table
-        does not know, NotFoundError for a fragment that is not there.
+        If everything is in place there is no new version. ``counts`` has fragments, data files and
+        bytes; with ``dry_run`` this handle is returned with them and nothing is moved. Raises,
+        before anything is copied, InvalidInputError for an unknown base path or a bad condition,
+        NotFoundError for an unknown fragment.
         """
         choice = FragmentChoice.checked(fragments, where, parameters, older_than)
         wishes = terms(message, properties, serializable=serializable)
@@ -141,7 +129,7 @@ class MoveVerbs(Handle):
 
 
 class CompactVerbs(Handle):
-    """Verbs on a table: compact fragments, and what an index may answer for."""
+    """Verbs that compact fragments and tell what an index covers."""
 
     def compact(
         self,
@@ -154,18 +142,18 @@ class CompactVerbs(Handle):
         runner: Runner | None = None,
         serializable: bool = False,
     ) -> Self:
-        """Write small fragments together, and fragments with many deleted rows without them.
+        """Join small fragments, and rewrite fragments with many deleted rows without those rows.
 
-        Neighbours of fewer than ``target_rows`` are joined up to that number; a fragment is
+        Neighbours with fewer than ``target_rows`` are joined up to that number; a fragment is
         rewritten by itself if more than ``max_deleted`` of its rows are deleted. On a table with
-        stable row ids rows keep their ids and versions. They keep their order too, except that
-        what is rewritten comes after what is not. Fragments that different indices cover are not
-        joined; an index that names rows by stable id goes on to cover them, any other one leaves
-        them to be scanned until it is built anew. Fragments of which a writer did not record the
-        rows stay as they are.
+        stable row ids rows keep their ids and versions. They also keep their order, except that
+        rewritten rows come after all others. Fragments covered by different indices are not
+        joined. An index that names rows by stable id still covers them afterwards; with any other
+        index they are scanned until it is rebuilt. Fragments without a recorded row count stay as
+        they are.
 
-        Other writers go on meanwhile: what they changed is left for the next compaction. If
-        nothing would be gained there is no new version. ``counts`` tells fragments and files.
+        Other writers are not blocked: fragments that they change are left for the next compaction.
+        If nothing would be gained there is no new version. ``counts`` has fragments and files.
         Raises UnsupportedError, before anything is read, for blobs of the second layout and after
         pylance's compaction with deferred remapping.
         """
@@ -175,16 +163,13 @@ class CompactVerbs(Handle):
         return self._after(*job.run(self._snapshot))
 
     def index_mask(self, name: str) -> IndexMask:
-        """The rows that an index may answer for at this version, and the fragments that must be
-        scanned beside it.
-
-        Raises NotFoundError for a name that no index has.
-        """
+        """The rows that an index covers at this version, and the fragments that must be scanned in
+        addition. Raises NotFoundError for an unknown index."""
         return load_index_mask(self._snapshot, name)
 
 
 class CloneVerbs(Handle):
-    """Verbs that make another table of a table, or a clone independent of its source."""
+    """Verbs that clone a table, or make a clone independent of its source."""
 
     def clone(
         self,
@@ -202,19 +187,18 @@ class CloneVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         runner: Runner | None = None,
     ) -> Self:
-        """A new table at ``target`` that begins with exactly this version, and a handle on it.
+        """A new table at ``target`` that begins with exactly this version; the handle on it.
 
-        A shallow clone costs one manifest and reads the files of this table. So that no cleanup
-        takes them away it leaves a tag ``lw.clone.…`` here, a pin, which drop and ``detach`` of
-        the clone remove; where that may not be written a warning says so, and ``counts.unpinned``
-        of the handle. A ``deep`` one copies every file of this version, in tasks of the ``runner``,
-        and needs nothing of this table afterwards.
+        A shallow clone costs one manifest and reads the files of this table. It leaves a pin here,
+        a tag ``lw.clone.…`` that keeps cleanup from removing those files; drop and ``detach`` of
+        the clone remove it. If the pin cannot be written there is a warning, and an entry in
+        ``counts.unpinned``. A ``deep`` clone copies every file of this version, in tasks of the
+        ``runner``, and is independent of this table afterwards.
 
-        ``tag`` is a tag of this version: the clone's base path is called like it; without one like
-        the tag that this handle was opened by, or its branch. ``storage_options`` are for the
-        target, by default those of this table; ``base_storage_options`` as for ``open``.
-        ``manifest_store`` and ``commit_lock`` are the target's, and so are the other options, as
-        for ``create``.
+        ``tag`` is a tag of this version, and becomes the name of the clone's base path; the default
+        is the tag that this handle was opened by, or its branch. ``storage_options`` are for the
+        target, by default those of this table; ``base_storage_options`` are as for ``open``. All
+        other options are the target's, as for ``create``.
 
         Raises AlreadyExistsError if there is a table at the target.
         """
@@ -252,20 +236,20 @@ class CloneVerbs(Handle):
     ) -> Self:
         """Make a clone or a branch independent: copy in everything that lies elsewhere.
 
-        One commit switches to the copies; rows, ids, versions of rows and indices stay as they are,
-        and other writers go on meanwhile. Base paths that stood for other tables go; blobs that are
-        files of somebody else stay where they are. ``counts`` tells what was copied.
+        One commit switches to the copies; rows, ids, versions of rows and indices stay the same,
+        and other writers are not blocked. Base paths of other tables are removed; external blobs
+        stay where they are. ``counts`` has what was copied.
 
-        Older versions still read from the sources, so a clone's pins go when those are cleaned up:
-        with that cleanup, or the next ``detach``. ``counts.still_pinned`` says what holds them.
-        Where nothing lies elsewhere there is no new version.
+        Older versions still read from the sources, so a clone's pins stay until those versions are
+        cleaned up; that cleanup or the next ``detach`` removes them. ``counts.still_pinned`` has
+        the reasons. If nothing lies elsewhere there is no new version.
         """
         conditions = terms(message, properties, serializable=serializable)
         return self._after(*detach(self._snapshot, runner_or_threads(runner), conditions))
 
 
 class UpkeepVerbs(Handle):
-    """Verbs on a table: clean up, verify and repair."""
+    """Verbs that clean up, verify and repair a table."""
 
     def cleanup(
         self,
@@ -277,45 +261,44 @@ class UpkeepVerbs(Handle):
         in_flight: timedelta = IN_FLIGHT,
         runner: Runner | None = None,
     ) -> CleanupReport:
-        """Remove old versions and what only they need; ``dry_run`` says what would go.
+        """Remove old versions and the files that only they need; ``dry_run`` only reports them.
 
-        A version goes if it is older than ``older_than`` and not among the ``keep_versions``
-        newest; of the two, one that is not given does not count. The newest version, that of this
-        handle, those in ``protect``, those that a tag names or a branch begins at, and detached
-        ones always stay. With neither given no version goes, only what failed writers left.
+        A version is removed if it is older than ``older_than`` and not among the ``keep_versions``
+        newest; a criterion that is not given is ignored. Always kept are the newest version, this
+        handle's, those in ``protect``, those named by a tag or by the beginning of a branch, and
+        detached ones. Without any criterion no version is removed, only leftovers of failed writes.
 
-        Files that only removed versions name go with them. Files that no version names go when
-        they are older than ``in_flight``: the writer they belong to may still be at work. So may
-        one who is about to commit: versions of the last ten minutes stay, unless ``in_flight`` is
-        less. Nobody may write while ``in_flight`` is zero, least of all with pylance. How old a
-        file is goes by the clock of the store; a dry run, which writes nothing, goes by ours. On a
-        branch its own versions and files are cleaned up, on main those of main, and what another
-        branch needs stays. Clones elsewhere are seen only if they left a tag.
+        Files of removed versions are removed if no other version names them. Files that no version
+        names are removed when they are older than ``in_flight``, since their writer may still be
+        active. For the same reason versions of the last ten minutes are kept, unless ``in_flight``
+        is shorter. With an ``in_flight`` of zero nobody may be writing, least of all with pylance.
+        Ages are measured by the clock of the store; a dry run, which writes nothing, uses ours. On
+        a branch its own versions and files are cleaned up, on main those of main; what another
+        branch needs is kept. Clones elsewhere are seen only if they left a tag.
 
-        On a table of a repository, what commits have waiting lands first, and every version stays
-        that a commit pins, as long as a ref or a reflog leads to the commit.
+        On a table of a repository, pending work of commits lands first, and every version pinned by
+        a commit is kept as long as a ref or a reflog leads to the commit.
 
         Raises FormatError or UnsupportedError for a ref or version that cannot be read, and
-        NotFoundError for a repository of the table that cannot be opened any more; nothing was
-        removed then.
+        NotFoundError if the table's repository cannot be opened; then nothing was removed.
         """
         retention = Retention.checked(older_than, keep_versions, protect, in_flight)
         return clean_up(self._snapshot, retention, runner_or_threads(runner), dry_run=dry_run)
 
     def verify(self, *, deep: bool = False, runner: Runner | None = None) -> VerifyReport:
-        """Whether this version is whole, and the versions and refs around it.
+        """Check this version, and the versions and refs around it; problems are in the report.
 
         Files exist with the recorded sizes, rows and columns, deletion files decode and delete
         what the manifest says, live row ids are unique and below the mark, indices have their
-        files, the newest version opens, refs name versions that exist. ``deep`` also decodes every
-        page of every column, in processes of their own. What is wrong comes back in the report.
+        files, the newest version opens, refs name existing versions. ``deep`` also decodes every
+        page of every column, in separate processes.
         """
         return verify(self._snapshot, runner_or_threads(runner), deep=deep)
 
     def repair(self, *, dry_run: bool = True, runner: Runner | None = None) -> RepairReport:
-        """What would make the table whole, from its newest readable version on.
+        """Propose how to repair the table, starting from its newest readable version.
 
-        With ``dry_run=False`` it is done. Every proposal says what it changes, and nothing that may
+        ``dry_run=False`` carries out the proposals. Each says what it changes, and nothing that may
         hold rows is removed.
         """
         return repair(self._snapshot.place, runner_or_threads(runner), dry_run=dry_run)

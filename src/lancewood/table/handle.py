@@ -1,7 +1,4 @@
-"""What every group of verbs on a table shares: the version it speaks of, and how a write ends.
-
-The verbs that lead from one version of a table to another, on its branch or on others.
-"""
+"""The base of all verbs on a table, and the verbs that lead from one version to another."""
 
 from __future__ import annotations
 
@@ -39,43 +36,13 @@ class Handle:
 
     @property
     def counts(self) -> Any:
-        """What the write that made this handle did (rows inserted, updated, …); None for a handle
-        that was opened, or made by a write that has nothing to count."""
+        """What the write that returned this handle did (rows inserted, updated, …); None for an
+        opened handle or a write that counts nothing."""
         return self._counts
 
     def _after(self, snapshot: Snapshot, counts: Any = None) -> Self:
         """The handle on the version after a write."""
         return type(self)(snapshot, counts)
-
-
-def terms(
-    message: str | None,
-    properties: Mapping[str, str] | None,
-    *,
-    serializable: bool = False,
-    app: str | None = None,
-    batch: int | None = None,
-) -> Terms:
-    """A caller's wishes for a change; raises InvalidInputError for a message that is no text, and
-    for an app without a batch."""
-    return Terms(
-        properties=commit_properties(message, properties),
-        policy=CommitPolicy(serializable=serializable, applied=AppliedBatch.asked_for(app, batch)),
-    )
-
-
-def runner_or_threads(runner: Runner | None) -> Runner:
-    """The runner that a caller gave, or threads of this process.
-
-    Raises InvalidInputError for what runs nothing, before a job has begun.
-    """
-    if runner is None:
-        return LocalRunner()
-    if not callable(getattr(runner, "run", None)):
-        raise InvalidInputError(
-            f"runner takes what runs tasks, such as LocalRunner(workers=4), got {runner!r}"
-        )
-    return runner
 
 
 class TravelVerbs(Handle):
@@ -90,10 +57,10 @@ class TravelVerbs(Handle):
         as_of: datetime | str | None = None,
         at: At = None,
     ) -> Self:
-        """The table at another version, said as for ``lancewood.open``.
+        """The table at another version, named as for ``lancewood.open``.
 
-        A version and a moment (the highest version not later than it) are those of this handle's
-        branch, unless ``branch`` is given; a branch alone is its newest version.
+        A version or a moment (the highest version not later than it) is one of this handle's
+        branch, unless ``branch`` is given. A branch alone is its newest version.
         """
         check_contradictions(branch, version, tag, as_of, at)
         found = self._found(branch, version, tag, as_of, at)
@@ -125,7 +92,7 @@ class TravelVerbs(Handle):
         return self._after(self._snapshot.newest())
 
     def versions(self, limit: int | None = None) -> Iterator[VersionInfo]:
-        """The versions of this handle's branch, newest first, those after this one included.
+        """All versions of this handle's branch, newest first, including those after this one.
 
         Each is opened only when the iterator reaches it.
         """
@@ -144,7 +111,7 @@ class TravelVerbs(Handle):
         """Make an older version of the branch (by default this one) the newest again, as a new
         version.
 
-        It is said as for ``checkout``; a tag or a text that leads to another branch is refused.
+        It is named as for ``checkout``; a tag or text that leads to another branch is refused.
         """
         target = self._snapshot
         if version is not None or tag is not None or at is not None:
@@ -165,3 +132,30 @@ class TravelVerbs(Handle):
         )
         policy = CommitPolicy(serializable=serializable)
         return self._after(self._snapshot.commit(transaction, policy))
+
+
+def terms(
+    message: str | None,
+    properties: Mapping[str, str] | None,
+    *,
+    serializable: bool = False,
+    app: str | None = None,
+    batch: int | None = None,
+) -> Terms:
+    """A caller's terms for a change; raises InvalidInputError for a message that is not text, and
+    for an app without a batch."""
+    return Terms(
+        properties=commit_properties(message, properties),
+        policy=CommitPolicy(serializable=serializable, applied=AppliedBatch.asked_for(app, batch)),
+    )
+
+
+def runner_or_threads(runner: Runner | None) -> Runner:
+    """The given runner, or threads of this process; raises InvalidInputError if it cannot run."""
+    if runner is None:
+        return LocalRunner()
+    if not callable(getattr(runner, "run", None)):
+        raise InvalidInputError(
+            f"runner takes what runs tasks, such as LocalRunner(workers=4), got {runner!r}"
+        )
+    return runner

@@ -1,7 +1,4 @@
-"""Verbs on a table: delete and update rows.
-
-Verbs on a table: merge rows by key.
-"""
+"""Verbs on a table: delete, update and merge rows."""
 
 from __future__ import annotations
 
@@ -36,19 +33,15 @@ class RowVerbs(Handle):
     ) -> Self:
         """Delete the rows for which a condition is true, not those for which it is null.
 
-        The columns of the condition are read, in fragments that can match; data files stay as they
-        are. ``"true"`` removes every row without reading. ``parameters`` fill in ``:name`` or
-        ``?``. ``counts.deleted`` says how many rows went; if none did there is no new version.
+        Only the columns of the condition are read, in fragments that can match; data files stay as
+        they are. ``"true"`` deletes every row without reading. ``parameters`` fill in ``:name`` or
+        ``?``. ``counts.deleted`` is the number of rows; if it is 0 there is no new version.
 
         ``app`` and ``batch`` are as for ``append``.
         """
         job = DeleteRows(where, parameters, runner_or_threads(runner))
-        after, counts = execute(
-            self._snapshot,
-            job.prepare,
-            terms(message, properties, serializable=serializable, app=app, batch=batch),
-        )
-        return self._after(after, counts)
+        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+        return self._after(*execute(self._snapshot, job.prepare, wishes))
 
     def update(
         self,
@@ -64,29 +57,25 @@ class RowVerbs(Handle):
         app: str | None = None,
         batch: int | None = None,
     ) -> Self:
-        """Give columns new values in the rows for which a condition is true; None is every row.
+        """Set columns in the rows for which a condition is true; ``where=None`` is every row.
 
         A text in ``set`` is an SQL expression over the row's old values (``"score * 2"``,
         ``"'text'"``, ``":name"`` with ``parameters``); any other value is a constant. A dotted name
         sets a field inside a struct: its other fields keep their values, and a struct that is null
         stays null. Values are cast to the column's type; one that does not fit is an error.
 
-        ``rewrite="rows"`` moves the rows, whole, to new fragments, under the same row ids;
-        ``"columns"`` writes the columns that are set anew for all rows of every fragment with a
-        match, and leaves rows in place. ``"auto"`` takes what writes less: of up to four fragments
-        it counts the rows that match, and compares their stored size with that of the columns.
-        Blobs that are not set stay where they are. ``counts.updated`` says how many rows were
-        updated; if none was there is no new version.
+        ``rewrite="rows"`` moves whole rows to new fragments, under the same row ids. ``"columns"``
+        rewrites the set columns for all rows of every fragment with a match, and leaves rows in
+        place. ``"auto"`` chooses the way that writes less: it counts the matching rows of up to
+        four fragments, and compares their stored size with that of the columns. Blobs that are not
+        set stay where they are. ``counts.updated`` is the number of updated rows; if it is 0 there
+        is no new version.
 
         ``app`` and ``batch`` are as for ``append``.
         """
         job = UpdateRows(set, where, parameters, rewrite, runner_or_threads(runner))
-        after, counts = execute(
-            self._snapshot,
-            job.prepare,
-            terms(message, properties, serializable=serializable, app=app, batch=batch),
-        )
-        return self._after(after, counts)
+        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+        return self._after(*execute(self._snapshot, job.prepare, wishes))
 
 
 class MergeVerbs(Handle):
@@ -110,24 +99,24 @@ class MergeVerbs(Handle):
         app: str | None = None,
         batch: int | None = None,
     ) -> Self:
-        """Merge rows of Arrow data by key; ``counts`` of the handle tells what became of rows.
+        """Merge rows of Arrow data by key; ``counts`` of the returned handle counts rows.
 
-        ``on`` names the columns of the key, dotted for a field of a struct; None takes the
-        unenforced primary key of the schema. A row with a null in its key matches none. Two rows
-        of the source with the same key are refused; every row of the table with a key is matched,
-        if there are several. Rows of the table that match are updated, left (``"ignore"``) or
-        deleted; rows of the source that match none are inserted or ignored; rows of the table that
-        no row of the source matches are kept or deleted, those with a null in their key included.
+        ``on`` names the key columns, dotted for a field of a struct; None is the unenforced primary
+        key of the schema. A row with a null in its key never matches. Two source rows with the same
+        key are refused; of the table, all rows with the key match. Matching rows of the table are
+        updated, left alone (``"ignore"``) or deleted. Source rows without a match are inserted or
+        ignored. Rows of the table without a match, including those with a null in their key, are
+        kept or deleted.
 
-        ``matched_where`` is a condition in SQL on a pair of rows, over ``source.x`` and
-        ``target.x``; a row of the table that does not meet it stays, and its row of the source is
-        not inserted. A source with fewer columns updates only those, and inserts nulls for the
-        others. The source is read once and held in memory.
+        ``matched_where`` is an SQL condition on a pair of rows, over ``source.x`` and ``target.x``;
+        if it is not true, the row of the table stays and the source row is not inserted. A source
+        with fewer columns updates only those, and inserts nulls for the others. The source is read
+        once and held in memory.
 
-        A row that is updated moves to a new fragment and keeps its row id. Where neither inserts
-        nor deletes are to be done and it writes less, as told from the stored widths of a few
-        fragments, whole columns are rewritten in place instead; ``rewrite`` forces either way.
-        If others commit meanwhile what this rests on, it is done again on the newest version.
+        An updated row moves to a new fragment and keeps its row id. If there is nothing to insert
+        or delete and it writes less, judged by the stored widths of a few fragments, whole columns
+        are rewritten in place instead; ``rewrite`` forces either way. After a conflict with another
+        commit the merge is repeated on the newest version.
 
         ``app`` and ``batch`` are as for ``append``.
         """
@@ -142,5 +131,4 @@ class MergeVerbs(Handle):
         )
         wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
         job = MergeRows(self._snapshot, source, choices, runner_or_threads(runner))
-        after, counts = execute(self._snapshot, job.prepare, wishes)
-        return self._after(after, counts)
+        return self._after(*execute(self._snapshot, job.prepare, wishes))

@@ -1,11 +1,7 @@
-"""A store that fails, loses an answer, dies or is held up at its n-th call.
+"""Stores around another store that fail, lose an answer, die, pause, or ignore conditions.
 
-Knows the verbs of a store and nothing of what is written. Does not retry, sleep or choose: the
-test says where it hurts.
-
-A store that ignores the condition of a conditional put, as some that speak S3 do.
-
-Knows nothing of what is written. Answers every verb with confidence: that is the trouble with it.
+They know the verbs of a store but not what is written. They do not retry, sleep or choose: the test
+says where it hurts.
 """
 
 from __future__ import annotations
@@ -31,14 +27,14 @@ Mode = Literal["before", "after", "kill", "kill-after"]
 
 
 class Killed(BaseException):
-    """The process died here. No ``except Exception`` may catch it, as none could."""
+    """The process died here. No ``except Exception`` can catch it."""
 
 
 class WatchedStore:
-    """A store around another: every verb goes through ``_call``, which a subclass gives a meaning.
+    """A store around another: every verb goes through ``_call``, which subclasses override.
 
-    Lists are read whole when they are asked for, so that one call is one step. ``turn``, ``at``
-    and ``location`` are no steps. Keys are told from where the watching began, ``at`` or not.
+    Lists are read whole when they are asked for, so that one call is one step. ``turn``, ``at`` and
+    ``location`` are no steps. Keys are always relative to the outermost store, also after ``at``.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -107,13 +103,13 @@ class WatchedStore:
         return self._call("replace", full, lambda: self._inner.replace(key, data, expected_etag))
 
     def copy(self, source: str, target: str) -> None:
-        """Told by the key that is written."""
+        """Reported under the target key."""
         self._call("copy", self._prefix + target, lambda: self._inner.copy(source, target))
 
     def copy_from(
         self, source: Store, found: ObjectInfo, target: str, *, may_link: bool = False
     ) -> bool:
-        """Told by the key that is written."""
+        """Reported under the target key."""
         bare = source
         while isinstance(bare, WatchedStore):
             bare = bare._inner
@@ -124,7 +120,7 @@ class WatchedStore:
         )
 
     def delete(self, keys: Iterable[str]) -> None:
-        """One call for all keys, told with a space between them."""
+        """One call for all keys, which are joined by spaces."""
         doomed = [*keys]
         told = " ".join(self._prefix + key for key in doomed)
         self._call("delete", told, lambda: self._inner.delete(doomed))
@@ -134,7 +130,7 @@ class WatchedStore:
         self._call("prune", full, lambda: self._inner.prune(directory))
 
     def sync(self, keys: Sequence[str]) -> None:
-        """One call for all keys, told with a space between them."""
+        """One call for all keys, which are joined by spaces."""
         told = " ".join(self._prefix + key for key in keys)
         self._call("sync", told, lambda: self._inner.sync(keys))
 
@@ -154,7 +150,7 @@ class WatchedStore:
 
 
 class _Script:
-    """What happens when, shared by a faulty store and all that ``at`` made of it."""
+    """What happens at which call; shared by a store and all that ``at`` makes of it."""
 
     def __init__(self, at: int, mode: Mode) -> None:
         self.at = at
@@ -175,7 +171,7 @@ class _Script:
             raise Killed("the process of this store is dead")
 
     def next(self, verb: str, key: str) -> bool:
-        """Count a call and answer whether it is the one that hurts."""
+        """Count a call and return whether it is the one that hurts."""
         with self.lock:
             self.check_alive()
             self.calls.append((verb, key))
@@ -187,11 +183,11 @@ class _Script:
 
 
 class FaultyStore(WatchedStore):
-    """``inner``, hurt once, at call number ``at`` (the first is 1; 0 never hurts, only counts).
+    """Fails once, at call number ``at`` (the first is 1; 0 never fails and only counts).
 
-    ``before`` raises ``StorageError`` and does nothing; ``after`` does it, then raises: the answer
-    is lost. ``kill`` does nothing and raises ``Killed``, ``kill-after`` does it first; from then on
-    every call raises ``Killed`` and is not counted, as a dead process makes none.
+    ``before`` raises ``StorageError`` and does nothing; ``after`` acts, then raises: the answer is
+    lost. ``kill`` does nothing and raises ``Killed``; ``kill-after`` acts first. From then on every
+    call raises ``Killed`` and is not counted, as a dead process makes none.
     """
 
     def __init__(self, inner: Store, at: int = 0, mode: Mode = "before") -> None:
@@ -200,7 +196,7 @@ class FaultyStore(WatchedStore):
 
     @property
     def calls(self) -> Sequence[tuple[str, str]]:
-        """Each call so far as (verb, key), the one that hurt included."""
+        """Each call so far as (verb, key), including the one that failed."""
         return self._script.calls
 
     @property
@@ -238,10 +234,10 @@ class FaultyStore(WatchedStore):
 
 
 class HeldStore(WatchedStore):
-    """``inner``, whose writer is held up right before call number ``at`` (the first is 1; 0 never
-    holds, only counts): ``meanwhile`` is what the others do until it may go on.
+    """Pauses its writer once, right before call number ``at`` (the first is 1; 0 only counts).
 
-    Holds once. ``turn`` lets everyone in at once: nobody waits for a writer that stands still.
+    ``meanwhile`` is what others do until the writer goes on. ``turn`` lets everyone in at once,
+    because nobody waits for a writer that stands still.
     """
 
     def __init__(
@@ -253,7 +249,7 @@ class HeldStore(WatchedStore):
 
     @property
     def calls(self) -> Sequence[tuple[str, str]]:
-        """Each call so far as (verb, key), the one before which it was held included."""
+        """Each call so far as (verb, key), including the one that was held."""
         return self._script.calls
 
     def _call(self, verb: str, key: str, action: Callable[[], T]) -> T:
@@ -267,7 +263,8 @@ class HeldStore(WatchedStore):
 
 
 class CarelessStore(WatchedStore):
-    """``inner``, where ``put_new`` and ``replace`` always write and always say that they did."""
+    """Ignores the conditions of ``put_new`` and ``replace``, as some S3 servers do: it always
+    writes, and reports success."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)

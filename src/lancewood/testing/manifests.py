@@ -1,20 +1,8 @@
-"""The reference manifest store: a dictionary, with the four verbs and nothing else.
+"""Helpers for tests: manifest stores, tables in Markdown pages, manifests edited by hand.
 
-Knows one process. For tests that step through every order of calls, and as what a store of your
-own looks like.
-
-A manifest store whose calls are steps of the store beside it: hurt, counted or ordered with its.
-
-Knows the verbs of both and nothing of what is written: one script goes through the calls of the
-two, so that a test can reach each of them in turn.
-
-The tables of a page in Markdown, so that tests can execute what the page says.
-
-Knows headings and rows between bars. Does not know what the cells mean.
-
-Changing manifests by hand: for tests that need a table which no writer would make.
-
-Works on a table's files while nobody else does. Not for anything but tests.
+``MemoryManifests`` is the reference manifest store, for tests that try every order of calls and as
+a model for stores of your own. ``WatchedManifests`` makes its calls steps of a watched store, so
+that one script covers both. Manifests may be edited only while nobody else uses the table.
 """
 
 from __future__ import annotations
@@ -36,7 +24,7 @@ from lancewood.testing.faults import WatchedStore
 
 
 class MemoryManifests:
-    """Entries for as long as the object lives."""
+    """A manifest store in memory: the four verbs and nothing else."""
 
     kind = "memory"
 
@@ -64,7 +52,7 @@ class MemoryManifests:
 
 
 class WatchedManifests:
-    """``inner``, whose calls go through a watched store."""
+    """A manifest store whose calls are steps of the watched store beside it."""
 
     def __init__(self, inner: ManifestStore, beside: WatchedStore) -> None:
         self._inner, self._beside = inner, beside
@@ -93,7 +81,7 @@ class WatchedManifests:
 
 
 def page_tables(page: Path) -> dict[str, list[tuple[str, ...]]]:
-    """The rows of the table below each heading, without its head; backticks are taken off."""
+    """The rows of the table below each heading, without header and backticks."""
     found: dict[str, list[tuple[str, ...]]] = {}
     heading = ""
     for line in page.read_text(encoding="utf-8").splitlines():
@@ -106,7 +94,6 @@ def page_tables(page: Path) -> dict[str, list[tuple[str, ...]]]:
 
 
 def newest_manifest(uri: str | os.PathLike[str]) -> Manifest:
-    """The newest manifest."""
     store = open_store(uri)
     version, scheme, _ = require_newest(store)
     return load_manifest(store, version, scheme)
@@ -115,16 +102,14 @@ def newest_manifest(uri: str | os.PathLike[str]) -> Manifest:
 def edit_manifest(
     uri: str | os.PathLike[str], change: Callable[[table_pb2.Manifest], None]
 ) -> None:
-    """Rewrite the newest manifest in place after ``change``."""
+    """Change the newest manifest in place."""
     store = open_store(uri)
     version, scheme, _ = require_newest(store)
     key = manifest_key(version, scheme)
     old = decode_manifest_file(store.get(key), name=key)
     change(old.message)
     data = encode_manifest_file(
-        old.message,
-        index_section=old.index_section,
-        transaction_section=old.transaction_section,
+        old.message, index_section=old.index_section, transaction_section=old.transaction_section
     )
     store.put(key, data)
 
@@ -134,7 +119,7 @@ def add_version(
     transaction: transaction_pb2.Transaction | bytes | None,
     change: Callable[[table_pb2.Manifest], None] | None = None,
 ) -> int:
-    """Add a version with a hand-written inline transaction (None: without any) and return it."""
+    """Add a version with a hand-written inline transaction, or with none, and return its number."""
     store = open_store(uri)
     version, scheme, _ = require_newest(store)
     old = load_manifest(store, version, scheme)

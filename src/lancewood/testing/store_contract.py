@@ -1,9 +1,7 @@
-"""The part of the store contract that is about many at once: one of them wins, nobody sees half.
+"""What every store must do: one class of tests. A backend's test file says how to build a store.
 
-What every store must do: one class of tests. A backend's test file says how to build one.
-
-Here is what becomes of objects; ``store_names`` and ``store_races`` have the other parts. Knows the
-``Store`` protocol only. Does not look behind a store, nor at how fast it is.
+These are the tests of objects and of races; ``store_names`` has those of names. They use only the
+``Store`` protocol, and measure no speed.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ from lancewood.testing.store_names import NamesContract
 
 
 def race_put_new(store: Store, key: str, data: bytes) -> PutOutcome:
-    """One process of a race; here, so that a spawned interpreter can import it."""
+    """One process of a race; at module level, so that a spawned interpreter can import it."""
     return store.put_new(key, data)
 
 
 class RacesContract:
-    """A part of ``StoreContract``."""
+    """The part about concurrency: one writer wins, and readers never see half an object."""
 
     def test_of_many_threads_one_creates(self, store: Store) -> None:
         def create(key: str, me: int) -> PutOutcome:
@@ -94,7 +92,7 @@ class RacesContract:
 
     @staticmethod
     def _race(many: int, act: Callable[[int], object]) -> dict[int, object]:
-        """What each of ``many`` threads that start together came to; errors are raised here."""
+        """The results of ``many`` threads that start together; errors are raised here."""
         together = threading.Barrier(many)
 
         def run(me: int) -> object:
@@ -106,14 +104,14 @@ class RacesContract:
 
 
 class StoreContract(NamesContract, RacesContract):
-    """Subclass it as ``Test…`` and give ``make``."""
+    """Subclass it as ``Test…`` and define ``make``."""
 
     etags_are_hashes = False
-    """Whether the same bytes have the same etag each time they are written."""
+    """Whether equal bytes always have the same etag."""
     random_steps = 400
 
     def make(self, place: Path) -> Store:
-        """An empty store; ``place`` is an empty directory of the test's own."""
+        """An empty store; ``place`` is an empty directory for this test."""
         raise NotImplementedError
 
     @pytest.fixture

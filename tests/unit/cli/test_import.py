@@ -66,7 +66,7 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     for module in ("csv_source", "json_source"):
-        monkeypatch.setattr(f"lancewood.cli.{module}.BLOCK_BYTES", size)
+        monkeypatch.setattr(f"lancewood.files.{module}.BLOCK_BYTES", size)
 
 
 def read_by_pylance(uri: Path, version: int | None = None) -> list[dict[str, Any]]:

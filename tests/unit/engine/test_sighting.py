@@ -99,7 +99,7 @@ def test_a_sighting_does_not_travel(table: lw.Table) -> None:
 def test_an_ordinary_directory_is_simply_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("judging", "versions"):
+    for place in ("commit.judging", "versions.finding"):
         monkeypatch.setattr(f"lancewood.engine.{place}.WORTH_IT", 2_000)
     table = lw.create(tmp_path / "t.lance", ROWS).append(ROWS)
     assert table._snapshot.manifest.sighting is None

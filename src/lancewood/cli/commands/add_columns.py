@@ -1,16 +1,13 @@
-"""What new columns would be, for dry runs: names and types, checked as the job itself does.
+"""``lw table add-columns`` and ``replace-columns``: new columns, or new values for whole ones.
 
-Writes nothing. Rows of files are read to see that they fit.
-
-``lw table add-columns``: columns from SQL, from a file, or of nulls.
-
-``lw table replace-columns``: other values for whole columns of some fragments.
+A dry run checks names and types as the job itself does, and reads the rows of files to see that
+they fit. It writes nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -27,39 +24,6 @@ from lancewood.format.type_text import parse_column
 from lancewood.jobs.columns.replace import ReplaceColumns
 from lancewood.jobs.columns.sources import JoinedColumns, SqlColumns, StreamColumns, join_names
 from lancewood.jobs.runner import LocalRunner
-
-
-def plan_sql(snapshot: Snapshot, expressions: Mapping[str, str]) -> pa.Schema:
-    """The columns that expressions make; raises InvalidInputError where they cannot be."""
-    return _planned(snapshot, SqlColumns(expressions).columns(snapshot))
-
-
-def plan_nulls(snapshot: Snapshot, columns: pa.Schema) -> pa.Schema:
-    """The columns of nulls that are asked for; raises InvalidInputError where they cannot be."""
-    return _planned(snapshot, columns, are_null=True)
-
-
-def check_rows(snapshot: Snapshot, rows: pa.RecordBatchReader, on: Sequence[str] | None) -> None:
-    """Raise InvalidInputError where rows of files do not fit the table."""
-    if on is not None:
-        joined = JoinedColumns(rows.read_all(), join_names(on))
-        _planned(snapshot, joined.columns(snapshot))
-        return
-    stream = StreamColumns(rows)
-    _planned(snapshot, stream.columns(snapshot))
-    for batches in stream.of(snapshot, snapshot.manifest.fragments):
-        deque(batches, maxlen=0)
-
-
-def _planned(snapshot: Snapshot, columns: pa.Schema, *, are_null: bool = False) -> pa.Schema:
-    plan_new_columns(
-        snapshot.schema,
-        columns,
-        first_id=next_field_id(snapshot.manifest),
-        file_version=snapshot.manifest.file_version,
-        are_null=are_null,
-    )
-    return columns
 
 
 def add_columns_command(
@@ -129,17 +93,17 @@ def add_columns_command(
     with task_bars(wanted=not json) as tell:
         more: dict[str, Any] = {"runner": LocalRunner(progress=tell), **facts}
         if expressions:
-            columns = plan_sql(snapshot, expressions)
+            columns = _planned(snapshot, SqlColumns(expressions).columns(snapshot))
             new: Any = expressions
         elif null:
-            columns = plan_nulls(snapshot, fields)
+            columns = _planned(snapshot, fields, are_null=True)
             new = fields
         else:
             sources = file_options.sources(source or [], format, cast, table.schema, csv)
             new = sources.reader(reading_rows(tell, sources.total_rows))
             columns = pa.schema([e for e in sources.schema if e.name not in (key or ())])
             if dry_run:
-                check_rows(snapshot, new, key)
+                _check_rows(snapshot, new, key)
             more["on"] = key
         if not dry_run:
             table = table.add_columns(new, **more)
@@ -154,6 +118,30 @@ def add_columns_command(
     Output(as_json=json).document(
         document, f"would add {told}; {UNCHANGED}" if dry_run else f"added {told}"
     )
+
+
+def _planned(snapshot: Snapshot, columns: pa.Schema, *, are_null: bool = False) -> pa.Schema:
+    """The same columns; raises InvalidInputError if the table cannot have them."""
+    plan_new_columns(
+        snapshot.schema,
+        columns,
+        first_id=next_field_id(snapshot.manifest),
+        file_version=snapshot.manifest.file_version,
+        are_null=are_null,
+    )
+    return columns
+
+
+def _check_rows(snapshot: Snapshot, rows: pa.RecordBatchReader, on: Sequence[str] | None) -> None:
+    """Raise InvalidInputError if rows of files do not fit the table."""
+    if on is not None:
+        joined = JoinedColumns(rows.read_all(), join_names(on))
+        _planned(snapshot, joined.columns(snapshot))
+        return
+    stream = StreamColumns(rows)
+    _planned(snapshot, stream.columns(snapshot))
+    for batches in stream.of(snapshot, snapshot.manifest.fragments):
+        deque(batches, maxlen=0)
 
 
 def replace_columns_command(

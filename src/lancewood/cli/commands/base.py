@@ -1,9 +1,4 @@
-"""Which base path a text on the command line means: its id, its name or its path.
-
-``lw table base``: the other homes of a table's files.
-
-``lw table move``: fragments to another home of the table.
-"""
+"""``lw table base`` and ``lw table move``: the other homes of a table's files."""
 
 from __future__ import annotations
 
@@ -19,16 +14,9 @@ from lancewood.cli.output import UNCHANGED, Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.tables import Branch, Revision, table_to_read, table_to_write
 
-
-def meant_base(table: lw.Table, text: str) -> int | str:
-    """The base path as the API takes it: a number is an id, unless a base path is called so."""
-    is_number = text.isascii() and text.isdigit()
-    if is_number and all(each.name != text for each in table.base_paths):
-        return int(text)
-    return text
-
-
-_KEYS = ("id", "name", "is_dataset_root", "path")
+_BASE_KEYS = ("id", "name", "is_dataset_root", "path")
+_RANGE = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
+_LONGEST_RANGE = 10_000_000
 
 
 def base_command(
@@ -81,7 +69,7 @@ def base_command(
         _tell(output, table, "added base path {} at", lw.BasePath(add).path)
     elif set_to is not None:
         base, goal = set_to
-        table = table.set_base(meant_base(table, base), goal, check=not no_check, **facts)
+        table = table.set_base(_meant_base(table, base), goal, check=not no_check, **facts)
         _tell(output, table, "set base path {} to", lw.BasePath(goal).path)
     else:
         _print_list(output, table.base_paths)
@@ -106,7 +94,7 @@ def _check(
 
 def _print_list(output: Output, bases: Sequence[lw.BasePath]) -> None:
     if output.as_json:
-        output.rows(_KEYS, map(_facts, bases))
+        output.rows(_BASE_KEYS, map(_facts, bases))
     else:
         lines = ((e.id, e.name or "", "yes" if e.is_dataset_root else "no", e.path) for e in bases)
         output.rows(("base", "name", "dataset root", "path"), lines)
@@ -115,7 +103,7 @@ def _print_list(output: Output, bases: Sequence[lw.BasePath]) -> None:
 def _tell(output: Output, table: lw.Table, done: str, path: str) -> None:
     base = next(each for each in table.base_paths if each.path == path)
     called = f"{base.id} ({base.name})" if base.name else str(base.id)
-    document = dict(zip(_KEYS, _facts(base), strict=True))
+    document = dict(zip(_BASE_KEYS, _facts(base), strict=True))
     output.document(
         {**document, "uri": table.uri, "version": table.version},
         f"{done.format(called)} {path}: {table.uri}, version {table.version}",
@@ -124,6 +112,14 @@ def _tell(output: Output, table: lw.Table, done: str, path: str) -> None:
 
 def _facts(base: lw.BasePath) -> tuple[Any, ...]:
     return base.id, base.name, base.is_dataset_root, base.path
+
+
+def _meant_base(table: lw.Table, text: str) -> int | str:
+    """The base path for the API: a number is an id, unless a base path has that name."""
+    is_number = text.isascii() and text.isdigit()
+    if is_number and all(each.name != text for each in table.base_paths):
+        return int(text)
+    return text
 
 
 def move_command(
@@ -191,7 +187,7 @@ def move_command(
     with task_runner(wanted=not json) as runner:
         after = table.move_fragments(
             chosen,
-            base=None if to is None else meant_base(table, to),
+            base=None if to is None else _meant_base(table, to),
             where=where,
             older_than=age,
             dry_run=dry_run,
@@ -217,19 +213,15 @@ def move_command(
     Output(as_json=json).document(document, told)
 
 
-_RANGE = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?", re.ASCII)
-_MOST = 10_000_000
-
-
 def _numbers(texts: list[str] | None) -> list[int] | None:
-    """The numbers of a repeated option with commas and ranges; None where it was not given."""
+    """The numbers of a repeated option with commas and ranges; None if it was not given."""
     if texts is None:
         return None
     found: list[int] = []
     for each in (part.strip() for text in texts for part in text.split(",")):
         match = _RANGE.fullmatch(each)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first or last - first >= _MOST:
+        if last < first or last - first >= _LONGEST_RANGE:
             raise typer.BadParameter(
                 f"--fragments takes numbers and ranges of them, as in 0,7,10-19, not {each!r}"
             )

@@ -1,9 +1,4 @@
-"""``lw table drop-columns``: columns leave the schema.
-
-``lw table rename-column``: another name for a column.
-
-``lw table cast-column``: another type for a column.
-"""
+"""``lw table drop-columns``, ``rename-column`` and ``cast-column``."""
 
 from __future__ import annotations
 
@@ -142,7 +137,7 @@ def cast_column_command(
 
 
 def _is_castable(snapshot: Snapshot, name: str, kind: pa.DataType, runner: Runner) -> bool:
-    """Whether there is something to cast; raises InvalidInputError for a value that cannot be."""
+    """Whether there is something to cast; raises InvalidInputError if a value does not fit."""
     manifest = snapshot.manifest
     plan = cast_column(
         snapshot.schema,

@@ -1,10 +1,6 @@
-"""How much a condition is about, for dry runs: rows, and the fragments that hold them.
+"""``lw table delete`` and ``lw table update``: changing the rows that a condition selects.
 
-Reads the columns of the condition and nothing else.
-
-``lw table delete``: rows that a condition names.
-
-``lw table update``: values of rows that a condition names.
+A dry run counts these rows and their fragments. It reads only the columns of the condition.
 """
 
 from __future__ import annotations
@@ -16,37 +12,12 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.options import confirm
 from lancewood.cli.output import UNCHANGED, Output, counted
 from lancewood.cli.progress import task_runner
 from lancewood.cli.tables import Branch, opened_to_write, table_to_write
 from lancewood.jobs.rows.assignments import Assignments
 
 _ADDRESS = "_rowaddr"
-
-
-class Matched(NamedTuple):
-    """What a condition is true for."""
-
-    rows: int
-    fragments: int
-
-    def __str__(self) -> str:
-        return f"{counted(self.rows, 'row')} in {counted(self.fragments, 'fragment')}"
-
-
-def matched(table: lw.Table, where: str | None) -> Matched:
-    """The rows of a condition, or all; raises InvalidInputError where it cannot be evaluated."""
-    if where is None:
-        return Matched(table.count_rows(), table.stats().fragments)
-    rows, fragments = 0, set[int]()
-    for batch in table.scan([], where, with_row_address=True).to_batches():
-        rows += batch.num_rows
-        fragments.update(pc.unique(pc.shift_right(batch.column(_ADDRESS), 32)).to_pylist())
-    return Matched(rows, len(fragments))
-
-
-_ALL = "true"
 
 
 def delete_command(
@@ -73,7 +44,7 @@ def delete_command(
     output = Output(as_json=json)
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
     if dry_run:
-        found = matched(table, where)
+        found = _matched(table, where)
         output.document(
             {**document, "deleted": found.rows, "fragments": found.fragments},
             f"would delete {found} of {table.uri}, version {table.version}; {UNCHANGED}",
@@ -81,9 +52,9 @@ def delete_command(
         return
     if where is None:
         about = f"{table.uri} has {counted(table.count_rows(), 'row')}, and there is no --where."
-        confirm("Delete all of them?", about, yes=yes, json=json)
+        options.confirm("Delete all of them?", about, yes=yes, json=json)
     with task_runner(wanted=not json) as runner:
-        after = table.delete(_ALL if where is None else where, runner=runner, **facts)
+        after = table.delete("true" if where is None else where, runner=runner, **facts)
     deleted = after.counts.deleted
     told = f"deleted {counted(deleted, 'row')} of {after.uri}, version {after.version}"
     if not deleted:
@@ -126,7 +97,7 @@ def update_command(
     document = {"uri": table.uri, "version": table.version, "dry_run": dry_run}
     if dry_run:
         Assignments(snapshot.schema, values)
-        found = matched(table, where)
+        found = _matched(table, where)
         output.document(
             {**document, "updated": found.rows, "fragments": found.fragments},
             f"would update {found} of {table.uri}, version {table.version}; {UNCHANGED}",
@@ -139,3 +110,24 @@ def update_command(
     if not updated:
         told = f"no row matched; {after.uri} stays at version {after.version}"
     output.document({**document, "version": after.version, "updated": updated}, told)
+
+
+class _Matched(NamedTuple):
+    """What a condition selects."""
+
+    rows: int
+    fragments: int
+
+    def __str__(self) -> str:
+        return f"{counted(self.rows, 'row')} in {counted(self.fragments, 'fragment')}"
+
+
+def _matched(table: lw.Table, where: str | None) -> _Matched:
+    """The rows of a condition, or all; raises InvalidInputError if it cannot be evaluated."""
+    if where is None:
+        return _Matched(table.count_rows(), table.stats().fragments)
+    rows, fragments = 0, set[int]()
+    for batch in table.scan([], where, with_row_address=True).to_batches():
+        rows += batch.num_rows
+        fragments.update(pc.unique(pc.shift_right(batch.column(_ADDRESS), 32)).to_pylist())
+    return _Matched(rows, len(fragments))

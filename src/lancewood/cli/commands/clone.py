@@ -1,7 +1,4 @@
-"""``lw table clone``: another table that begins with a version of this one.
-
-``lw table detach``: a clone or a branch that needs nobody else's files.
-"""
+"""``lw table clone`` and ``lw table detach``: a table that shares files, and one that does not."""
 
 from __future__ import annotations
 

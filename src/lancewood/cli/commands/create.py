@@ -1,7 +1,4 @@
-"""``lw table create``: an empty table from columns on the command line, or like a file.
-
-``lw table drop``: delete a table, after a question.
-"""
+"""``lw table create`` and ``lw table drop``: making an empty table, and deleting a table."""
 
 from __future__ import annotations
 
@@ -13,7 +10,6 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.options import confirm, manifest_store
 from lancewood.cli.output import Output
 from lancewood.cli.tables import opened_store
 from lancewood.engine.versions import require_newest
@@ -62,7 +58,7 @@ def create_command(
         stable_row_ids=not no_stable_row_ids,
         file_version=file_version,
         storage_options=options.storage(storage_option),
-        manifest_store=manifest_store(),
+        manifest_store=options.manifest_store(),
         unsafe=unsafe,
         **options.commit_facts(message, properties),
     )
@@ -101,19 +97,19 @@ def drop_command(
     """
     store = opened_store(uri, storage_option)
     newest, about = _what_goes(store)
-    confirm("Drop it for good?", about, yes=yes, json=json)
+    options.confirm("Drop it for good?", about, yes=yes, json=json)
     lw.drop(
         uri,
         force=force,
         storage_options=options.storage(storage_option),
-        manifest_store=manifest_store(),
+        manifest_store=options.manifest_store(),
     )
     document = {"uri": store.uri, "dropped": True, "version": newest}
     Output(as_json=json).document(document, f"dropped {store.uri}")
 
 
 def _what_goes(store: Store) -> tuple[int, str]:
-    """The newest version, and what is said of it before it goes."""
+    """The newest version, and what to say before it is deleted."""
     lost = store.lost_version() if isinstance(store, ExternalStore) else None
     if lost is not None:
         return lost, f"The manifest store knows version {lost} of {store.uri}, which is gone."

@@ -1,12 +1,9 @@
-"""``lw doctor``: the checks of a place and the table in it.
-
-``lw spark doctor``: what Spark needs on this machine, and what of it is there.
-"""
+"""``lw doctor`` and ``lw spark doctor``: checks of a place, and of Spark on this machine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -37,36 +34,7 @@ def doctor_command(
     JSON keys: uri, ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
     store = opened_store(uri, storage_option)
-    seen: list[Check] = []
-    output = Output(as_json=json)
-    if json:
-        seen += examine(store, read_only=read_only)
-        document = {
-            "uri": store.uri,
-            "ok": not _failed_checks(seen),
-            "checks": [
-                {"name": e.name, "status": e.status.value, "figure": e.figure, "advice": e.advice}
-                for e in seen
-            ],
-        }
-        output.document(document, "")
-    else:
-        output.rows(("check", "status", "seen"), _check_lines(store, read_only, seen))
-        for each in seen:
-            if each.advice:
-                print(f"{each.name}: {each.advice}")
-    if _failed_checks(seen):
-        raise typer.Exit(ExitCode.CHECK_FAILED)
-
-
-def _check_lines(store: Any, read_only: bool, seen: list[Check]) -> Iterator[tuple[str, str, str]]:
-    for each in examine(store, read_only=read_only):
-        seen.append(each)
-        yield each.name, each.status.value, each.figure
-
-
-def _failed_checks(checks: list[Check]) -> bool:
-    return any(each.status is Status.FAIL for each in checks)
+    _tell(examine(store, read_only=read_only), {"uri": store.uri}, json=json)
 
 
 def spark_doctor_command(
@@ -104,22 +72,7 @@ def spark_doctor_command(
     JSON keys: ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
     trial = _trial(run, master, place, conf or ())
-    seen: list[Check] = []
-    output = Output(as_json=json)
-    if json:
-        seen += examine_spark(os.environ, trial)
-        checks = [
-            {"name": e.name, "status": e.status.value, "figure": e.figure, "advice": e.advice}
-            for e in seen
-        ]
-        output.document({"ok": not _failed_parts(seen), "checks": checks}, "")
-    else:
-        output.rows(("check", "status", "seen"), _part_lines(trial, seen))
-        for each in seen:
-            if each.advice:
-                print(f"{each.name}: {each.advice}")
-    if _failed_parts(seen):
-        raise typer.Exit(ExitCode.CHECK_FAILED)
+    _tell(examine_spark(os.environ, trial), {}, json=json)
 
 
 def _trial(run: bool, master: str | None, place: str | None, conf: Sequence[str]) -> Trial | None:
@@ -136,11 +89,35 @@ def _trial(run: bool, master: str | None, place: str | None, conf: Sequence[str]
     return Trial(master or Trial().master, place, settings)
 
 
-def _part_lines(trial: Trial | None, seen: list[Check]) -> Iterator[tuple[str, str, str]]:
-    for each in examine_spark(os.environ, trial):
+def _tell(checks: Iterable[Check], facts: Mapping[str, str], *, json: bool) -> None:
+    """Print checks as they are made, then advice; raise Exit if one failed."""
+    seen: list[Check] = []
+    output = Output(as_json=json)
+    if json:
+        seen += checks
+        document: dict[str, Any] = {
+            **facts,
+            "ok": not _has_failed(seen),
+            "checks": [
+                {"name": e.name, "status": e.status.value, "figure": e.figure, "advice": e.advice}
+                for e in seen
+            ],
+        }
+        output.document(document, "")
+    else:
+        output.rows(("check", "status", "seen"), _lines(checks, seen))
+        for each in seen:
+            if each.advice:
+                print(f"{each.name}: {each.advice}")
+    if _has_failed(seen):
+        raise typer.Exit(ExitCode.CHECK_FAILED)
+
+
+def _lines(checks: Iterable[Check], seen: list[Check]) -> Iterator[tuple[str, str, str]]:
+    for each in checks:
         seen.append(each)
         yield each.name, each.status.value, each.figure
 
 
-def _failed_parts(checks: Sequence[Check]) -> bool:
+def _has_failed(checks: Iterable[Check]) -> bool:
     return any(each.status is Status.FAIL for each in checks)

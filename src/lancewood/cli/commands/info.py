@@ -1,11 +1,4 @@
-"""``lw table info``: what a table is.
-
-``lw table schema``: columns as the format keeps them.
-
-``lw table versions``: what happened, newest first.
-
-``lw table files``: fragments, and the files that they are made of.
-"""
+"""``lw table info``, ``schema``, ``versions`` and ``files``: what a table is made of."""
 
 from __future__ import annotations
 
@@ -43,6 +36,9 @@ from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import Field
 
 _FIRST = Version(1)
+_VERSION_KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "damage")
+_FILE_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
+_FILE_KEYS = (*_FILE_COLUMNS, "version", "fields")
 
 
 @with_revision
@@ -60,14 +56,15 @@ def info_command(
     indices, config, metadata, base_paths.
     """
     snapshot = opened_to_read(uri, storage_option, revision)
-    document = _table_document(snapshot)
-    Output(as_json=json).facts(document, _table_facts(document, snapshot))
+    document = _info(snapshot)
+    Output(as_json=json).facts(document, _info_facts(document, snapshot))
 
 
-def _table_document(snapshot: Snapshot) -> dict[str, Any]:
+def _info(snapshot: Snapshot) -> dict[str, Any]:
     manifest, found = snapshot.manifest, list_versions(snapshot.place.store)
     stats = table_stats(snapshot)
     created = _created(snapshot, found)
+    writer = manifest.message.writer_version
     return {
         "uri": snapshot.place.uri,
         "version": manifest.version,
@@ -90,14 +87,7 @@ def _table_document(snapshot: Snapshot) -> dict[str, Any]:
         "reader_flags": manifest.reader_flags,
         "writer_flags": manifest.writer_flags,
         "naming_scheme": snapshot.scheme.value,
-        "writer": " ".join(
-            part
-            for part in (
-                manifest.message.writer_version.library,
-                manifest.message.writer_version.version,
-            )
-            if part
-        ),
+        "writer": " ".join(filter(None, (writer.library, writer.version))),
         "indices": [
             {"name": each.name, "kind": each.kind, "fields": list(each.fields)}
             for each in manifest.indices
@@ -112,7 +102,7 @@ def _table_document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _created(snapshot: Snapshot, found: VersionList) -> datetime | None:
-    """When the table was made; None if its first version is gone or cannot be read."""
+    """When the table was made; None if its first version is gone or unreadable."""
     if not found.versions or found.versions[-1] != _FIRST:
         return None
     try:
@@ -121,8 +111,7 @@ def _created(snapshot: Snapshot, found: VersionList) -> datetime | None:
         return None
 
 
-def _table_facts(document: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, Any]]:
-    known = dict(document)
+def _info_facts(known: dict[str, Any], snapshot: Snapshot) -> list[tuple[str, Any]]:
     facts: list[tuple[str, Any]] = [
         ("uri", known["uri"]),
         ("version", f"{known['version']}{_newer(known)}"),
@@ -181,41 +170,38 @@ def schema_command(
         document = {
             "uri": snapshot.place.uri,
             "version": snapshot.manifest.version,
-            "fields": [_schema_document(each) for each in schema.fields],
+            "fields": [_field(each) for each in schema.fields],
             "metadata": _texts(schema.metadata),
         }
         output.document(document, "")
         return
-    lines = [line for each in schema.fields for line in _lines(each, 0)]
+    lines = [line for each in schema.fields for line in _field_lines(each, 0)]
     output.rows(("id", "column", "type", "nullable", "metadata"), lines)
     for key, value in _texts(schema.metadata).items():
         note(f"schema metadata {key} = {value}")
 
 
-def _schema_document(field: Field) -> dict[str, Any]:
+def _field(field: Field) -> dict[str, Any]:
     return {
         "id": field.id,
         "name": field.name,
         "type": field.logical_type,
         "nullable": field.nullable,
         "metadata": _texts(field.metadata),
-        "children": [_schema_document(each) for each in field.children],
+        "children": [_field(each) for each in field.children],
     }
 
 
-def _lines(field: Field, depth: int) -> Iterator[tuple[Any, ...]]:
+def _field_lines(field: Field, depth: int) -> Iterator[tuple[Any, ...]]:
     told = " ".join(f"{key}={value}" for key, value in _texts(field.metadata).items())
     nullable = "yes" if field.nullable else "no"
     yield field.id, "  " * depth + field.name, field.logical_type, nullable, told
     for each in field.children:
-        yield from _lines(each, depth + 1)
+        yield from _field_lines(each, depth + 1)
 
 
 def _texts(metadata: Any) -> dict[str, str]:
     return {key: value.decode(errors="replace") for key, value in sorted(metadata.items())}
-
-
-_VERSION_KEYS = ("version", "timestamp", "operation", "rows", "message", "properties", "damage")
 
 
 def versions_command(
@@ -235,22 +221,16 @@ def versions_command(
     JSON lines with keys: version, timestamp, operation, rows, message, properties, damage.
     """
     output = Output(as_json=json)
-    found = _versions(uri, storage_option, branch, None if all_versions else limit)
-    if json:
-        output.rows(_VERSION_KEYS, map(_version_facts, found))
-    else:
-        output.rows(("version", "time", "operation", "rows", "message"), map(_line, found))
-
-
-def _versions(
-    uri: str, storage_option: list[str] | None, branch: str | None, limit: int | None
-) -> Iterator[VersionInfo]:
     store = opened_history(uri, storage_option, branch)
     require_newest(store)
-    return iterate_versions(store, limit)
+    found = iterate_versions(store, None if all_versions else limit)
+    if json:
+        output.rows(_VERSION_KEYS, map(_version, found))
+    else:
+        output.rows(("version", "time", "operation", "rows", "message"), map(_version_line, found))
 
 
-def _version_facts(each: VersionInfo) -> tuple[Any, ...]:
+def _version(each: VersionInfo) -> tuple[Any, ...]:
     return (
         each.version,
         None if each.timestamp is None else each.timestamp.isoformat(),
@@ -262,13 +242,9 @@ def _version_facts(each: VersionInfo) -> tuple[Any, ...]:
     )
 
 
-def _line(each: VersionInfo) -> tuple[Any, ...]:
+def _version_line(each: VersionInfo) -> tuple[Any, ...]:
     told = f"damaged: {each.damage}" if each.damage else each.message or ""
     return each.version, moment(each.timestamp), each.operation, count(each.rows), told
-
-
-_COLUMNS = ("fragment", "kind", "rows", "bytes", "base", "path")
-_FILE_KEYS = ("fragment", "kind", "rows", "bytes", "base", "path", "version", "fields")
 
 
 @with_revision
@@ -294,12 +270,12 @@ def files_command(
     if json:
         output.rows(_FILE_KEYS, shown)
     else:
-        output.rows(_COLUMNS, (row[: len(_COLUMNS)] for row in shown))
+        output.rows(_FILE_COLUMNS, (row[: len(_FILE_COLUMNS)] for row in shown))
 
 
 def _files(snapshot: Snapshot, limit: int | None) -> Iterator[tuple[Any, ...]]:
     manifest = snapshot.manifest
-    # One by one, so that a short list of a long table stays quick.
+    # One by one, so that a short list of a large table stays quick.
     for raw in manifest.message.fragments[:limit]:
         fragment = Fragment(decode_fragment(raw, manifest.name))
         for file in fragment.files:

@@ -1,7 +1,4 @@
-"""``lw table relocate``: the present place of a moved table, written into its manifests.
-
-``lw table migrate-names``: manifest names from scheme V1 to V2.
-"""
+"""``lw table relocate`` and ``migrate-names``: new base paths, or new names, for manifests."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli.options import manifest_store
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import progress, task_runner
 from lancewood.cli.tables import opened_store
@@ -51,7 +47,7 @@ def relocate_command(
             dry_run=dry_run,
             in_flight=COMMITTING if window is None else window,
             storage_options=options.storage(storage_option),
-            manifest_store=manifest_store(),
+            manifest_store=options.manifest_store(),
             runner=runner,
         )
     place = opened_store(uri, storage_option).uri

@@ -1,4 +1,4 @@
-"""``lw table cat``, ``head`` and ``count``: rows as they are read."""
+"""``lw table cat``, ``head`` and ``count``: reading rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def count_command(
 
 
 class Rows(Protocol):
-    """Rows that are read as they are asked for: a scan, or the changes of a table."""
+    """Rows that are read on demand: a scan, or the changes of a table."""
 
     @property
     def schema(self) -> pa.Schema: ...

@@ -1,7 +1,4 @@
-"""``lw table verify``: whether a version is whole.
-
-``lw table repair``: what would make a damaged table whole, and doing it.
-"""
+"""``lw table verify`` and ``repair``: finding damage in a table, and mending it."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ def verify_command(
         "version": report.version,
         "deep": report.deep,
         "ok": report.ok,
-        "problems": [problem_document(each) for each in report.problems],
+        "problems": [_problem_facts(each) for each in report.problems],
         "fragments": report.fragments,
         "data_files": report.data_files,
         "deletion_files": report.deletion_files,
@@ -55,13 +52,13 @@ def verify_command(
     }
     output = Output(as_json=json)
     if not json and report.problems:
-        output.rows(("problem", "where", "found"), map(problem_line, report.problems))
+        output.rows(("problem", "where", "found"), map(_problem_line, report.problems))
     output.document(document, _told(table.uri, report))
     if not report.ok:
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
-def problem_document(problem: Problem) -> dict[str, Any]:
+def _problem_facts(problem: Problem) -> dict[str, Any]:
     """A problem for programs."""
     return {
         "kind": problem.kind.value,
@@ -72,20 +69,18 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     }
 
 
-def problem_line(problem: Problem) -> tuple[str, str, str]:
+def _problem_line(problem: Problem) -> tuple[str, str, str]:
     """A problem for people."""
     return problem.kind.value, problem.where, f"{problem.text}; {problem.advice}"
 
 
 def _told(uri: str, report: VerifyReport) -> str:
-    checked = ", ".join(
-        counted(number, thing)
-        for number, thing in (
-            (report.fragments, "fragment"),
-            (report.data_files, "data file"),
-            (report.deletion_files, "deletion file"),
-        )
-    )
+    seen = {
+        "fragment": report.fragments,
+        "data file": report.data_files,
+        "deletion file": report.deletion_files,
+    }
+    checked = ", ".join(counted(number, thing) for thing, number in seen.items())
     state = "is whole" if report.ok else f"has {counted(len(report.problems), 'problem')}"
     how = ", every value decoded" if report.deep else ""
     return f"version {report.version} of {uri} {state}: {checked} checked{how}"
@@ -114,22 +109,17 @@ def repair_command(
         "uri": place.uri,
         "dry_run": report.dry_run,
         "proposals": [
-            {
-                "action": each.action,
-                "where": each.where,
-                "finding": each.finding,
-                "effect": each.effect,
-            }
-            for each in report.proposals
+            {"action": e.action, "where": e.where, "finding": e.finding, "effect": e.effect}
+            for e in report.proposals
         ],
-        "remaining": [problem_document(each) for each in report.remaining],
+        "remaining": [_problem_facts(each) for each in report.remaining],
     }
     output = Output(as_json=json)
     if not json and report.proposals:
         lines = [(e.action, e.where, f"{e.finding}; {e.effect}") for e in report.proposals]
         output.rows(("action", "where", "why, and what it does"), lines)
     if not json and report.remaining:
-        output.rows(("not mended", "where", "found"), map(problem_line, report.remaining))
+        output.rows(("not mended", "where", "found"), map(_problem_line, report.remaining))
     told = f"{place.uri} needs no repair"
     if report.proposals:
         steps = counted(len(report.proposals), "step")

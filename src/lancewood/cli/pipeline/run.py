@@ -1,16 +1,10 @@
-"""What a person sees of a run while it works, on stderr: a bar for each stage on a terminal, a line
-for each stage elsewhere, nothing where the output is JSON.
+"""``lw run``: from a pipeline file to a published commit.
 
-Does not tell how the run ended: that is the summary's, on stdout.
+While a run works, progress goes to stderr: a bar for each stage on a terminal, a line for each
+stage elsewhere, nothing if the output is JSON. The summary of the run goes to stdout.
 
-Ctrl-C in the middle of a run: what is said then, and what is not.
-
-PySpark asks Spark to cancel its jobs; the connection to Java, which waits for an answer, breaks
-over that and logs it at length. Nobody needs to see it.
-
-``lw run``: from a pipeline file to a published commit.
-
-Knows the options, what is printed where, and the exit codes. What a run does is the pipeline's.
+On Ctrl-C, PySpark cancels its Spark jobs. The connection to Java, which waits for an answer, breaks
+and logs that at length; this log is suppressed.
 """
 
 from __future__ import annotations
@@ -46,123 +40,8 @@ from lancewood.pipeline.start import run
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-
-_MOST_NAME = 40
-
-
-@contextmanager
-def run_progress(*, wanted: bool) -> Iterator[Listener]:
-    """Who listens to a run while the block works."""
-    if not wanted:
-        yield Silence()
-        return
-    if not sys.stderr.isatty():
-        yield StageLines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[tasks]}", markup=False),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bars:
-        yield StageBars(bars)
-
-
-class StageLines(Silence):
-    """A line for each stage that is done, for logs."""
-
-    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
-        self.told(f"{stage}: {_told(seconds, **amounts)}")
-
-    def told(self, text: str) -> None:
-        print(shown(text), file=sys.stderr, flush=True)
-
-
-class StageBars(Silence):
-    """A bar for the stage that works, and above it a line for each that is done."""
-
-    def __init__(self, bars: Progress) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-        self._lock = Lock()
-
-    def begun(self, stage: str) -> None:
-        with self._lock:
-            self._end(stage)
-            name = padded(shown(stage, _MOST_NAME), _MOST_NAME)
-            self._tasks[stage] = self._bars.add_task(name, total=None, tasks="")
-
-    def moved(self, stage: str, done: int, total: int) -> None:
-        with self._lock:
-            task = self._tasks.get(stage)
-            if task is None:  # a word that came late, of a stage that is over
-                return
-            tasks = f"{done:,} of {counted(total, 'task')}" if total else counted(done, "task")
-            self._bars.update(task, completed=done, total=total or None, tasks=tasks)
-
-    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
-        with self._lock:
-            self._end(stage)
-        name = padded(shown(stage, _MOST_NAME), _MOST_NAME)
-        self.told(f"{name} {_told(seconds, **amounts)}")
-
-    def told(self, text: str) -> None:
-        from rich.text import Text
-
-        self._bars.console.print(Text(shown(text)), soft_wrap=True)
-
-    def over(self, facts: RunFacts) -> None:
-        with self._lock:
-            for stage in list(self._tasks):
-                self._end(stage)
-
-    def _end(self, stage: str) -> None:
-        task = self._tasks.pop(stage, None)
-        if task is not None:
-            self._bars.remove_task(task)
-
-
-def _told(
-    seconds: float,
-    *,
-    rows: int | None = None,
-    bytes: int | None = None,
-    files: int | None = None,
-) -> str:
-    told = [
-        *([] if rows is None else [counted(rows, "row")]),
-        *([] if bytes is None else [size(bytes)]),
-        *([] if files is None else [counted(files, "file")]),
-        duration(seconds),
-    ]
-    return ", ".join(told)
-
-
-_OF_PY4J = ("Exception while sending command", "KeyboardInterrupt while sending command")
-
-
-@contextmanager
-def interruption_told(branch: str, again: Sequence[str]) -> Iterator[None]:
-    """Add to a KeyboardInterrupt how the run goes on: by the words of ``again``."""
-    root = logging.getLogger()
-    root.addFilter(_is_told)
-    try:
-        yield
-    except KeyboardInterrupt as stopped:
-        stopped.add_note(f"{branch} is as it was, or has the whole run; to go on: {join(again)}")
-        raise
-    finally:
-        root.removeFilter(_is_told)
-
-
-def _is_told(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_OF_PY4J)
-
-
+_NAME_WIDTH = 40
+_PY4J_NOISE = ("Exception while sending command", "KeyboardInterrupt while sending command")
 _NOT_PUBLISHED = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS, Ending.REVERTED)
 
 
@@ -239,7 +118,7 @@ def run_command(
     refresh = full_refresh or full_refresh_table or False
     with (
         warnings_told(),
-        # A function of the file may print; stdout is for the one document.
+        # A function of the pipeline may print; stdout is for the one document.
         redirect_stdout(sys.stderr) if json else nullcontext(),
         interruption_told(pipeline.branch, _again(file, given, refresh, master, name)),
         run_progress(wanted=not json) as listener,
@@ -275,10 +154,22 @@ def run_command(
 
 
 def _run_id(pipeline: Pipeline, given: str | None) -> str | None:
-    """Known here, so that an interruption can tell it; the runs of a stream name themselves."""
+    """Chosen here so that an interruption can show it; the runs of a stream name themselves."""
     if given is not None:
         return checked_run_id(given)
     return None if pipeline.stream is not None else new_run_id(datetime.now(UTC))
+
+
+def _check_report(place: Path | None) -> None:
+    """Raise InvalidInputError before the run rather than after it."""
+    if place is not None and (place.is_dir() or not place.absolute().parent.is_dir()):
+        why = "it is a directory" if place.is_dir() else f"there is no directory {place.parent}"
+        raise InvalidInputError(f"--report {str(place)!r} cannot be written: {why}")
+
+
+def _write_report(place: Path | None, facts: RunFacts) -> None:
+    if place is not None:
+        place.write_text(page(facts), encoding="utf-8", errors="replace")
 
 
 def _again(
@@ -288,7 +179,7 @@ def _again(
     master: str | None,
     run_id: str | None,
 ) -> list[str]:
-    """The command that goes on with the same run."""
+    """The command that continues the same run."""
     said = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
     if isinstance(refresh, list):
         said += [word for table in refresh for word in ("--full-refresh-table", table)]
@@ -299,13 +190,111 @@ def _again(
     return ["lw", "run", str(file), *said]
 
 
-def _check_report(place: Path | None) -> None:
-    """Raise InvalidInputError now rather than when everything is done."""
-    if place is not None and (place.is_dir() or not place.absolute().parent.is_dir()):
-        why = "it is a directory" if place.is_dir() else f"there is no directory {place.parent}"
-        raise InvalidInputError(f"--report {str(place)!r} cannot be written: {why}")
+@contextmanager
+def interruption_told(branch: str, again: Sequence[str]) -> Iterator[None]:
+    """Add to a KeyboardInterrupt the command that continues the run."""
+    root = logging.getLogger()
+    root.addFilter(_is_not_py4j)
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        stopped.add_note(f"{branch} is as it was, or has the whole run; to go on: {join(again)}")
+        raise
+    finally:
+        root.removeFilter(_is_not_py4j)
 
 
-def _write_report(place: Path | None, facts: RunFacts) -> None:
-    if place is not None:
-        place.write_text(page(facts), encoding="utf-8", errors="replace")
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_PY4J_NOISE)
+
+
+@contextmanager
+def run_progress(*, wanted: bool) -> Iterator[Listener]:
+    """The listener for a run, which shows its progress during the block."""
+    if not wanted:
+        yield Silence()
+        return
+    if not sys.stderr.isatty():
+        yield StageLines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[tasks]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(file=for_drawing(sys.stderr)), transient=True) as bars:
+        yield StageBars(bars)
+
+
+class StageLines(Silence):
+    """Prints a line for each stage that is done."""
+
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        self.told(f"{stage}: {_amounts(seconds, **amounts)}")
+
+    def told(self, text: str) -> None:
+        print(shown(text), file=sys.stderr, flush=True)
+
+
+class StageBars(Silence):
+    """Shows a bar for each stage at work, and above it a line for each that is done."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._lock = Lock()
+
+    def begun(self, stage: str) -> None:
+        with self._lock:
+            self._end(stage)
+            name = padded(shown(stage, _NAME_WIDTH), _NAME_WIDTH)
+            self._tasks[stage] = self._bars.add_task(name, total=None, tasks="")
+
+    def moved(self, stage: str, done: int, total: int) -> None:
+        with self._lock:
+            task = self._tasks.get(stage)
+            if task is None:  # late news of a stage that is over
+                return
+            tasks = f"{done:,} of {counted(total, 'task')}" if total else counted(done, "task")
+            self._bars.update(task, completed=done, total=total or None, tasks=tasks)
+
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        with self._lock:
+            self._end(stage)
+        name = padded(shown(stage, _NAME_WIDTH), _NAME_WIDTH)
+        self.told(f"{name} {_amounts(seconds, **amounts)}")
+
+    def told(self, text: str) -> None:
+        from rich.text import Text
+
+        self._bars.console.print(Text(shown(text)), soft_wrap=True)
+
+    def over(self, facts: RunFacts) -> None:
+        with self._lock:
+            for stage in list(self._tasks):
+                self._end(stage)
+
+    def _end(self, stage: str) -> None:
+        task = self._tasks.pop(stage, None)
+        if task is not None:
+            self._bars.remove_task(task)
+
+
+def _amounts(
+    seconds: float,
+    *,
+    rows: int | None = None,
+    bytes: int | None = None,
+    files: int | None = None,
+) -> str:
+    told = [
+        None if rows is None else counted(rows, "row"),
+        None if bytes is None else size(bytes),
+        None if files is None else counted(files, "file"),
+        duration(seconds),
+    ]
+    return ", ".join(each for each in told if each is not None)

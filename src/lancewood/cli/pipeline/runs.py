@@ -1,15 +1,8 @@
-"""The options that the commands about runs share.
-
-``lw runs list``: the runs of a repository.
-
-``lw runs show``: one run, and what it loaded.
-
-``lw runs clean``: branches of runs that nobody finished go.
-"""
+"""``lw runs list``, ``show`` and ``clean``: the runs of pipelines in a repository."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -35,9 +28,12 @@ OfPipeline: TypeAlias = Annotated[
     str | None,
     typer.Option("--pipeline", metavar="NAME", help="Only runs of this pipeline."),
 ]
-
-
-_KEYS = ("run", "pipeline", "state", "time", "branch", "commit", "report")
+_LISTED = ("run", "pipeline", "state", "time", "branch", "commit", "report")
+_TARGET = (
+    *("table", "mode", "rows_before", "rows_after", "inserted", "updated", "deleted"),
+    *("replaced", "duplicates", "columns_added", "version"),
+)
+_CHECK = ("name", "kind", "table", "asked", "found", "failing_rows", "kept_at")
 
 
 def list_runs_command(
@@ -59,28 +55,19 @@ def list_runs_command(
     with repository() as repo:
         found = known_runs(repo, pipeline, limit)
         if json:
-            Output(as_json=True).rows(_KEYS, _listed_facts(found))
+            facts = (
+                (e.run, e.pipeline, e.state, moment(e.when), e.branch, e.commit, e.report)
+                for e in found
+            )
+            Output(as_json=True).rows(_LISTED, facts)
             return
         columns = ("run", "pipeline", "state", "time", "at")
         Output(as_json=False).rows(columns, map(_cells, found))
 
 
-def _listed_facts(runs: list[KnownRun]) -> Iterator[tuple[Any, ...]]:
-    for each in runs:
-        when = moment(each.when)
-        yield each.run, each.pipeline, each.state, when, each.branch, each.commit, each.report
-
-
 def _cells(each: KnownRun) -> tuple[Any, ...]:
     at = each.branch if each.commit is None else short(each.commit)
     return each.run, each.pipeline, each.state, moment(each.when), at
-
-
-_TARGET = (
-    *("table", "mode", "rows_before", "rows_after", "inserted", "updated", "deleted"),
-    *("replaced", "duplicates", "columns_added", "version"),
-)
-_CHECK = ("name", "kind", "table", "asked", "found", "failing_rows", "kept_at")
 
 
 def show_run_command(
@@ -147,7 +134,7 @@ def _run_facts(found: KnownRun, report: PastReport) -> list[tuple[str, Any]]:
 
 
 def _under(name: str, lines: list[str]) -> list[tuple[str, str]]:
-    """Lines under each other, the first of them after a word that says what they are."""
+    """Lines under each other, the first one after their name."""
     return [(name if number == 0 else "", each) for number, each in enumerate(lines)]
 
 

@@ -1,9 +1,4 @@
-"""``lw init``: a new repository.
-
-``lw commit``: recording where the tables stand.
-
-``lw snapshot``: the files of a directory, as a commit.
-"""
+"""``lw init``, ``lw commit`` and ``lw snapshot``: making a repository and commits in it."""
 
 from __future__ import annotations
 
@@ -13,13 +8,20 @@ from typing import Annotated
 
 import typer
 
-import lancewood as lw
 from lancewood import Repository
 from lancewood.cli import options
 from lancewood.cli.output import Output, counted
-from lancewood.cli.repository import telling as words
 from lancewood.cli.repository.names import repository, started_at
-from lancewood.cli.repository.telling import committed_facts, committed_text, one_line
+from lancewood.cli.repository.telling import (
+    Adopt,
+    Author,
+    Messages,
+    OnBranch,
+    committed_facts,
+    committed_text,
+    one_line,
+    paragraphs,
+)
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.names import Home, below, is_uri
 
@@ -50,14 +52,14 @@ def init_command(
     JSON keys: path, branch.
     """
     given = options.storage(storage_option)
-    made = lw.Repository.init(_place(path), exclusive=exclusive, storage_options=given)
+    made = Repository.init(_place(path), exclusive=exclusive, storage_options=given)
     where = os.path.join(made.uri, "")
     document = {"path": made.uri, "branch": made.head.branch}
     Output(as_json=json).document(document, f"Initialized empty Lancewood repository in {where}")
 
 
 def _place(path: str | None) -> Home:
-    """A path from where ``-C`` says, which may be in a bucket; or a uri as it is."""
+    """A uri as it is, or a path below what ``-C`` names, which may be in a bucket."""
     if path is not None and is_uri(path):
         return path
     above = started_at()
@@ -67,10 +69,10 @@ def _place(path: str | None) -> Home:
 
 
 def commit_command(
-    message: words.Messages = None,
-    author: words.Author = None,
-    branch: words.OnBranch = None,
-    adopt: words.Adopt = False,
+    message: Messages = None,
+    author: Author = None,
+    branch: OnBranch = None,
+    adopt: Adopt = False,
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="What is done anyway, for fingers used to git.")
     ] = False,
@@ -84,17 +86,22 @@ def commit_command(
 
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
-    text = words.paragraphs(message)
-    if text is None:
-        raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
+    text = _required(message)
     with repository(storage_option) as repo:
         done = repo.commit(text, branch=branch, author=author, adopt=adopt)
         told = committed_text(repo, done) if done.is_new else _nothing(repo, branch)
         Output(as_json=json).document(committed_facts(done), told)
 
 
+def _required(message: list[str] | None) -> str:
+    text = paragraphs(message)
+    if text is None:
+        raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
+    return text
+
+
 def _nothing(repo: Repository, branch: str | None) -> str:
-    """Why there is no commit; tables that were never added are the likely reason."""
+    """Why there is no commit; the likely reason is tables that were never added."""
     if branch is None and repo.status().untracked:
         return 'nothing to commit but untracked tables (use "lw add NAME")'
     return "nothing to commit, tables clean"
@@ -104,9 +111,9 @@ def snapshot_command(
     directory: Annotated[
         Path, typer.Argument(metavar="DIRECTORY", help="Where the files are; they are only read.")
     ],
-    message: words.Messages = None,
-    author: words.Author = None,
-    branch: words.OnBranch = None,
+    message: Messages = None,
+    author: Author = None,
+    branch: OnBranch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -118,9 +125,7 @@ def snapshot_command(
 
     JSON keys: branch, hash, new, files.
     """
-    text = words.paragraphs(message)
-    if text is None:
-        raise typer.BadParameter("-m TEXT is needed: lw opens no editor")
+    text = _required(message)
     with repository(storage_option) as repo:
         files = _files(directory, repo.home)
         done = repo.snapshot(files, text, branch=branch, author=author)
@@ -134,9 +139,9 @@ def snapshot_command(
 
 
 def _files(directory: Path, repository: Home) -> dict[str, bytes]:
-    """The files below a directory, by their paths there.
+    """The files below a directory, by their relative paths.
 
-    Raises NotFoundError, and InvalidInputError for what is neither a file nor a directory.
+    Raises NotFoundError, and InvalidInputError for links and other things that are no files.
     """
     if not directory.is_dir():
         raise NotFoundError(f"there is no directory {directory}", path=str(directory))

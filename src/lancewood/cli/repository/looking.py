@@ -1,13 +1,4 @@
-"""``lw status``: where the tables stand.
-
-``lw show``: one commit, or one pin of it.
-
-``lw diff``: what differs between two commits, or between one and the tables as they stand.
-
-``lw log``: the commits, newest first.
-
-``lw reflog``: where a ref has been.
-"""
+"""``lw status``, ``show``, ``diff``, ``log`` and ``reflog``: looking at commits and tables."""
 
 from __future__ import annotations
 
@@ -22,9 +13,9 @@ from lancewood.catalog.names import pin_file
 from lancewood.catalog.pin import encode_pin
 from lancewood.cli import options
 from lancewood.cli.output import Output
-from lancewood.cli.repository import telling as words
 from lancewood.cli.repository.names import repository
 from lancewood.cli.repository.telling import (
+    REVISIONS,
     Decorations,
     change_facts,
     commit_facts,
@@ -66,6 +57,13 @@ _ELSEWHERE = (
     ['use "lw merge BRANCH" to bring them here'],
 )
 _UNTRACKED = ("Untracked tables:", ['use "lw add NAME" to take them in'])
+_DIFF_KEYS = (
+    *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),
+    *("inserted", "updated", "deleted", "same_rows", "unrelated"),
+    *("added_columns", "removed_columns", "renamed_columns"),
+)
+_LOG_KEYS = ("hash", "parents", "author", "email", "time", "message", "branches", "tags")
+_REFLOG_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
 
 
 def status_command(
@@ -93,10 +91,10 @@ def status_command(
             {"name": name, "branches": list(each)} for name, each in found.elsewhere.items()
         ],
     }
-    Output(as_json=json).document(document, "\n".join(_lines(found)))
+    Output(as_json=json).document(document, "\n".join(_status_lines(found)))
 
 
-def _lines(status: Status) -> Iterator[str]:
+def _status_lines(status: Status) -> Iterator[str]:
     if status.branch is None:
         yield f"HEAD detached at {short(status.hash)}"
     else:
@@ -136,7 +134,7 @@ def show_command(
         str,
         typer.Argument(
             metavar="[REVISION]",
-            help=f"The commit: {words.REVISIONS}; or REVISION:NAME for what it says of a table, "
+            help=f"The commit: {REVISIONS}; or REVISION:NAME for what it says of a table, "
             "or a file in it.",
         ),
     ] = "HEAD",
@@ -166,7 +164,7 @@ def show_command(
 
 
 def _show_part(view: View, name: str, output: Output) -> None:
-    """A pin, or the bytes of a file; one that is there under neither name is a missing table."""
+    """Show a pin, or the bytes of a file. A name that is neither is a missing table."""
     name = next((each for each in view.tables if pin_file(each) == name), name)
     if name in view.tables or name not in view.files:
         text = encode_pin(view.pin(name)).decode()
@@ -179,16 +177,9 @@ def _show_part(view: View, name: str, output: Output) -> None:
         typer.echo(data, nl=False)
 
 
-_DIFF_KEYS = (
-    *("table", "change", "rows", "rows_before", "fragments", "fragments_before"),
-    *("inserted", "updated", "deleted", "same_rows", "unrelated"),
-    *("added_columns", "removed_columns", "renamed_columns"),
-)
-
-
 def diff_command(
     before: Annotated[
-        str, typer.Argument(metavar="[BEFORE]", help=f"A commit: {words.REVISIONS}.")
+        str, typer.Argument(metavar="[BEFORE]", help=f"A commit: {REVISIONS}.")
     ] = "HEAD",
     after: Annotated[
         str | None,
@@ -213,22 +204,18 @@ def diff_command(
     with repository(storage_option) as repo:
         changes = repo.diff(before, after)
     if json:
-        Output(as_json=True).rows(
-            _DIFF_KEYS, (tuple(change_facts(each).values()) for each in changes)
-        )
+        facts = (tuple(change_facts(each).values()) for each in changes)
+        Output(as_json=True).rows(_DIFF_KEYS, facts)
         return
     for line in stat_lines(changes):
         print(line)
-
-
-_LOG_KEYS = ("hash", "parents", "author", "email", "time", "message", "branches", "tags")
 
 
 def log_command(
     revisions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[REVISION]...", help=f"From here back: {words.REVISIONS}. HEAD if left out."
+            metavar="[REVISION]...", help=f"From here back: {REVISIONS}. HEAD if left out."
         ),
     ] = None,
     graph: Annotated[bool, typer.Option("--graph", help="Draw how lines part and meet.")] = False,
@@ -274,17 +261,13 @@ def log_command(
                 missing.add_note(f"lw log --table {named} shows the commits that changed the table")
             raise
         if json:
-            Output(as_json=True).rows(_LOG_KEYS, _commit_facts(found, decorations))
+            facts = ({**commit_facts(each), **decorations.facts(each.hash)} for each in found)
+            Output(as_json=True).rows(_LOG_KEYS, (tuple(each.values()) for each in facts))
             return
-        _print(found, decorations, graph=graph, oneline=oneline, first_parent=first_parent)
+        _print_log(found, decorations, graph=graph, oneline=oneline, first_parent=first_parent)
 
 
-def _commit_facts(commits: Iterable[Commit], decorations: Decorations) -> Iterator[tuple[Any, ...]]:
-    for each in commits:
-        yield tuple({**commit_facts(each), **decorations.facts(each.hash)}.values())
-
-
-def _print(
+def _print_log(
     commits: Iterable[Commit],
     decorations: Decorations,
     *,
@@ -306,8 +289,8 @@ def _print(
 
 
 class _Ahead:
-    """Commits one by one, and whether the one in hand is the last: only others get an empty line
-    after them."""
+    """Commits one by one, and whether the current one is the last: that gets no empty line after
+    it."""
 
     def __init__(self, commits: Iterable[Commit]) -> None:
         self._commits = iter(commits)
@@ -320,9 +303,6 @@ class _Ahead:
             self.is_over = following is None
             yield last
             last = following
-
-
-_MOVE_KEYS = ("ref", "number", "old", "new", "name", "email", "time", "why")
 
 
 def reflog_command(
@@ -344,13 +324,13 @@ def reflog_command(
     with repository(storage_option) as repo:
         found = islice(repo.reflog(ref), limit)
         if json:
-            Output(as_json=True).rows(_MOVE_KEYS, _move_facts(ref, found))
+            Output(as_json=True).rows(_REFLOG_KEYS, _reflog_facts(ref, found))
             return
         for number, each in enumerate(found):
             print(f"{short(each.new)} {ref}@{{{number}}}: {plain(each.why)}")
 
 
-def _move_facts(ref: str, entries: Iterator[LogEntry]) -> Iterator[tuple[Any, ...]]:
+def _reflog_facts(ref: str, entries: Iterator[LogEntry]) -> Iterator[tuple[Any, ...]]:
     for number, each in enumerate(entries):
         old = None if each.old == ZERO else each.old
         new = None if each.new == ZERO else each.new

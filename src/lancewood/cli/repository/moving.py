@@ -1,28 +1,26 @@
-"""``lw merge``: the work of a branch comes into another.
-
-``lw revert``: a commit is taken back.
-
-``lw cherry-pick``: what a commit did elsewhere is done here.
-
-``lw reset``: a branch and its tables go back to a commit.
-"""
+"""``lw merge``, ``cherry-pick``, ``revert``, ``reset``: adding work to a branch, or undoing it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.output import UNCHANGED, Output
-from lancewood.cli.repository import telling as words
 from lancewood.cli.repository.names import repository
 from lancewood.cli.repository.telling import (
-    by_table,
+    Adopt,
+    Author,
+    Messages,
+    OnBranch,
+    OneRevision,
+    Revision,
     committed_facts,
     committed_text,
     one_line,
+    paragraphs,
     short,
     stat_lines,
     taken_in_lines,
@@ -40,9 +38,9 @@ def merge_command(
         str | None,
         typer.Option("--into", metavar="NAME", help="Into this branch, not the current one."),
     ] = None,
-    message: words.Messages = None,
-    author: words.Author = None,
-    adopt: words.Adopt = False,
+    message: Messages = None,
+    author: Author = None,
+    adopt: Adopt = False,
     dry_run: options.DryRun = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
@@ -67,24 +65,23 @@ def merge_command(
         done = repo.merge(
             name,
             into=into,
-            message=words.paragraphs(message),
+            message=paragraphs(message),
             author=author,
             adopt=adopt,
             dry_run=dry_run,
         )
         moved = done.is_new and done.hash == theirs
         document = {
-            **committed_facts(done),
-            "done": by_table(done),
+            **_facts(done),
             "merged": name,
             "fast_forward": moved,
             "dry_run": dry_run,
         }
-        told = _told(repo, done, name, before, is_moved=moved, is_dry=dry_run)
+        told = _merged_text(repo, done, name, before, is_moved=moved, is_dry=dry_run)
         Output(as_json=json).document(document, told)
 
 
-def _told(
+def _merged_text(
     repo: lw.Repository,
     done: Committed,
     name: str,
@@ -108,9 +105,9 @@ def _told(
 
 
 def revert_command(
-    revision: words.OneRevision,
-    author: words.Author = None,
-    branch: words.OnBranch = None,
+    revision: OneRevision,
+    author: Author = None,
+    branch: OnBranch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -124,12 +121,12 @@ def revert_command(
     with repository(storage_option) as repo:
         done = repo.revert(revision, branch=branch, author=author)
         told = committed_text(repo, done) if done.is_new else "nothing to commit, tables clean"
-        Output(as_json=json).document({**committed_facts(done), "done": by_table(done)}, told)
+        Output(as_json=json).document(_facts(done), told)
 
 
 def cherry_pick_command(
-    revision: words.OneRevision,
-    branch: words.OnBranch = None,
+    revision: OneRevision,
+    branch: OnBranch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -143,18 +140,18 @@ def cherry_pick_command(
     with repository(storage_option) as repo:
         done = repo.cherry_pick(revision, branch=branch)
         told = committed_text(repo, done) if done.is_new else "nothing to commit, tables clean"
-        Output(as_json=json).document({**committed_facts(done), "done": by_table(done)}, told)
+        Output(as_json=json).document(_facts(done), told)
 
 
 def reset_command(
-    revision: words.Revision = "HEAD",
+    revision: Revision = "HEAD",
     soft: Annotated[
         bool, typer.Option("--soft", help="Move the branch only, and leave tables as they are.")
     ] = False,
     hard: Annotated[
         bool, typer.Option("--hard", help="What is done without --soft, for fingers used to git.")
     ] = False,
-    branch: words.OnBranch = None,
+    branch: OnBranch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -172,4 +169,8 @@ def reset_command(
         assert done.hash is not None
         name = "HEAD" if done.branch == repo.head.branch else done.branch
         told = f"{name} is now at {one_line(repo.at(done.hash).commit)}"
-        Output(as_json=json).document({**committed_facts(done), "done": by_table(done)}, told)
+        Output(as_json=json).document(_facts(done), told)
+
+
+def _facts(done: Committed) -> dict[str, Any]:
+    return {**committed_facts(done), "done": {name: how.value for name, how in done.done}}

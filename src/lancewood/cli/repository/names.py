@@ -1,16 +1,14 @@
-"""The repository that a command is about: that of the current directory, or the nearest above it.
+"""The repository that a command works in, and the names of its tables.
 
-``lw -C PATH`` begins at another directory, as git does; ``lw -C URI`` is a repository in a bucket,
-which has to be named itself: nothing is looked for above it. Warnings of the repository become
-lines on stderr here.
+The repository is that of the current directory, or the nearest one above it. ``lw -C PATH`` starts
+at another directory, as in git; ``lw -C URI`` is a repository in a bucket and must name it exactly.
+Warnings of the repository become lines on stderr.
 
-Tables of the repository around, called by name where a command reads one.
-
-``orders`` is the table as HEAD has it, ``orders@shop-d1`` and ``tables/orders.lance@shop-d1`` as a
-commit has it. A path alone stays what it is: the table itself, at its newest version; and a path
-with a branch that the table has is the newest version there, where a command that writes would go
-on. Else revisions of the repository come first, then those of the table; what has a colon is the
-table's.
+Commands that read take names of tables: ``orders`` is the table in HEAD, ``orders@shop-d1`` and
+``tables/orders.lance@shop-d1`` the one in a commit. A path alone is the table itself at its newest
+version. A path with a branch of the table is the newest version of that branch, where a command
+that writes would continue. Any other revision is looked up in the repository first, then in the
+table; one with a colon belongs to the table.
 """
 
 from __future__ import annotations
@@ -40,6 +38,15 @@ from lancewood.repo.outcome import NotLandedWarning
 from lancewood.store.locate import open_store
 
 _PARTS = {"HEAD": os.path.isfile, "objects": os.path.isdir, "refs": os.path.isdir}
+_SUFFIX = ".lance"
+
+
+@contextmanager
+def repository(storage_options: Sequence[str] | None = None) -> Iterator[lw.Repository]:
+    """The repository; its warnings become notes during the block. Raises NotFoundError."""
+    found = started_at() or find_repository(Path.cwd())
+    with warnings_told():
+        yield lw.Repository.open(found, storage_options=options.storage(storage_options))
 
 
 def find_repository(start: Path) -> Path:
@@ -57,21 +64,13 @@ def find_repository(start: Path) -> Path:
     )
 
 
-@contextmanager
-def repository(storage_options: Sequence[str] | None = None) -> Iterator[lw.Repository]:
-    """The repository, and while it is used its warnings as notes. Raises NotFoundError."""
-    found = started_at() or find_repository(Path.cwd())
-    with warnings_told():
-        yield lw.Repository.open(found, storage_options=options.storage(storage_options))
-
-
 def started_at() -> str | None:
-    """The uri that ``-C`` was given; None where it was a directory, or nothing."""
+    """The uri that ``-C`` was given; None if it was a directory, or absent."""
     return STARTED_AT.get()
 
 
 def place_of(repo: lw.Repository, pin: Pin) -> str:
-    """Where a table is, as ``lw table`` takes it: seen from the current directory, or a uri."""
+    """Where a table is, for ``lw table``: relative to the current directory, or a uri."""
     if not pin.is_at_home:
         return pin.uri
     where = below(repo.home, pin.uri)
@@ -80,14 +79,14 @@ def place_of(repo: lw.Repository, pin: Pin) -> str:
 
 @contextmanager
 def warnings_told() -> Iterator[None]:
-    """Show warnings of repositories as notes while the block runs."""
+    """Show warnings of repositories as notes during the block."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", NotLandedWarning)
-        warnings.showwarning = _told
+        warnings.showwarning = _show_warning
         yield
 
 
-def _told(
+def _show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -96,9 +95,6 @@ def _told(
     line: str | None = None,
 ) -> None:
     note(f"lw: warning: {message}")
-
-
-_SUFFIX = ".lance"
 
 
 class TableNames:
@@ -116,19 +112,21 @@ class TableNames:
         return lw.Repository.open(home, storage_options=self._storage_options)
 
     def read_as(self, uri: str, at: str | None = None) -> str | None:
-        """The uri of exactly the version that a name means; None if it names none of the
-        repository's. ``at`` is a revision that was given besides."""
+        """The uri of exactly the version that a name means; None if it is not a name there.
+
+        ``at`` is a revision that was given besides.
+        """
         return None if _is_branch(uri, at) else self._found(uri, at, is_compared=False)
 
     def compared_as(self, uri: str, at: str | None = None) -> str | None:
-        """The same, but for the version that came onto the table's branch: those can be compared.
+        """The same for the version that landed on the table's branch: only those can be compared.
 
-        Raises InvalidInputError where that has not happened.
+        Raises InvalidInputError if it has not landed.
         """
         return None if at is None and _is_branch(uri) else self._found(uri, at, is_compared=True)
 
     def whole(self, uri: str) -> str | None:
-        """The place of the table that a name means, on the branch that is pinned."""
+        """The place of the table that a name means, on the pinned branch."""
         name, at, text = uri.partition("@")
         if _is_table(uri) or _is_branch(uri) or "://" in uri or self._repo is None:
             return None
@@ -140,7 +138,7 @@ class TableNames:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Add to an error about a name that the table does not know those of the repository."""
+        """Add the repository's names to an error about a name that the table does not have."""
         try:
             yield
         except NotFoundError as error:
@@ -154,7 +152,7 @@ class TableNames:
     def _found(self, uri: str, at: str | None, *, is_compared: bool) -> str | None:
         name, parted, text = (uri, "", "") if _is_table(uri) else uri.partition("@")
         if parted and at is not None:
-            return None  # said twice, which is told of the table itself
+            return None  # given twice: opening the table itself reports it
         revision = text if parted else at
         is_path = _is_table(name)
         if "://" in uri or (is_path and (revision is None or ":" in revision)):
@@ -169,7 +167,7 @@ class TableNames:
         return f"{place_of(self._repo, pin)}@{revision}"
 
     def _pin(self, name: str, revision: str) -> Pin | None:
-        """What a commit says about a table; None where the commit or the table is not there."""
+        """What a commit says about a table; None if either does not exist."""
         if self._repo is None:
             return None
         try:
@@ -210,7 +208,7 @@ def _on_branch(place: str, pin: Pin) -> str:
 
 
 def _is_branch(uri: str, at: str | None = None) -> bool:
-    """Whether a revision, after a path or given besides, is a branch that the table there has."""
+    """Whether a revision, after a path or given besides, is a branch of the table there."""
     path, _, text = (uri, "", at or "") if _is_table(uri) else uri.partition("@")
     if not text or not _is_table(path):
         return False

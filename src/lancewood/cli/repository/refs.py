@@ -1,9 +1,4 @@
-"""``lw branch``: lines of commits.
-
-``lw switch``: the current branch.
-
-``lw tag``: names for commits that stay where they are.
-"""
+"""``lw branch``, ``lw switch`` and ``lw tag``: names for commits."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ import typer
 
 import lancewood as lw
 from lancewood.cli import options
-from lancewood.cli import options as ref_options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb
 from lancewood.cli.output import Output, aligned
 from lancewood.cli.repository.names import repository
@@ -22,6 +16,7 @@ from lancewood.cli.repository.telling import one_line, short, subject
 
 _DELETE = "--delete"
 _BRANCH_KEYS = ("name", "hash", "current")
+_TAG_KEYS = ("name", "hash")
 
 
 def branch_command(
@@ -46,7 +41,7 @@ def branch_command(
     show_current: Annotated[
         bool, typer.Option("--show-current", help="Print the name of the current branch.")
     ] = False,
-    pattern: ref_options.Pattern = None,
+    pattern: options.Pattern = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -73,15 +68,14 @@ def branch_command(
         if show_current:
             _show_current(repo, output)
         elif verb == LIST:
-            _show(repo, output, pattern, verbose=verbose)
+            _list_branches(repo, output, pattern, verbose=verbose)
         elif verb == NEW:
-            if len(given) > 2:
-                raise typer.BadParameter(f"give a NAME and a REVISION, not {len(given)} words")
+            _check_words(given)
             made = repo.branches.create(*given)
             told = f"made branch {given[0]} at {short(made)}"
             output.document({"action": "created", "branch": given[0], "hash": made}, told)
         else:
-            _delete(repo, output, given, force=force or force_delete)
+            _delete_branches(repo, output, given, force=force or force_delete)
 
 
 def _show_current(repo: lw.Repository, output: Output) -> None:
@@ -91,10 +85,12 @@ def _show_current(repo: lw.Repository, output: Output) -> None:
         output.document(document, head.branch or "")
 
 
-def _show(repo: lw.Repository, output: Output, pattern: str | None, *, verbose: bool) -> None:
+def _list_branches(
+    repo: lw.Repository, output: Output, pattern: str | None, *, verbose: bool
+) -> None:
     head = repo.head
     found = repo.branches.list()
-    chosen = list(ref_options.matching({name: name for name in found}, pattern))
+    chosen = list(options.matching({name: name for name in found}, pattern))
     if output.as_json:
         output.rows(_BRANCH_KEYS, ((name, found[name], name == head.branch) for name in chosen))
         return
@@ -116,7 +112,7 @@ def _newest(repo: lw.Repository, commit: Any) -> Iterator[str]:
     yield subject(repo.at(commit).commit.message)
 
 
-def _delete(repo: lw.Repository, output: Output, names: list[str], *, force: bool) -> None:
+def _delete_branches(repo: lw.Repository, output: Output, names: list[str], *, force: bool) -> None:
     known = repo.branches.list()
     for each in names:
         was = known.get(each)
@@ -170,9 +166,6 @@ def switch_command(
     Output(as_json=json).document({"branch": head.branch, "hash": head.hash}, told)
 
 
-_TAG_KEYS = ("name", "hash")
-
-
 def tag_command(
     names: Annotated[
         list[str] | None,
@@ -183,7 +176,7 @@ def tag_command(
         ),
     ] = None,
     delete: Annotated[bool, typer.Option(_DELETE, "-d", help="Delete tags.")] = False,
-    pattern: ref_options.Pattern = None,
+    pattern: options.Pattern = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -201,14 +194,13 @@ def tag_command(
     with repository(storage_option) as repo:
         if verb == LIST:
             found = repo.tags.list()
-            chosen = list(ref_options.matching({name: name for name in found}, pattern))
+            chosen = list(options.matching({name: name for name in found}, pattern))
             if json:
                 output.rows(_TAG_KEYS, ((name, found[name]) for name in chosen))
             else:
                 print("".join(f"{name}\n" for name in chosen), end="")
         elif verb == NEW:
-            if len(given) > 2:
-                raise typer.BadParameter(f"give a NAME and a REVISION, not {len(given)} words")
+            _check_words(given)
             made = repo.tags.create(*given)
             told = f"tag {given[0]} is {short(made)}"
             output.document({"action": "created", "tag": given[0], "hash": made}, told)
@@ -219,3 +211,8 @@ def tag_command(
                 repo.tags.delete(each)
                 told = f"Deleted tag '{each}' (was {short(was)})"
                 output.document({"action": "deleted", "tag": each, "hash": was}, told)
+
+
+def _check_words(given: list[str]) -> None:
+    if len(given) > 2:
+        raise typer.BadParameter(f"give a NAME and a REVISION, not {len(given)} words")

@@ -1,14 +1,7 @@
-"""``lw add``: a table that is there becomes part of the repository.
+"""``lw add``, ``remove``, ``tables``, ``prepare``, ``exclusive`` and ``protect``.
 
-``lw remove``: a table is no longer part of the repository.
-
-``lw tables``: what a commit pins.
-
-``lw prepare``: tables are made ready to be written on a branch.
-
-``lw exclusive``: whether anybody but transactions of the repository may write to its tables.
-
-``lw protect``: the versions of a commit are kept from every cleanup.
+These take tables into the repository and out of it, list them, make them ready to be written on a
+branch, and keep them from other writers or from cleanup.
 """
 
 from __future__ import annotations
@@ -21,15 +14,26 @@ import typer
 
 import lancewood as lw
 from lancewood.catalog.names import checked_table, home_uri, table_at_home
-from lancewood.catalog.pin import Pin
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, counted
-from lancewood.cli.repository import telling as words
 from lancewood.cli.repository.names import place_of, repository
-from lancewood.cli.repository.telling import committed_facts, committed_text, short
+from lancewood.cli.repository.telling import (
+    Adopt,
+    Author,
+    Messages,
+    OnBranch,
+    Revision,
+    committed_facts,
+    committed_text,
+    paragraphs,
+    short,
+)
 from lancewood.git.names import below
 from lancewood.model.refs import MAIN
 from lancewood.repo.looking.view import View
+
+_TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
+_PREPARED_KEYS = ("table", "branch", "version", "uri")
 
 
 def add_command(
@@ -41,9 +45,9 @@ def add_command(
             help="Where the table is; tables/NAME.lance of the repository if left out.",
         ),
     ] = None,
-    message: words.Messages = None,
-    author: words.Author = None,
-    branch: words.OnBranch = None,
+    message: Messages = None,
+    author: Author = None,
+    branch: OnBranch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -59,16 +63,16 @@ def add_command(
         raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
     with repository(storage_option) as repo:
         place = below(repo.home, home_uri(checked_table(name))) if uri is None else uri
-        text = words.paragraphs(message)
+        text = paragraphs(message)
         done = repo.add(name, place, branch=branch, message=text, author=author)
         Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
 
 
 def remove_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The table.")],
-    message: words.Messages = None,
-    author: words.Author = None,
-    branch: words.OnBranch = None,
+    message: Messages = None,
+    author: Author = None,
+    branch: OnBranch = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -79,16 +83,13 @@ def remove_command(
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
     with repository(storage_option) as repo:
-        text = words.paragraphs(message)
+        text = paragraphs(message)
         done = repo.remove(name, branch=branch, message=text, author=author)
         Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
 
 
-_TABLE_KEYS = ("table", "rows", "fragments", "branch", "version", "uri")
-
-
 def tables_command(
-    revision: words.Revision = "HEAD",
+    revision: Revision = "HEAD",
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -114,15 +115,8 @@ def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
     for name in view.tables:
         pin = view.pin(name)
         branch = str(pin.branch or MAIN)
-        yield name, pin.rows, pin.fragments, branch, int(pin.version), _uri_to_read(pin, repo)
-
-
-def _uri_to_read(pin: Pin, repo: lw.Repository) -> str:
-    """What ``lw table`` takes, seen from the current directory."""
-    return f"{place_of(repo, pin)}@{pin.branch or ''}:{pin.version}"
-
-
-_PREPARED_KEYS = ("table", "branch", "version", "uri")
+        uri = f"{place_of(repo, pin)}@{pin.branch or ''}:{pin.version}"
+        yield name, pin.rows, pin.fragments, branch, int(pin.version), uri
 
 
 def prepare_command(
@@ -130,8 +124,8 @@ def prepare_command(
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Tables; all of them if left out."),
     ] = None,
-    branch: words.OnBranch = None,
-    adopt: words.Adopt = False,
+    branch: OnBranch = None,
+    adopt: Adopt = False,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -155,17 +149,13 @@ def _prepared(
     known = repo.at(f"refs/heads/{branch}") if branch else repo.at()
     for name in known.tables if names is None else names:
         table = repo.prepare(name, branch=branch, adopt=adopt)
-        uri = _uri_to_write(repo, known.pin(name), table.branch)
+        place = place_of(repo, known.pin(name))
+        uri = f"{place}@{table.branch}" if table.branch else place
         yield name, table.branch or "main", table.version, uri
 
 
-def _uri_to_write(repo: lw.Repository, pin: Pin, branch: str | None) -> str:
-    place = place_of(repo, pin)
-    return f"{place}@{branch}" if branch else place
-
-
 class Setting(StrEnum):
-    """What the tables are to be."""
+    """Whether the tables are exclusive."""
 
     ON = "on"
     OFF = "off"
@@ -176,7 +166,7 @@ def exclusive_command(
         Setting | None,
         typer.Argument(metavar="[on|off]", help="Without a word, what it is now is told."),
     ] = None,
-    author: words.Author = None,
+    author: Author = None,
     storage_option: options.StorageOptions = None,
     json: options.Json = False,
 ) -> None:
@@ -198,7 +188,7 @@ def exclusive_command(
 
 
 def protect_command(
-    revision: words.Revision = "HEAD",
+    revision: Revision = "HEAD",
     delete: Annotated[
         bool, typer.Option("--delete", "-d", help="Take the protection back.")
     ] = False,

@@ -1,9 +1,7 @@
-"""The arguments and options that the verbs on a repository share.
+"""The options that commands on a repository share, and how they show commits and changes.
 
-How commits, moments and changes of tables are told: as git tells them, for whoever knows git.
-
-Hashes are cut to twelve digits, as in every message of ours. Texts that others wrote have their
-control characters escaped. Does not print.
+Commits are shown in the form that git uses. Hashes are cut to twelve digits, as in every message of
+Lancewood. Texts that others wrote have their control characters escaped.
 """
 
 from __future__ import annotations
@@ -26,6 +24,10 @@ from lancewood.repo.looking.comparing import TableChange
 from lancewood.repo.outcome import Committed
 
 REVISIONS = "a branch, a tag, a hash, HEAD~2"
+_DIGITS = 12
+_ARROW = "->"
+_LAST_SECOND = int(datetime(9998, 12, 31, tzinfo=UTC).timestamp())
+"""Up to here the year has four digits in every zone."""
 
 Revision: TypeAlias = Annotated[
     str, typer.Argument(metavar="[REVISION]", help=f"The commit: {REVISIONS}.")
@@ -60,20 +62,12 @@ Adopt: TypeAlias = Annotated[
 
 
 def paragraphs(texts: Sequence[str] | None) -> str | None:
-    """The message that several ``-m`` make, as with git; None without any."""
+    """The message from several ``-m``, as with git; None without any."""
     return "\n\n".join(texts) if texts else None
 
 
-_DIGITS = 12
-_ARROW = "->"
-_LAST_SECOND = int(datetime(9998, 12, 31, tzinfo=UTC).timestamp())
-"""Until here every zone has a year of four digits."""
-
-COMMITTED = "branch, hash, new, tables, diverged, taken_in"
-
-
 def short(hash: Hash | None) -> str:
-    """What is shown of a hash."""
+    """A hash in short form."""
     return "none" if hash is None else hash[:_DIGITS]
 
 
@@ -83,12 +77,12 @@ def subject(message: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A line that cannot make a terminal do things."""
+    """A line that cannot act on a terminal."""
     return cell(text, short=False)
 
 
 def moment(by: Signature) -> str:
-    """A moment as git shows it, in the zone of whoever did it."""
+    """A time as git shows it, in the zone of its author."""
     if by.seconds > _LAST_SECOND:
         return f"@{by.seconds}"
     there = time.gmtime(by.seconds + 60 * by.offset_minutes)
@@ -100,14 +94,14 @@ def moment(by: Signature) -> str:
 
 
 def iso(by: Signature) -> str:
-    """A moment for programs; one after the year 9998, as bare seconds after an @, as for git."""
+    """A time for programs; after the year 9998 it is ``@`` and seconds, as in git."""
     if by.seconds > _LAST_SECOND:
         return f"@{by.seconds}"
     return datetime.fromtimestamp(by.seconds, UTC).isoformat()
 
 
 class Decorations:
-    """Which branches and tags are at which commits."""
+    """The branches and tags at each commit."""
 
     def __init__(self, repo: Repository) -> None:
         self._head = repo.head
@@ -123,7 +117,7 @@ class Decorations:
         return [*head, *self._names]
 
     def text(self, commit: Hash) -> str:
-        """As after the hash in ``git log``: `` (HEAD -> main, tag: v1)``; empty for none."""
+        """What ``git log`` shows after the hash: `` (HEAD -> main, tag: v1)``; empty for none."""
         is_head = self._head.hash == commit
         told = []
         if is_head:
@@ -176,17 +170,18 @@ def commit_facts(commit: Commit) -> dict[str, Any]:
 
 
 def change_facts(change: TableChange) -> dict[str, Any]:
-    """What became of a table, for programs."""
+    """The change of a table, for programs."""
+    before, after, counts = change.before, change.after, change.counts
     return {
         "table": change.name,
         "change": change.kind,
-        "rows": None if change.after is None else change.after.rows,
-        "rows_before": None if change.before is None else change.before.rows,
-        "fragments": None if change.after is None else change.after.fragments,
-        "fragments_before": None if change.before is None else change.before.fragments,
-        "inserted": None if change.counts is None else change.counts.inserted,
-        "updated": None if change.counts is None else change.counts.updated,
-        "deleted": None if change.counts is None else change.counts.deleted,
+        "rows": None if after is None else after.rows,
+        "rows_before": None if before is None else before.rows,
+        "fragments": None if after is None else after.fragments,
+        "fragments_before": None if before is None else before.fragments,
+        "inserted": None if counts is None else counts.inserted,
+        "updated": None if counts is None else counts.updated,
+        "deleted": None if counts is None else counts.deleted,
         "same_rows": change.is_same_rows,
         "unrelated": change.is_unrelated,
         "added_columns": list(change.added_columns),
@@ -196,7 +191,7 @@ def change_facts(change: TableChange) -> dict[str, Any]:
 
 
 def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
-    """What became of tables, as ``git diff --stat`` tells it of files; nothing for none."""
+    """Changes of tables in the form of ``git diff --stat``; nothing for none."""
     places = max((width(each.name) for each in changes), default=0)
     for each in changes:
         yield f" {padded(each.name, places)} | {_counts(each)}"
@@ -227,21 +222,14 @@ def _counts(change: TableChange) -> str:
 
 
 def _moved(change: TableChange) -> str:
-    """What became of rows, in brackets; nothing where that cannot be told."""
+    """The changes of rows in parentheses; empty if they are unknown."""
     counts = change.counts
     if change.is_same_rows:
         return " (rewritten, same rows)"
     if counts is None:
         return ""
-    told = [
-        f"{number:,} {word}"
-        for number, word in (
-            (counts.inserted, "inserted"),
-            (counts.updated, "updated"),
-            (counts.deleted, "deleted"),
-        )
-        if number
-    ]
+    done = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
+    told = [f"{number:,} {word}" for word, number in done.items() if number]
     return f" ({', '.join(told) or 'none changed'})"
 
 
@@ -264,7 +252,7 @@ def _more_rows(changes: Sequence[TableChange]) -> str:
 
 
 def committed_facts(done: Committed) -> dict[str, Any]:
-    """What a commit did, for programs: the keys of ``COMMITTED``."""
+    """What a commit did, for programs."""
     return {
         "branch": done.branch,
         "hash": done.hash,
@@ -278,13 +266,8 @@ def committed_facts(done: Committed) -> dict[str, Any]:
     }
 
 
-def by_table(done: Committed) -> dict[str, str]:
-    """What a verb that decides by table did to each, for programs."""
-    return {table: each.value for table, each in done.done}
-
-
 def committed_text(repo: Repository, done: Committed) -> str:
-    """What a commit did, as ``git commit`` tells it."""
+    """What a commit did, in the form of ``git commit``."""
     assert done.hash is not None
     shown = repo.show(done.hash)
     root = "" if shown.commit.parents else " (root-commit)"
@@ -293,7 +276,7 @@ def committed_text(repo: Repository, done: Committed) -> str:
 
 
 def taken_in_lines(done: Committed) -> Iterator[str]:
-    """What a commit contains that others wrote directly; nothing for none."""
+    """What a commit contains that was written directly to tables; nothing for none."""
     for each in done.taken_in:
         first, last = each.versions[0], each.versions[-1]
         which = f"version {first}" if first == last else f"versions {first} to {last}"

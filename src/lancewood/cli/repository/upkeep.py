@@ -1,7 +1,4 @@
-"""``lw gc``: what no commit leads to is removed.
-
-``lw fsck``: whether history and tables are whole.
-"""
+"""``lw gc`` and ``lw fsck``: removing what no commit needs, and checking that all is whole."""
 
 from __future__ import annotations
 
@@ -53,10 +50,10 @@ def gc_command(
     assert age is not None
     with repository(storage_option) as repo, task_runner(wanted=not json) as runner:
         report = repo.gc(dry_run=dry_run, in_flight=age, tables=tables, runner=runner)
-    Output(as_json=json).document(_facts(report), "\n".join(_removed_lines(report)))
+    Output(as_json=json).document(_removed_facts(report), "\n".join(_removed_lines(report)))
 
 
-def _facts(report: GcReport) -> dict[str, Any]:
+def _removed_facts(report: GcReport) -> dict[str, Any]:
     return {
         "dry_run": report.dry_run,
         "landed": [_spot(each) for each in report.landed],
@@ -89,11 +86,7 @@ def _removed_lines(report: GcReport) -> Iterator[str]:
         yield f"diverged: {each.table}: {each.conflict.message}"
     for name in report.joined:
         yield f"{would}told where the repository is: {name}"
-    gone = {
-        "state": report.states,
-        "transaction": report.transactions,
-        "file": len(report.files),
-    }
+    gone = {"state": report.states, "transaction": report.transactions, "file": len(report.files)}
     told = [counted(number, kind) for kind, number in gone.items() if number]
     told += [f"branch {each.branch} of {each.table}" for each in report.branches]
     told += [f"the place of {each}" for each in report.tables]
@@ -141,7 +134,7 @@ def fsck_command(
         "commits": report.commits,
         "pins": report.pins,
         "opened": report.opened,
-        "waiting": [{"table": each.table, "branch": each.branch} for each in report.waiting],
+        "waiting": [_spot(each) for each in report.waiting],
         "problems": [
             {
                 "kind": each.kind.value,
@@ -162,13 +155,7 @@ def _problem_lines(report: FsckReport) -> Iterator[str]:
         yield as_typed(f"{each.kind.value}: {each.where}: {each.why}. {each.way_out}")
     for spot in report.waiting:
         yield f"waits to land: {spot}; the next writer does it, or lw gc"
-    checked = ", ".join(
-        counted(number, thing)
-        for number, thing in (
-            (report.refs, "ref"),
-            (report.commits, "commit"),
-            (report.pins, "pin"),
-        )
-    )
+    seen = {"ref": report.refs, "commit": report.commits, "pin": report.pins}
+    checked = ", ".join(counted(number, thing) for thing, number in seen.items())
     found = counted(len(report.problems), "problem") if report.problems else "no problem"
     yield f"{found}: {checked} checked, {counted(report.opened, 'state')} of tables opened"

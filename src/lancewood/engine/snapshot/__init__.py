@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lancewood.engine.snapshot.access import Access
 from lancewood.engine.snapshot.descent import Descent, Family, find_family, is_there, manifest_names
 from lancewood.engine.snapshot.revisions import (
     TAG,
@@ -29,6 +30,7 @@ from lancewood.engine.snapshot.snapshot import (
 
 __all__ = [
     "TAG",
+    "Access",
     "At",
     "Descent",
     "Family",

@@ -1,16 +1,9 @@
-"""Many small requests at once: a bucket takes as long for thirty as for one.
+"""The objects of a repository in a bucket: loose ones, and the packs that an upload brought along.
 
-Knows works without arguments. Does not know what they ask for.
-
-Loose objects in a bucket: one small object each, created if it is not there.
-
-Knows that a name is the hash of its bytes: who finds one there already has written it. Nothing here
-removes any, so what was seen once is known from then on. Does not know kinds of objects, or packs.
-
-The packs of a repository in a bucket, as an upload of a repository left them.
-
-Knows which packs there are. Writes none, and does not follow the places that a repository on a disk
-may borrow from.
+A loose object is one small object of the bucket, named by the hash of its bytes: if it is there
+already, nothing has to be written. Nothing here removes any, so what was seen once is remembered.
+No packs are written, and alternates are not followed. Requests go out many at once, since a bucket
+takes as long for one as for thirty.
 """
 
 from __future__ import annotations
@@ -31,10 +24,15 @@ from lancewood.store.base import Store
 T = TypeVar("T")
 
 _AT_ONCE = 32
+OBJECTS = "objects"
+_MOST_KNOWN = 1 << 16
+_ATTEMPTS = 4
+_PACKS = f"{OBJECTS}/pack"
+_BORROWED = f"{OBJECTS}/info/alternates"
 
 
 def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
-    """What each of them returns, in order; the first failure is raised when all are done."""
+    """Run them concurrently; results in order. Raises the first failure when all are done."""
     if len(works) < 2:
         return [work() for work in works]
     with ThreadPoolExecutor(min(_AT_ONCE, len(works)), "lancewood-bucket") as pool:
@@ -42,19 +40,14 @@ def at_once(works: Sequence[Callable[[], T]]) -> list[T]:
     return [each.result() for each in futures]
 
 
-OBJECTS = "objects"
-_MOST_KNOWN = 1 << 16
-_ATTEMPTS = 4
-
-
 class BucketLoose:
-    """The objects below ``objects``, but for packs. Safe to use from threads."""
+    """The loose objects below ``objects``. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._known: dict[Hash, None] = {}
-        """What is there, the last that was met at the end."""
+        """What is known to be there, most recent last."""
 
     def key(self, hash: Hash) -> str:
         return f"{OBJECTS}/{hash[:2]}/{hash[2:]}"
@@ -84,18 +77,18 @@ class BucketLoose:
         return True
 
     def freshen(self, hash: Hash) -> bool:
-        """Asks nobody: to write what may be there costs no more than to ask."""
+        """Sends no request: writing an object costs no more than asking for it."""
         return hash in self._known
 
     def write(self, batch: Mapping[Hash, bytes], met: Iterable[Hash] = ()) -> None:
-        """Write the objects, several at a time; those that are there stay as they are."""
+        """Write the objects concurrently; existing ones stay as they are."""
         at_once([partial(self._write, each, data) for each, data in batch.items()])
 
     def unsettled(self, hashes: Iterable[Hash]) -> Unsettled:
         return Unsettled()
 
     def _write(self, hash: Hash, data: bytes) -> None:
-        """After an unclear answer it is put again: whoever created it, its bytes are these."""
+        """Retries after an unclear answer: an object of this name can only have these bytes."""
         for left in reversed(range(_ATTEMPTS)):
             try:
                 self._store.put_new(self.key(hash), data)
@@ -113,12 +106,8 @@ class BucketLoose:
                 del self._known[next(iter(self._known))]
 
 
-_PACKS = f"{OBJECTS}/pack"
-_BORROWED = f"{OBJECTS}/info/alternates"
-
-
 class BucketPacks:
-    """Found when an object is first asked for that is not loose. Safe to use from threads."""
+    """The packs, listed when an object is first missing among the loose ones. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -126,8 +115,8 @@ class BucketPacks:
         self._packs = PackDirectory(store.at(_PACKS))
 
     def read(self, hash: Hash) -> tuple[bytes, bytes] | None:
-        """Kind and content of an object, or None; raises FormatError, and UnsupportedError where
-        the object may be in another repository that this one borrows from."""
+        """Kind and content of an object, or None; raises FormatError, and UnsupportedError if the
+        object may be in another repository that this one borrows from."""
         with self._lock:
             found = self._read(hash)
             if found is None and self._packs.look():
@@ -141,7 +130,7 @@ class BucketPacks:
             return self._read(hash)
 
     def freshen(self, hash: Hash) -> bool:
-        """Of the packs that were met: they stay, but for one that somebody removed."""
+        """Looks at known packs only; those stay unless somebody removes one."""
         with self._lock:
             return self._packs.has(hash)
 

@@ -1,12 +1,9 @@
-"""The refs in ``packed-refs`` of a repository that was uploaded.
+"""Reading refs in a bucket, packed ones included, and finding names that exclude each other.
 
-Reads them, and takes one out when it is deleted, by a conditional put. Never packs any.
-
-What refs in a bucket say, and which names exclude each other. Changes nothing.
-
-A ref is an object of its own, or stands in ``packed-refs``; a marker hides what is packed. Two
-objects may have names of which one is a directory of the other: nobody makes such, and a copy on a
-disk could not hold both. Knows nothing of logs.
+A ref is an object of its own, or a line in ``packed-refs`` of a repository that was uploaded; a
+marker object hides a packed ref. In a bucket, one ref could be a directory of another. Nobody makes
+such refs, since a copy on a disk could not hold both. The only write is to take a deleted ref out
+of ``packed-refs``, by a conditional put; refs are never packed here.
 """
 
 from __future__ import annotations
@@ -44,10 +41,11 @@ from lancewood.git.reading import (
 
 _KEY = "packed-refs"
 _ATTEMPTS = 10
+_PLAIN = ("refs/heads", "refs/tags")
 
 
 class BucketPackedRefs:
-    """Read anew each time: where there are none, that is one small request."""
+    """Read anew each time: without packed refs that is one small request."""
 
     def __init__(self, objects: RefObjects) -> None:
         self._objects = objects
@@ -107,11 +105,8 @@ def _pairs(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield from read_packed_refs(BytesIO(data))
 
 
-_PLAIN = ("refs/heads", "refs/tags")
-
-
 class BucketRefReader:
-    """Objects first, then what is packed."""
+    """Looks for an object first, then into ``packed-refs``."""
 
     def __init__(self, objects: RefObjects) -> None:
         self._objects = objects
@@ -119,8 +114,8 @@ class BucketRefReader:
         self.packed = BucketPackedRefs(objects)
 
     def look(self, name: str) -> tuple[Seen, Hash | None]:
-        """What is at the key of a ref, to be replaced, and the value of the ref; raises
-        InvalidInputError for one that is a name for another."""
+        """What is at the key of a ref, in order to replace it, and the ref's value; raises
+        InvalidInputError for a symbolic ref."""
         seen = self._objects.look(name)
         if seen.data is None:
             return seen, None if name == HEAD else self.packed.get(name)
@@ -139,14 +134,14 @@ class BucketRefReader:
         return None if is_marker(data) else decode_ref(data, name, self._file(name))
 
     def loose(self, name: str) -> str | None:
-        """The same without what is packed."""
+        """The same without packed refs."""
         data = self._objects.read(name)
         if data is None or is_marker(data):
             return None
         return decode_ref(data, name, self._file(name))
 
     def head(self) -> tuple[str | None, str]:
-        """The branch that HEAD names and its ref; or None and the hash."""
+        """The branch that HEAD names and its ref; if detached, None and the hash."""
         text = self.loose(HEAD)
         if text is None:
             raise NotFoundError(f"{self._store.uri} has no HEAD: it is not a git repository")
@@ -158,7 +153,7 @@ class BucketRefReader:
         return target.removeprefix(HEADS), target
 
     def head_before(self, seen: Seen) -> tuple[str | None, Hash | None]:
-        """What HEAD says and where it leads; None for what cannot be read, which is replaced."""
+        """What HEAD says and where it leads; None if unreadable, since it is replaced anyway."""
         text, leads_to = None, None
         with suppress(FormatError):
             if seen.data is not None:
@@ -167,7 +162,7 @@ class BucketRefReader:
         return text, leads_to
 
     def names(self, prefix: str) -> dict[str, Hash]:
-        """The refs whose full names start so, in order, and their values."""
+        """The refs whose full names start with the prefix, sorted, and their values."""
         listed = self._listed(prefix)
         values = dict(
             zip(listed, at_once([partial(self.follow, each) for each in listed]), strict=True)
@@ -177,7 +172,7 @@ class BucketRefReader:
         return {name: value for name, value in sorted(values.items()) if value is not None}
 
     def every_name(self, prefix: str) -> list[str]:
-        """The full names of the refs that start so, whether or not they can be read."""
+        """The full names of refs that start with the prefix, readable or not."""
         found = self._read_all(self._listed(prefix))
         packed = {name for name, _ in self.packed.starting_with(prefix)}
         there = {name for name, data in found.items() if data is not None and not is_marker(data)}
@@ -188,9 +183,9 @@ class BucketRefReader:
         return sorted(f"{WORK_TREES}/{each}" for each in self._store.directories(WORK_TREES))
 
     def made_around(self, name: str) -> list[str]:
-        """The names above and below at which somebody is just making a ref.
+        """The names above and below at which somebody is making a ref right now.
 
-        Raises AlreadyExistsError if a ref is where this one would need a directory, or below it.
+        Raises AlreadyExistsError if a ref is where this one needs a directory, or below it.
         """
         above = _above(name)
         found = self._read_all(
@@ -205,7 +200,7 @@ class BucketRefReader:
         return [each for each, data in found.items() if data is not None and is_making(data)]
 
     def abandoned(self) -> Iterator[str]:
-        """The names at which a marker was left behind."""
+        """The names of markers that were left behind."""
         for each in self._store.list("refs"):
             is_old = datetime.now(UTC) - each.modified > ABANDONED
             if is_old and each.size == MARKER_SIZE and is_ref(each.key):
@@ -214,7 +209,7 @@ class BucketRefReader:
                     yield each.key
 
     def _read_all(self, names: Sequence[str]) -> dict[str, bytes | None]:
-        """What is at each key, markers too."""
+        """What is at each key, markers included."""
         found = at_once([partial(self._objects.read, each) for each in names])
         return dict(zip(names, found, strict=True))
 
@@ -228,7 +223,7 @@ class BucketRefReader:
 
 
 def _above(name: str) -> list[str]:
-    """The names that this one would need as directories."""
+    """The names that would have to be directories for this one."""
     parts = name.split("/")
     found = ["/".join(parts[:count]) for count in range(2, len(parts))]
     return [each for each in found if each not in _PLAIN]

@@ -1,11 +1,8 @@
-"""The settings of a repository in a bucket: git's ``config``, replaced by conditional puts.
+"""A bare git repository in SHA-256 object format in a bucket.
 
-Knows when what was read is still so: as long as the etag is. Does not know what settings mean.
-
-A bare git repository in SHA-256 object format in a bucket: made, opened, and checked to be one.
-
-The keys are the paths that git has on a disk, so that a plain download of them is a repository for
-stock git, and an upload of one is a repository for us. Knows the layout; knows nothing of tables.
+The keys are the paths that git uses on a disk: a plain download is a repository for stock git, and
+an upload of one is a repository for us. git's ``config`` is replaced by conditional puts, and what
+was read of it is valid as long as its etag is.
 """
 
 from __future__ import annotations
@@ -39,18 +36,20 @@ from lancewood.store.retry import pause_before
 
 CONFIG = "config"
 _ATTEMPTS = 10
+T = TypeVar("T")
+_OURS = "lancewood"
 
 
 class BucketConfig(Settings):
-    """``config`` of the repository at a store, and below it the user's and the machine's."""
+    """The ``config`` of the repository, with the user's and the machine's as fallback."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(f"{store.uri}/{CONFIG}")
         self._store = store
 
     def set(self, section: str, key: str, value: str) -> None:
-        """Write a setting. Raises CommitUnknownError where the store did not say whether it did,
-        RetryableConflictError where others were always faster."""
+        """Write a setting. Raises CommitUnknownError if the store did not say whether it was
+        written, RetryableConflictError if others were always faster."""
         unclear: StorageError | None = None
         for attempt in range(1, _ATTEMPTS + 1):
             etag, data = self._fetch()
@@ -77,7 +76,7 @@ class BucketConfig(Settings):
         )
 
     def _look(self) -> SeenSettings:
-        """What is kept under an etag was read between two looks that both found it."""
+        """Keeps what was read only if the etag was the same before and after."""
         try:
             stamp = self._store.head(CONFIG).etag
             seen = self._seen
@@ -100,13 +99,8 @@ class BucketConfig(Settings):
             raise FormatError(f"{self.file} is missing", file=self.file) from cause
 
 
-T = TypeVar("T")
-
-_OURS = "lancewood"
-
-
 class BucketRepository(GitRepository):
-    """Made by ``init`` and ``open``. What is written is durable when the store has it."""
+    """Made by ``init`` and ``open``. What is written is durable once the store has it."""
 
     def __init__(self, store: Store) -> None:
         self.home = store.uri
@@ -131,7 +125,7 @@ class BucketRepository(GitRepository):
         fsync: bool | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Self:
-        """As on a disk. UnsupportedError where the store does not hold to conditions."""
+        """As on a disk. Raises UnsupportedError if the store does not honour conditional puts."""
         target = HEADS + checked_branch(branch)
         config = new_config(settings)
         store = open_store(path, fsync=fsync, storage_options=storage_options)
@@ -169,8 +163,7 @@ class BucketRepository(GitRepository):
         return found
 
     def tidy(self, *, dry_run: bool = False) -> list[str]:
-        """Finish what dead processes left half made, and fold the logs of refs; the keys of the
-        first."""
+        """Finish what dead processes left half done, and return the keys; also compacts logs."""
         return self._bucket_refs.tidy(dry_run=dry_run)
 
     def all_of(self, works: Sequence[Callable[[], T]]) -> list[T]:

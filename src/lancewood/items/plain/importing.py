@@ -1,14 +1,10 @@
-"""The commits that plain snapshots become: one file each, and the history that the log tells.
+"""Importing the plain layout: a git repository with the same branches, tags and HEAD.
 
-A commit says of which snapshot it is, in a trailer. Puts objects into whatever takes them; moves
-no ref.
-
-Importing the plain layout: a repository with the same branches, tags and HEAD.
-
-Everything is read and checked before anything is written. A new repository is made whole; one that
-is there already moves ref by ref, and what the import did not make is not moved. Every snapshot,
-also one that no ref leads to, stays reachable under ``refs/lancewood/plain``. Done again, it
-changes nothing.
+Each snapshot becomes a commit with one file, and a trailer says which snapshot it was. The history
+follows ``log.jsonl``. Everything is read and checked before anything is written. A new repository
+is made whole. In an existing one refs move one by one, and refs that no import made are not moved.
+Every snapshot, also one that no ref leads to, stays reachable under ``refs/lancewood/plain``.
+Importing again changes nothing.
 """
 
 from __future__ import annotations
@@ -44,114 +40,15 @@ from lancewood.repo.identity import author_here
 from lancewood.store.disk import DiskStore
 
 SNAPSHOT = "Plain-Snapshot"
-
-
-class PuttingCommits(Putting, Protocol):
-    """Where objects go."""
-
-    def put_commit(
-        self,
-        tree: Hash,
-        parents: Sequence[Hash],
-        author: Signature,
-        message: str,
-        committer: Signature | None = None,
-    ) -> Hash: ...
-
-
-def snapshot_of(message: str) -> str | None:
-    """The plain snapshot that a commit was made from; None for any other commit."""
-    for line in reversed(message.rstrip().split("\n")):
-        key, colon, value = line.partition(": ")
-        if colon and key == SNAPSHOT:
-            return value.strip()
-    return None
-
-
-@dataclass
-class PlainCommits:
-    """Makes commits of the snapshots of one plain repository; each object is read once."""
-
-    plain: Plain
-    into: PuttingCommits
-    by: Signature
-    name: str
-    """What the file of a snapshot is called in its commit."""
-    blobs: dict[str, Hash] = field(default_factory=dict)
-    _at: dict[str, tuple[str, Hash]] = field(default_factory=dict)
-    """Refs, as far as the log goes: the snapshot and its commit."""
-    _last: dict[str, Hash] = field(default_factory=dict)
-    """The last commit of each snapshot."""
-
-    def put_all(self) -> None:
-        """Put the bytes of every snapshot; raises IntegrityError for one that is damaged."""
-        for hash, each in self.plain.objects.items():
-            self.blobs[hash] = self.into.put_blob(each.read())
-
-    def follow(self, lines: Iterable[LogLine]) -> None:
-        """Make the commits that the log tells of. What it says of snapshots that are not there is
-        passed over: nobody could tell what they were."""
-        for line in lines:
-            if line.hash not in self.blobs:
-                continue
-            if line.op == "branch":
-                self._at[line.ref] = line.hash, self.commit(line.hash)
-                continue
-            parents = []
-            if line.parent is not None and line.parent in self.blobs:
-                known = self._at.get(line.ref)
-                is_ours = known is not None and known[0] == line.parent
-                parents = [known[1] if known and is_ours else self.commit(line.parent)]
-            made = self._put(line.hash, parents, line.seconds, line.label)
-            self._at[line.ref] = line.hash, made
-            self._last[line.hash] = made
-
-    def of_ref(self, ref: str, hash: str) -> Hash:
-        """The commit that a ref is at."""
-        known = self._at.get(ref)
-        return known[1] if known is not None and known[0] == hash else self.commit(hash)
-
-    def commit(self, hash: str) -> Hash:
-        """The commit of a snapshot, made without parents where the log tells of none."""
-        if hash not in self._last:
-            self._last[hash] = self._put(hash, [], None, None)
-        return self._last[hash]
-
-    def on_top(self, hash: str, parent: Hash) -> Hash:
-        """A commit of a snapshot that follows another one."""
-        return self._put(hash, [parent], None, None)
-
-    def archive(self, log: bytes | None) -> Hash:
-        """The tree that holds every snapshot under its own name, and the log."""
-        files: dict[str, Hash] = {
-            f"objects/{hash[:2]}/{hash[2:]}": blob for hash, blob in self.blobs.items()
-        }
-        if log is not None:
-            files[LOG] = self.into.put_blob(log)
-        return self.into.put_tree(put_entries(self.into, files))
-
-    def put_archive(self, tree: Hash, parents: Sequence[Hash]) -> Hash:
-        return self.into.put_commit(tree, parents, self.by, "every snapshot of the plain layout")
-
-    def _put(
-        self, hash: str, parents: Sequence[Hash], seconds: int | None, label: str | None
-    ) -> Hash:
-        when = self.plain.objects[hash].seconds if seconds is None else seconds
-        author = replace(self.by, seconds=when, offset_minutes=0)
-        entries = put_entries(self.into, {self.name: self.blobs[hash]})
-        text = f"{label or f'snapshot {hash[:12]}'}\n\n{SNAPSHOT}: {hash}"
-        return self.into.put_commit(self.into.put_tree(entries), parents, author, text)
-
-
 ARCHIVE = "refs/lancewood/plain"
 FILE_NAME = "snapshot"
 _MOST_PACKED = 256 << 20
-"""Bytes that are held at once; a larger repository is written object by object."""
+"""Bytes that are held in memory at once; a larger repository is written object by object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import found and did."""
+    """What an import found and changed."""
 
     path: Path
     head: str
@@ -160,8 +57,8 @@ class Imported:
     tags: int
     snapshots: int
     changed: tuple[str, ...]
-    """The refs that were made or moved, and HEAD if it was there and moved; none: everything was
-    there."""
+    """Refs that were made or moved, with HEAD if an existing one moved; empty if nothing
+    changed."""
     refs: dict[str, Hash] = field(repr=False)
     """The commit of every ref."""
 
@@ -176,23 +73,18 @@ def import_plain(
     force: bool = False,
     fsync: bool | None = None,
 ) -> Imported:
-    """Import one plain repository into a repository, which is made if it is not there.
+    """Import one plain repository into a repository, which is made if it does not exist.
 
-    A snapshot becomes a commit with one file, called ``name``. Where the source has a
-    ``log.jsonl`` the commits follow each other as it tells, unless ``log`` is False; otherwise
-    each ref has one commit. ``force`` moves refs that lead elsewhere. Raises IntegrityError for a
-    snapshot whose bytes are not those that its name says, InvalidInputError for a name that git
-    refuses and for a target that is a folder of other things, AlreadyExistsError for a ref of the
-    target that the import did not make; then nothing has changed.
+    A snapshot becomes a commit with one file, called ``name``. If the source has a ``log.jsonl``,
+    commits follow each other as it says, unless ``log`` is False; otherwise each ref has one
+    commit. ``force`` moves refs that lead elsewhere.
+
+    Raises IntegrityError for a snapshot whose bytes do not match its name, InvalidInputError for a
+    name that git refuses and for a target with other things in it, and AlreadyExistsError for a ref
+    of the target that no import made. Then nothing has changed.
     """
     return import_as(
-        source,
-        target,
-        name=name,
-        by=author_here(author),
-        log=log,
-        force=force,
-        fsync=fsync,
+        source, target, name=name, by=author_here(author), log=log, force=force, fsync=fsync
     )
 
 
@@ -207,10 +99,10 @@ def import_as(
     fsync: bool | None,
     places: ItemPlaces | None = None,
 ) -> Imported:
-    """The same for an author who is known.
+    """``import_plain`` with a known author.
 
-    ``places`` is for one of many items in a folder: the repository is made where they say, and
-    its name is durable when they are settled.
+    With ``places`` the target is one of many items in a folder: it is made in their staging folder,
+    and its name is durable once they are settled.
     """
     source = path_on_disk(source, "a repository in the plain layout")
     target = path_on_disk(target, "the repository that is imported into")
@@ -234,15 +126,24 @@ def import_as(
         git.close()
 
 
+def _check_apart(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    one, other = Path(source).resolve(), Path(target).resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise InvalidInputError(
+            f"{source} cannot be imported into {target}: one is in the other", path=str(target)
+        )
+
+
+def _is_free(target: str) -> bool:
+    """Whether nothing is at the target; raises InvalidInputError for a folder with other things."""
+    above, name = os.path.split(target)
+    return ItemPlaces(above, fsync=False).check_free(name)
+
+
 def _born(
-    plain: Plain,
-    store: DiskStore,
-    file: str,
-    by: Signature,
-    log: bool,
-    places: ItemPlaces | None,
+    plain: Plain, store: DiskStore, file: str, by: Signature, log: bool, places: ItemPlaces | None
 ) -> Imported | None:
-    """A new repository; None if something is there."""
+    """A new repository; None if something is at the target by now."""
     packed = PackedObjects()
     commits, told = _committed(plain, PlainCommits(plain, packed, by, file), log)
     refs = {ref: commits.of_ref(ref, hash) for ref, hash in plain.refs.items()}
@@ -272,10 +173,18 @@ def _born(
     return _told(plain, store.uri, head, refs, tuple(refs))
 
 
+@contextmanager
+def _or_storage_error(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise StorageError(f"{what}: {cause.strerror}") from cause
+
+
 def _moved(
     plain: Plain, git: GitRepository, file: str, by: Signature, log: bool, force: bool
 ) -> Imported:
-    """Into a repository that is there."""
+    """Import into an existing repository."""
     commits, told = _committed(plain, PlainCommits(plain, git.objects, by, file), log)
     refs: dict[str, Hash] = {}
     moves: list[tuple[str, Hash | None, Hash]] = []
@@ -322,7 +231,7 @@ def _next(
     wanted: Hash,
     force: bool,
 ) -> Hash:
-    """What a ref that is there goes to; raises AlreadyExistsError if it is not ours to move."""
+    """Where an existing ref goes; raises AlreadyExistsError if the import may not move it."""
     tip = git.objects.peel(there)
     made = made_from(git, tip)
     if made == (hash, commits.name):
@@ -347,18 +256,33 @@ def _next(
     )
 
 
-def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCommits, bytes | None]:
-    """All objects and commits are put; and what the log holds."""
-    commits.put_all()
-    told = plain.log()
-    if told is not None and log:
-        commits.follow(log_lines(told, f"{plain.path}/{LOG}"))
-    return commits, told
+def made_from(git: GitRepository, hash: Hash) -> tuple[str, str] | None:
+    """The snapshot that an import made a commit from, and the name of its file; None for other
+    commits, even with a copied message."""
+    commit = git.objects.commit(hash)
+    snapshot = snapshot_of(commit.message)
+    if snapshot is None:
+        return None
+    files = [*islice(walk_entries(git.objects, git.objects.tree(commit.tree)), 2)]
+    if len(files) != 1 or sha256(git.objects.blob(files[0][1].hash)).hexdigest() != snapshot:
+        return None
+    return snapshot, files[0][0]
+
+
+def snapshot_of(message: str) -> str | None:
+    """The plain snapshot that a commit was made from; None for any other commit."""
+    for line in reversed(message.rstrip().split("\n")):
+        key, colon, value = line.partition(": ")
+        if colon and key == SNAPSHOT:
+            return value.strip()
+    return None
 
 
 def _check_side_by_side(git: GitRepository, new: Sequence[str]) -> None:
-    """Raise AlreadyExistsError for a new ref that is in the way of another, or has one in its way,
-    before any of them is made: git keeps refs as files."""
+    """Raise AlreadyExistsError if a new ref would be a directory of another ref, or the reverse.
+
+    Git keeps refs as files, so this is checked before any of them is made.
+    """
     there = git.refs.names()
     folders = {ref[:at]: ref for ref in there for at, each in enumerate(ref) if each == "/"}
     for ref in new:
@@ -372,23 +296,13 @@ def _check_side_by_side(git: GitRepository, new: Sequence[str]) -> None:
             )
 
 
-def made_from(git: GitRepository, hash: Hash) -> tuple[str, str] | None:
-    """The snapshot that a commit was made from, and what its file is called there; None for a
-    commit that an import did not make, also if it took over the message of one."""
-    commit = git.objects.commit(hash)
-    snapshot = snapshot_of(commit.message)
-    if snapshot is None:
-        return None
-    files = [*islice(walk_entries(git.objects, git.objects.tree(commit.tree)), 2)]
-    if len(files) != 1 or sha256(git.objects.blob(files[0][1].hash)).hexdigest() != snapshot:
-        return None
-    return snapshot, files[0][0]
-
-
-def _is_free(target: str) -> bool:
-    """Whether nothing is there yet; raises InvalidInputError for a folder of other things."""
-    above, name = os.path.split(target)
-    return ItemPlaces(above, fsync=False).check_free(name)
+def _committed(plain: Plain, commits: PlainCommits, log: bool) -> tuple[PlainCommits, bytes | None]:
+    """Put all objects and commits; also return the bytes of the log."""
+    commits.put_all()
+    told = plain.log()
+    if told is not None and log:
+        commits.follow(log_lines(told, f"{plain.path}/{LOG}"))
+    return commits, told
 
 
 def _told(
@@ -405,17 +319,88 @@ def _told(
     )
 
 
-@contextmanager
-def _or_storage_error(what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as cause:
-        raise StorageError(f"{what}: {cause.strerror}") from cause
+class PuttingCommits(Putting, Protocol):
+    """Where objects and commits are put."""
+
+    def put_commit(
+        self,
+        tree: Hash,
+        parents: Sequence[Hash],
+        author: Signature,
+        message: str,
+        committer: Signature | None = None,
+    ) -> Hash: ...
 
 
-def _check_apart(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    one, other = Path(source).resolve(), Path(target).resolve()
-    if one.is_relative_to(other) or other.is_relative_to(one):
-        raise InvalidInputError(
-            f"{source} cannot be imported into {target}: one is in the other", path=str(target)
-        )
+@dataclass
+class PlainCommits:
+    """Makes commits from the snapshots of one plain repository; reads each object once."""
+
+    plain: Plain
+    into: PuttingCommits
+    by: Signature
+    name: str
+    """The name of a snapshot's file in its commit."""
+    blobs: dict[str, Hash] = field(default_factory=dict)
+    _at: dict[str, tuple[str, Hash]] = field(default_factory=dict)
+    """By ref, as far as the log was followed: the snapshot and its commit."""
+    _last: dict[str, Hash] = field(default_factory=dict)
+    """The last commit of each snapshot."""
+
+    def put_all(self) -> None:
+        """Put the bytes of every snapshot; raises IntegrityError for a damaged one."""
+        for hash, each in self.plain.objects.items():
+            self.blobs[hash] = self.into.put_blob(each.read())
+
+    def follow(self, lines: Iterable[LogLine]) -> None:
+        """Make the commits of the log. Lines about snapshots that do not exist are skipped."""
+        for line in lines:
+            if line.hash not in self.blobs:
+                continue
+            if line.op == "branch":
+                self._at[line.ref] = line.hash, self.commit(line.hash)
+                continue
+            parents = []
+            if line.parent is not None and line.parent in self.blobs:
+                known = self._at.get(line.ref)
+                is_ours = known is not None and known[0] == line.parent
+                parents = [known[1] if known and is_ours else self.commit(line.parent)]
+            made = self._put(line.hash, parents, line.seconds, line.label)
+            self._at[line.ref] = line.hash, made
+            self._last[line.hash] = made
+
+    def of_ref(self, ref: str, hash: str) -> Hash:
+        """The commit that a ref is at."""
+        known = self._at.get(ref)
+        return known[1] if known is not None and known[0] == hash else self.commit(hash)
+
+    def commit(self, hash: str) -> Hash:
+        """The commit of a snapshot; made without parents if the log has none."""
+        if hash not in self._last:
+            self._last[hash] = self._put(hash, [], None, None)
+        return self._last[hash]
+
+    def on_top(self, hash: str, parent: Hash) -> Hash:
+        """A commit of a snapshot with the given parent."""
+        return self._put(hash, [parent], None, None)
+
+    def archive(self, log: bytes | None) -> Hash:
+        """A tree with every snapshot under its own name, and the log."""
+        files: dict[str, Hash] = {
+            f"objects/{hash[:2]}/{hash[2:]}": blob for hash, blob in self.blobs.items()
+        }
+        if log is not None:
+            files[LOG] = self.into.put_blob(log)
+        return self.into.put_tree(put_entries(self.into, files))
+
+    def put_archive(self, tree: Hash, parents: Sequence[Hash]) -> Hash:
+        return self.into.put_commit(tree, parents, self.by, "every snapshot of the plain layout")
+
+    def _put(
+        self, hash: str, parents: Sequence[Hash], seconds: int | None, label: str | None
+    ) -> Hash:
+        when = self.plain.objects[hash].seconds if seconds is None else seconds
+        author = replace(self.by, seconds=when, offset_minutes=0)
+        entries = put_entries(self.into, {self.name: self.blobs[hash]})
+        text = f"{label or f'snapshot {hash[:12]}'}\n\n{SNAPSHOT}: {hash}"
+        return self.into.put_commit(self.into.put_tree(entries), parents, author, text)

@@ -1,13 +1,11 @@
-"""Reading the plain layout: what refs, HEAD and objects say, checked.
+"""Reading and checking the plain layout: refs, HEAD, objects and the log.
 
-``refs/heads/<name>`` and ``refs/tags/<name>`` hold the 64 digits of a snapshot, HEAD holds them or
-``ref: refs/heads/<name>``, and a snapshot is the file ``objects/<digits>``, or
-``objects/<first two>/<the rest>``, named by the SHA-256 of its bytes. Changes nothing.
+``refs/heads/<name>`` and ``refs/tags/<name>`` hold the 64 digits of a snapshot. HEAD holds them
+too, or ``ref: refs/heads/<name>``. A snapshot is the file ``objects/<digits>`` or ``objects/<first
+two>/<the rest>``, named by the SHA-256 of its bytes.
 
-What ``log.jsonl`` tells of the history of plain snapshots: which followed which, and when.
-
-The ADR does not speak of it, but programs that keep its layout write one: a JSON object a line,
-with ``op``, ``hash``, ``ref``, ``parent``, ``timestamp`` and ``label``. Pure.
+ADR-019 does not mention ``log.jsonl``, but programs that use the layout write one: a JSON object
+per line with ``op``, ``hash``, ``ref``, ``parent``, ``timestamp`` and ``label``.
 """
 
 from __future__ import annotations
@@ -40,20 +38,21 @@ OURS = "refs/lancewood/"
 _PARTS = (HEAD, "refs", "objects")
 _is_fan = re.compile(r"[0-9a-f]{2}").fullmatch
 _MOST_TEXT = 4096
+_OPS = ("snapshot", "branch")
 
 
 @dataclass(frozen=True, slots=True)
 class PlainObject:
-    """A snapshot: where it is."""
+    """A snapshot and its file."""
 
     hash: str
     file: str
     size: int
     seconds: int
-    """When the file was written, by the disk's clock."""
+    """When the file was written, by its modification time."""
 
     def read(self) -> bytes:
-        """Its bytes; raises IntegrityError if they are not those that the name says."""
+        """Its bytes; raises IntegrityError if they do not match the name."""
         data = _read(self.file)
         if sha256(data).hexdigest() != self.hash:
             raise IntegrityError(
@@ -71,12 +70,12 @@ class Plain:
     head: str
     """The full name of a branch, or the hash of a snapshot."""
     refs: dict[str, str]
-    """Hashes by the full names of refs, in order."""
+    """Hashes by full ref names, sorted."""
     objects: dict[str, PlainObject]
-    """By hash, in order."""
+    """By hash, sorted."""
 
     def log(self) -> bytes | None:
-        """What ``log.jsonl`` holds, if there is one."""
+        """The bytes of ``log.jsonl``, if there is one."""
         try:
             return _read(f"{self.path}/{LOG}")
         except NotFoundError:
@@ -84,11 +83,10 @@ class Plain:
 
 
 def read_plain(path: str) -> Plain:
-    """What is at a path.
+    """The plain repository at a path. Does not read the bytes of objects.
 
-    Raises NotFoundError where there is nothing of the kind, InvalidInputError for a git
-    repository and for names that git refuses, FormatError for what cannot be read. The bytes of
-    objects are not looked at.
+    Raises NotFoundError if there is none, InvalidInputError for a git repository and for names that
+    git refuses, and FormatError for anything unreadable.
     """
     missing = [each for each in _PARTS if not os.path.lexists(f"{path}/{each}")]
     if missing:
@@ -168,7 +166,10 @@ def _objects(path: str) -> Iterator[PlainObject]:
                 "objects/<2 digits>/<62 digits>",
                 file=file,
             )
-        found = _looked_at(file)
+        try:
+            found = os.lstat(file)
+        except OSError as cause:
+            raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
         if found.st_size > MOST_BYTES:
             raise UnsupportedError(
                 f"{file} has {found.st_size} bytes, {MOST_BYTES} is the most", file=file
@@ -176,16 +177,8 @@ def _objects(path: str) -> Iterator[PlainObject]:
         yield PlainObject(hash, file, found.st_size, max(0, int(found.st_mtime)))
 
 
-def _looked_at(file: str) -> os.stat_result:
-    try:
-        return os.lstat(file)
-    except OSError as cause:
-        raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
-
-
 def _files(path: str, directory: str) -> Iterator[str]:
-    """The files below a directory, by their paths from ``path`` on; raises FormatError for links
-    and the like."""
+    """The files below a directory, relative to ``path``; raises FormatError for links and such."""
     stack = [directory]
     while stack:
         at = stack.pop()
@@ -219,12 +212,9 @@ def _read(file: str, most: int | None = None) -> bytes:
         raise StorageError(f"cannot read {file}: {cause.strerror}", file=file) from cause
 
 
-_OPS = ("snapshot", "branch")
-
-
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A snapshot that was made, or a branch."""
+    """A line about a new snapshot or a new branch."""
 
     op: str
     hash: str
@@ -235,8 +225,11 @@ class LogLine:
 
 
 def log_lines(data: bytes, file: str) -> Iterator[LogLine]:
-    """The lines that make history, oldest first; others are passed over. A last line without its
-    newline was cut off, and is left out. Raises FormatError that names the line."""
+    """The lines about snapshots and branches, oldest first; other lines are skipped.
+
+    A last line without a newline was cut off, and is ignored. Raises FormatError that names the
+    line.
+    """
     *lines, _ = data.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():

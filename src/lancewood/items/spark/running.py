@@ -1,23 +1,13 @@
-"""Texts on their way between a disk, which knows bytes, and Spark, which knows UTF-8.
+"""Jobs over many items: the folder, the frame of names, and the counting of outcomes.
 
-Pure. A name that is not UTF-8 is escaped on the way out, and nobody finds a file under it: so it
-is told, and not left out.
+Names are listed in parallel. One task lists the folder itself, or the first folder below it that
+holds more than one entry. The result is spread over all tasks, expanded by one level, spread again
+and followed to the bottom, so both flat folders and fan-out folders such as ``ab/cd/<item>`` are
+listed by many tasks. Names never pass through the driver, and outcomes are counted on the
+executors.
 
-The folder that items are below: a path that driver and executors share.
-
-What a job over many items did: figures, and on demand each item.
-
-Knows nothing of repositories.
-
-Finding items on executors: a frame of their names, listed in parallel.
-
-One task lists the folder itself, or the first one below it that holds more than one; what is there
-is spread and looked into by all, and then, spread again, to the bottom. So flat folders and fan-out
-folders such as ``ab/cd/<item>`` are listed by many. Nothing goes through the driver.
-
-Running a job over items: outcomes are counted on the executors, and the driver gets figures.
-
-Knows frames, and what a failed Spark job means. Does not know what is done to an item.
+A disk has bytes and Spark has UTF-8. A name that is not UTF-8 is escaped; no file has the escaped
+name, so the item is reported instead of being left out.
 """
 
 from __future__ import annotations
@@ -26,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -41,54 +32,41 @@ from lancewood.spark.tasks import check_running, slots, spread
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
-def as_text(name: str) -> str:
-    """A name as Spark can hold it."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def text_of(value: pa.Scalar[Any]) -> str | None:
-    """A text of Spark's; bytes that are not UTF-8 as Python has them, for whoever checks it."""
-    if not value.is_valid:
-        return None
-    try:
-        return str(value.as_py())
-    except UnicodeDecodeError:
-        return bytes(value.as_buffer()).decode("utf-8", "surrogateescape")
-
-
-def checked_folder(folder: object) -> str:
-    """The path from the root on; raises InvalidInputError for what is none, and UnsupportedError
-    for a place that is no local or mounted disk."""
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise InvalidInputError(f"the folder of items is a path, got {folder!r}")
-    path = os.fspath(folder)
-    if not isinstance(path, str) or "\0" in path:
-        raise InvalidInputError("the folder of items is a path of text, without NUL")
-    return path_on_disk(folder, "a folder of items, which all executors see,")
+Working: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[Outcome]]
+"""Runs on an executor: the outcomes of the items in a partition."""
+ITEM = "item"
+_FOUND = pa.schema([pa.field(ITEM, pa.string()), pa.field("is_item", pa.bool_())])
+_FOUND_DDL = "item string, is_item boolean"
+_FOUND_AT_ONCE = 10_000
+_TASKS_PER_SLOT = 2
+DETAILS_DDL = "item string, done string, hash string, error string, why string"
+_DETAILS = pa.schema([(each, pa.string()) for each in ("item", "done", "hash", "error", "why")])
+_TALLY_DDL = "tally binary"
+_DETAILS_AT_ONCE = 5_000
+ON_ERROR = ("fail", "report")
 
 
 @dataclass(frozen=True)
 class ItemsDone:
-    """Figures of a job; they add up to ``items``."""
+    """The figures of a job; they add up to ``items``."""
 
     run: str | None
-    """The id of the run; None for what has none."""
+    """The id of the run; None for jobs without one."""
     items: int
     written: int
     """Items that have a new snapshot, a new tag, or were imported."""
     unchanged: int
-    """Items that were so before."""
+    """Items that were in the wanted state before."""
     already: int
-    """Items to which the same run had done it before, perhaps in another attempt."""
+    """Items that the same run had written before, perhaps in another attempt."""
     moved: int
     """Items whose tag was moved."""
     refused: int
-    """Items to which nothing was done; with ``on_error="report"`` only."""
+    """Items that were left as they are; only with ``on_error="report"``."""
     refusals: tuple[Outcome, ...] = ()
-    """The first few of those, with the reasons."""
+    """The first few refusals, with reasons."""
     details: DataFrame | None = field(default=None, compare=False, repr=False)
-    """With ``details=True`` a row for each item: item, done, hash, error, why."""
+    """With ``details=True``, a row for each item: item, done, hash, error, why."""
 
     @classmethod
     def of(cls, tally: Tally, run: str | None, details: DataFrame | None) -> ItemsDone:
@@ -105,25 +83,158 @@ class ItemsDone:
         )
 
 
-ITEM = "item"
-_FOUND = pa.schema([pa.field(ITEM, pa.string()), pa.field("is_item", pa.bool_())])
-_DDL = "item string, is_item boolean"
-_FOUND_AT_ONCE = 10_000
-_TASKS_PER_SLOT = 2
+def run_items(
+    frame: DataFrame, working: Working, *, what: str, run: str | None, on_error: str, details: bool
+) -> ItemsDone:
+    """Do the work once and count the outcomes.
+
+    With ``on_error="fail"``, raises the error of refused items after all others are done.
+    ``details`` keeps a row for each item on the disks of the executors.
+    """
+    spark = frame.sparkSession
+    check_running(spark)
+    kept: DataFrame | None = None
+    if details:
+        from pyspark import StorageLevel
+
+        kept = frame.mapInArrow(partial(_rows, working), DETAILS_DDL)
+        kept = kept.persist(StorageLevel.DISK_ONLY)
+        counting = kept.mapInArrow(_count_rows, _TALLY_DDL)
+    else:
+        counting = frame.mapInArrow(partial(_count, working), _TALLY_DDL)
+    try:
+        tally = Tally.joined(bytes(each[0]) for each in collected(counting, what))
+        if on_error == "fail":
+            tally.check(f"{what} refused")
+    except LancewoodError:
+        if kept is not None:
+            kept.unpersist()
+        raise
+    return ItemsDone.of(tally, run, kept)
+
+
+def collected(frame: DataFrame, what: str) -> list[Any]:
+    """The few rows of a frame; raises LancewoodError for a job that failed."""
+    try:
+        return frame.collect()
+    except LancewoodError:
+        raise
+    except Exception as failure:
+        raise told(failure, what) from None
+
+
+def _count(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    tally = Tally()
+    for each in working(batches):
+        tally.add(each)
+    yield _tallied(tally)
+
+
+def _count_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    tally = Tally()
+    for batch in batches:
+        for row in batch.to_pylist():
+            tally.add(Outcome.from_row(row))
+    yield _tallied(tally)
+
+
+def _tallied(tally: Tally) -> pa.RecordBatch:
+    return pa.record_batch({"tally": pa.array([tally.encode()], pa.binary())})
+
+
+def _rows(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    outcomes = working(batches)
+    while rows := list(islice(outcomes, _DETAILS_AT_ONCE)):
+        yield _as_rows(rows)
+
+
+def _as_rows(rows: list[Outcome]) -> pa.RecordBatch:
+    columns = [
+        [None if each.item is None else as_text(each.item) for each in rows],
+        [each.done.value for each in rows],
+        [each.hash for each in rows],
+        [each.error for each in rows],
+        [None if each.why is None else as_text(each.why) for each in rows],
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(each, pa.string()) for each in columns], schema=_DETAILS
+    )
+
+
+def each_item(
+    batches: Iterable[pa.RecordBatch],
+    done: Callable[[str], Outcome],
+    *,
+    last: int | None,
+    on_error: str,
+) -> Iterator[Outcome]:
+    """The outcomes of the items that a partition names; invalid names are refused.
+
+    ``last`` and ``on_error`` are those of ``told_outcome``.
+    """
+    for batch in batches:
+        for each in batch[ITEM]:
+            item = text_of(each)
+            try:
+                yield done(checked_item(item))
+            except LancewoodError as error:
+                yield told_outcome(item, error, last, on_error)
+
+
+def told_outcome(
+    item: str | None, error: LancewoodError, last: int | None, on_error: str
+) -> Outcome:
+    """The outcome for an item that raised an error; raises the error if Spark should try again.
+
+    ``last`` is the number of a task's last attempt, None if unknown.
+    """
+    if is_passing(error) and not (on_error == "report" and is_last_attempt(last)):
+        raise error
+    return Outcome.refused(item, error)
+
+
+def check_on_error(on_error: object) -> None:
+    if on_error not in ON_ERROR:
+        raise InvalidInputError(f"on_error takes 'fail' or 'report', got {on_error!r}")
+
+
+def checked_folder(folder: object) -> str:
+    """The absolute path; raises InvalidInputError for anything that is not a path, and
+    UnsupportedError for a place that is not on a local or mounted disk."""
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+        raise InvalidInputError(f"the folder of items is a path, got {folder!r}")
+    path = os.fspath(folder)
+    if not isinstance(path, str) or "\0" in path:
+        raise InvalidInputError("the folder of items is a path of text, without NUL")
+    return path_on_disk(folder, "a folder of items, which all executors see,")
 
 
 def find(spark: SparkSession, folder: str, tasks: int) -> DataFrame:
-    """The items below a folder, in so many partitions: one column, ``item``. Listed anew by every
-    action.
+    """The items below a folder in ``tasks`` partitions: one column, ``item``.
 
-    An action raises NotFoundError where there is no folder.
+    Every action lists the folder anew, and raises NotFoundError if there is none.
     """
-    frame = spread(spark, [b""]).mapInArrow(partial(_list_top, folder), _DDL)
+    frame = spread(spark, [b""]).mapInArrow(partial(_list_top, folder), _FOUND_DDL)
     # By name, not in turns: a partition that is computed again has the same rows.
     frame = frame.repartition(slots(spark) * _TASKS_PER_SLOT, ITEM)
-    frame = frame.mapInArrow(partial(_expand, folder), _DDL)
-    frame = frame.repartition(tasks, ITEM).mapInArrow(partial(_to_the_bottom, folder), _DDL)
+    frame = frame.mapInArrow(partial(_expand, folder), _FOUND_DDL)
+    frame = frame.repartition(tasks, ITEM).mapInArrow(partial(_to_the_bottom, folder), _FOUND_DDL)
     return frame.select(ITEM)
+
+
+def as_text(name: str) -> str:
+    """A name as UTF-8, with other bytes escaped."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def text_of(value: pa.Scalar[Any]) -> str | None:
+    """The text of a Spark value; bytes that are not UTF-8 become surrogates, for later checks."""
+    if not value.is_valid:
+        return None
+    try:
+        return str(value.as_py())
+    except UnicodeDecodeError:
+        return bytes(value.as_buffer()).decode("utf-8", "surrogateescape")
 
 
 def _list_top(folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -153,156 +264,14 @@ def _names(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bool]]:
 
 
 def _batches(found: Iterable[tuple[str, bool]]) -> Iterator[pa.RecordBatch]:
-    rows: list[tuple[str, bool]] = []
-    for each in found:
-        rows.append(each)
-        if len(rows) == _FOUND_AT_ONCE:
-            yield _batch(rows)
-            rows = []
-    if rows:
+    names = iter(found)
+    while rows := list(islice(names, _FOUND_AT_ONCE)):
         yield _batch(rows)
 
 
 def _batch(rows: list[tuple[str, bool]]) -> pa.RecordBatch:
-    """What is not UTF-8 is taken for an item: nobody can open it, and so it is told."""
+    """A name that is not UTF-8 counts as an item: it cannot be opened, and so it is reported."""
     texts = [as_text(name) for name, _ in rows]
     names = pa.array(texts, pa.string())
     are_items = [is_item or text != name for text, (name, is_item) in zip(texts, rows, strict=True)]
     return pa.RecordBatch.from_arrays([names, pa.array(are_items, pa.bool_())], schema=_FOUND)
-
-
-Working: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[Outcome]]
-"""On an executor: what became of the items in a partition."""
-DETAILS_DDL = "item string, done string, hash string, error string, why string"
-_DETAILS = pa.schema([(each, pa.string()) for each in ("item", "done", "hash", "error", "why")])
-_TALLY_DDL = "tally binary"
-_AT_ONCE = 5_000
-ON_ERROR = ("fail", "report")
-
-
-def check_on_error(on_error: object) -> None:
-    if on_error not in ON_ERROR:
-        raise InvalidInputError(f"on_error takes 'fail' or 'report', got {on_error!r}")
-
-
-def run_items(
-    frame: DataFrame,
-    working: Working,
-    *,
-    what: str,
-    run: str | None,
-    on_error: str,
-    details: bool,
-) -> ItemsDone:
-    """Do the work once, and count what became of it.
-
-    With ``on_error="fail"`` raises the error of the items that were refused, when all others are
-    done. ``details`` keeps a row for each item on the disks of the executors.
-    """
-    spark = frame.sparkSession
-    check_running(spark)
-    kept: DataFrame | None = None
-    if details:
-        kept = frame.mapInArrow(partial(_rows, working), DETAILS_DDL)
-        kept = kept.persist(_on_disk())
-        counting = kept.mapInArrow(_count_rows, _TALLY_DDL)
-    else:
-        counting = frame.mapInArrow(partial(_count, working), _TALLY_DDL)
-    try:
-        tally = Tally.joined(bytes(each[0]) for each in collected(counting, what))
-        if on_error == "fail":
-            tally.check(f"{what} refused")
-    except LancewoodError:
-        if kept is not None:
-            kept.unpersist()
-        raise
-    return ItemsDone.of(tally, run, kept)
-
-
-def collected(frame: DataFrame, what: str) -> list[Any]:
-    """The few rows of a frame; raises a LancewoodError for a job that failed."""
-    try:
-        return frame.collect()
-    except LancewoodError:
-        raise
-    except Exception as failure:
-        raise told(failure, what) from None
-
-
-def each_item(
-    batches: Iterable[pa.RecordBatch],
-    done: Callable[[str], Outcome],
-    *,
-    last: int | None,
-    on_error: str,
-) -> Iterator[Outcome]:
-    """What became of the items that a partition names, one after the other; what is no name of an
-    item is refused. ``last`` and ``on_error`` are as in ``told_outcome``."""
-    for batch in batches:
-        for each in batch[ITEM]:
-            item = text_of(each)
-            try:
-                yield done(checked_item(item))
-            except LancewoodError as error:
-                yield told_outcome(item, error, last, on_error)
-
-
-def told_outcome(
-    item: str | None, error: LancewoodError, last: int | None, on_error: str
-) -> Outcome:
-    """What an error that was raised for one item means: raises it where Spark is to try again.
-
-    ``last`` is the number of the last attempt that a task has, None if that is not known.
-    """
-    if is_passing(error) and not (on_error == "report" and is_last_attempt(last)):
-        raise error
-    return Outcome.refused(item, error)
-
-
-def _count(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    tally = Tally()
-    for each in working(batches):
-        tally.add(each)
-    yield _tallied(tally)
-
-
-def _count_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    tally = Tally()
-    for batch in batches:
-        for row in batch.to_pylist():
-            tally.add(Outcome.from_row(row))
-    yield _tallied(tally)
-
-
-def _tallied(tally: Tally) -> pa.RecordBatch:
-    return pa.record_batch({"tally": pa.array([tally.encode()], pa.binary())})
-
-
-def _rows(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows: list[Outcome] = []
-    for each in working(batches):
-        rows.append(each)
-        if len(rows) == _AT_ONCE:
-            yield _as_rows(rows)
-            rows = []
-    if rows:
-        yield _as_rows(rows)
-
-
-def _as_rows(rows: list[Outcome]) -> pa.RecordBatch:
-    columns = [
-        [None if each.item is None else as_text(each.item) for each in rows],
-        [each.done.value for each in rows],
-        [each.hash for each in rows],
-        [each.error for each in rows],
-        [None if each.why is None else as_text(each.why) for each in rows],
-    ]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(each, pa.string()) for each in columns], schema=_DETAILS
-    )
-
-
-def _on_disk() -> Any:
-    from pyspark import StorageLevel
-
-    return StorageLevel.DISK_ONLY

@@ -1,7 +1,4 @@
-"""Tagging all items in one job.
-
-Importing a folder of repositories in the plain layout of ADR-019, all in one job.
-"""
+"""Two jobs over all items: tagging them, and importing them from the plain layout of ADR-019."""
 
 from __future__ import annotations
 
@@ -55,11 +52,11 @@ def tag(
 ) -> ItemsDone:
     """Tag every item below a folder at a revision, or those of a frame with a column ``item``.
 
-    Done again, it changes nothing: a tag that leads to the commit already is counted as unchanged.
-    One that leads elsewhere is refused, or moved with ``force``. All items are tried; then
-    ``on_error="fail"`` raises AlreadyExistsError, NotFoundError or whatever refused the first,
-    and "report" counts them. Raises InvalidInputError for a name that git refuses, and
-    for what is no text of a revision.
+    Running it again changes nothing: a tag that leads to the commit already counts as unchanged.
+    One that leads elsewhere is refused, or moved with ``force``. All items are tried. Then
+    ``on_error="fail"`` raises the first refusal, such as AlreadyExistsError or NotFoundError, and
+    "report" counts the refusals. Raises InvalidInputError for a name that git refuses and for an
+    invalid revision.
     """
     tag_ref(name)
     check_revision(revision)
@@ -87,7 +84,7 @@ def tag(
 
 @dataclass(frozen=True)
 class _Tagging:
-    """The same for every task."""
+    """What all tasks share."""
 
     folder: str
     name: str
@@ -129,10 +126,11 @@ def import_plain(
     fsync: bool | None = None,
 ) -> ItemsDone:
     """Import every plain repository below ``folder`` into an item of the same name below
-    ``target``; each as ``lancewood.items.plain.importing.import_plain`` does it.
+    ``target``.
 
-    Done again, it changes nothing, and goes on where it was cut off. All are tried; then
-    ``on_error="fail"`` raises what refused the first, and "report" counts them.
+    Each is imported as by ``lancewood.items.plain.importing.import_plain``. Running it again
+    changes nothing, or continues where it was cut off. All are tried. Then ``on_error="fail"``
+    raises the first refusal, and "report" counts the refusals.
     """
     check_on_error(on_error)
     source, into = checked_folder(folder), checked_folder(target)
@@ -162,7 +160,7 @@ def import_plain(
 
 @dataclass(frozen=True)
 class _Importing:
-    """The same for every task."""
+    """What all tasks share."""
 
     source: str
     target: str

@@ -1,18 +1,10 @@
-"""The rows of a frame, grouped by item: one item is in memory at a time.
+"""Writing a frame of files: one snapshot for each item, in parallel, exactly once for a run.
 
-Knows which columns a frame needs, and how rows that are sorted by item come in batches. Does not
-know what becomes of an item.
+The rows of an item are brought into one partition, sorted, so that a task holds one item at a time.
+Tasks may run more than once; ``lancewood.items.writing`` makes that safe.
 
-Checking the names in a frame before anything is written.
-
-Executors look at items and paths, without the contents, and count what they find; items that are
-in each other are found by a join. Raises for what cannot be written; writes nothing.
-
-Writing a frame of files: one snapshot for each item, in parallel, exactly once for a run.
-
-The rows of an item are brought together, and whoever gets them writes the item: see
-``repo.items.writing`` for why it does not matter how often a task is run. Knows frames; knows
-nothing of git.
+Names are checked before anything is written. Executors check items and paths without the contents,
+and a join finds items that are inside each other.
 """
 
 from __future__ import annotations
@@ -51,11 +43,117 @@ if TYPE_CHECKING:
 PATH, CONTENT, MESSAGE = "path", "content", "message"
 _NEEDED = {ITEM: "string", PATH: "string", CONTENT: "binary"}
 _GONE = "gone"
+_CHECKING = "checking the names of items"
+_DDL = "tally binary, has_folders boolean"
+_CHECKS_PER_SLOT = 2
+_MOST_TOLD = 10
+_WRITING = "writing items"
+_MOST_PARTITIONS = 1_000_000
+_ITEMS_PER_TASK = 2_000
+_WRITERS_PER_SLOT = 8
+
+
+def write(
+    df: DataFrame,
+    folder: str | os.PathLike[str],
+    *,
+    message: str = "snapshot",
+    branch: str | None = None,
+    author: str | None = None,
+    run: str | None = None,
+    mode: Mode = "replace",
+    check: bool = True,
+    on_error: Literal["fail", "report"] = "fail",
+    partitions: int | None = None,
+    details: bool = False,
+    fsync: bool | None = None,
+) -> ItemsDone:
+    """Write a frame of ``item``, ``path``, ``content`` and perhaps ``message``.
+
+    Each item gets one snapshot in its repository below ``folder``, which is made if it does not
+    exist. ``run`` makes that happen exactly once: the snapshot names its run, and an item whose
+    branch has a snapshot of the run gets no second one, whatever happens to tasks, executors or the
+    driver. Run it again with the same id until it is done. By default a new id is made, and the
+    result has it. Items whose files do not change get no snapshot either.
+
+    With mode "replace" the rows are all files of an item, and others are removed. With "update"
+    other files stay, and a null content removes a path. The rows of an item have the same
+    ``message``, or null. ``branch`` is by default the one that HEAD of the item names; a new branch
+    begins at HEAD. Snapshots that others make at the same time are built upon. The author is
+    ``"Name <address>"``.
+
+    Names are checked before anything is written, for which the frame is computed twice; with
+    ``check=False`` every task checks its own. An item that a task refuses is left as it is, and all
+    others are written; then ``on_error="fail"`` raises, and "report" counts it. ``partitions`` is
+    the number of tasks; ``details`` keeps a row for each item. Raises InvalidInputError.
+    """
+    check_choice("mode", mode, Mode)
+    check_on_error(on_error)
+    where = checked_folder(folder)
+    text = checked_message(message)
+    check_claims_none(text)
+    if branch is not None:
+        branch_ref(branch)
+    if partitions is not None:
+        partitions = min(check_number("partitions", partitions, least=1), _MOST_PARTITIONS)
+    snapshots = Snapshots(
+        new_run() if run is None else checked_run(run), author_here(author), branch, mode, fsync
+    )
+    frame = checked_frame(df)
+    check_running(df.sparkSession)
+    count = check_names(frame, mode, text) if check else None
+    tasks = partitions or _tasks(slots(df.sparkSession), count)
+    work = _Work(where, snapshots, text, on_error, last_attempt(df.sparkSession))
+    return run_items(
+        by_item(frame, tasks),
+        partial(_write, work),
+        what=_WRITING,
+        run=snapshots.run,
+        on_error=on_error,
+        details=details,
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all tasks share."""
+
+    folder: str
+    snapshots: Snapshots
+    message: str
+    on_error: str
+    last_attempt: int | None
+
+
+def _write(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+    """On an executor: write the items of a partition."""
+    writer = ItemWriter(work.folder, work.snapshots)
+    try:
+        for item, rows in items_in(batches):
+            try:
+                files = item_files(item, rows, work.snapshots.mode, work.message)
+            except InvalidInputError as error:
+                yield Outcome.refused(item, error)
+                continue
+            try:
+                yield writer.write(files)
+            except LancewoodError as error:
+                yield told_outcome(item, error, work.last_attempt, work.on_error)
+    finally:
+        writer.settle()
+
+
+def _tasks(at_once: int, items: int | None) -> int:
+    """How many tasks write, so that each has a bounded number of items."""
+    if items is None:
+        return at_once * _WRITERS_PER_SLOT
+    wanted = max(-(-items // _ITEMS_PER_TASK), min(at_once, items))
+    return max(1, min(wanted, _MOST_PARTITIONS))
 
 
 def checked_frame(df: DataFrame) -> DataFrame:
-    """The columns that are written, in order; raises InvalidInputError for a frame without them,
-    or with others."""
+    """The frame with its columns in order; raises InvalidInputError if any is missing or
+    unknown."""
     if not hasattr(df, "mapInArrow"):
         raise InvalidInputError(
             f"items are written from a DataFrame of Spark's, not from a {type(df).__name__}"
@@ -89,8 +187,10 @@ def checked_frame(df: DataFrame) -> DataFrame:
 
 
 def _by_bytes(name: str, kind: str) -> Column:
-    """A column whose texts are told apart by their bytes, as names on a disk are: to a collation
-    'a' and 'A' may be the same, and the rows of both would come in turns."""
+    """A column compared by bytes, as names on a disk are.
+
+    A collation may treat 'a' and 'A' as equal, and would interleave the rows of both.
+    """
     from pyspark.sql import functions
 
     column = functions.col(name)
@@ -98,22 +198,20 @@ def _by_bytes(name: str, kind: str) -> Column:
 
 
 def by_item(df: DataFrame, partitions: int) -> DataFrame:
-    """The rows of each item together, by path."""
+    """The rows of each item together, sorted by path."""
     return df.repartition(partitions, ITEM).sortWithinPartitions(ITEM, PATH)
 
 
 def names_only(df: DataFrame) -> DataFrame:
-    """The same frame, whose contents are told apart from nulls and not carried."""
+    """The frame without contents; a flag says which of them are null."""
     from pyspark.sql import functions
 
     gone = functions.col(CONTENT).isNull().alias(_GONE)
     return df.select(*[gone if each == CONTENT else functions.col(each) for each in df.columns])
 
 
-def items_in(
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[str | None, list[FileRow]]]:
-    """The items of a partition, each with all its rows."""
+def items_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str | None, list[FileRow]]]:
+    """The items of a partition, each with all of its rows."""
     item: str | None = None
     rows: list[FileRow] = []
     for batch in batches:
@@ -135,15 +233,11 @@ def items_in(
         yield item, rows
 
 
-_CHECKING = "checking the names of items"
-_DDL = "tally binary, has_folders boolean"
-_CHECKS_PER_SLOT = 2
-_MOST_TOLD = 10
-
-
 def check_names(df: DataFrame, mode: Mode, message: str) -> int:
-    """How many items a frame has. Raises InvalidInputError, which names the first few that cannot
-    be written, with the reasons."""
+    """The number of items in a frame.
+
+    Raises InvalidInputError that names the first few items that cannot be written, with reasons.
+    """
     names = by_item(names_only(df), slots(df.sparkSession) * _CHECKS_PER_SLOT)
     found = collected(names.mapInArrow(partial(_check, mode, message), _DDL), _CHECKING)
     tally = Tally.joined(bytes(each.tally) for each in found)
@@ -154,7 +248,7 @@ def check_names(df: DataFrame, mode: Mode, message: str) -> int:
 
 
 def _check(mode: Mode, message: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: the names in a partition, counted, and whether some are in folders."""
+    """On an executor: count the names of a partition, and note whether some are in folders."""
     tally, has_folders = Tally(), False
     for item, rows in items_in(batches):
         try:
@@ -173,7 +267,7 @@ def _check(mode: Mode, message: str, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def _check_apart(df: DataFrame) -> None:
-    """Raise InvalidInputError for items that are in each other."""
+    """Raise InvalidInputError for items that are inside each other."""
     from pyspark.sql import functions
 
     items = df.select(ITEM).distinct()
@@ -192,108 +286,3 @@ def _check_apart(df: DataFrame) -> None:
             f"{', '.join(map(repr, found))}",
             items=found,
         )
-
-
-_WRITING = "writing items"
-_MOST_PARTITIONS = 1_000_000
-_ITEMS_PER_TASK = 2_000
-_WRITERS_PER_SLOT = 8
-
-
-def write(
-    df: DataFrame,
-    folder: str | os.PathLike[str],
-    *,
-    message: str = "snapshot",
-    branch: str | None = None,
-    author: str | None = None,
-    run: str | None = None,
-    mode: Mode = "replace",
-    check: bool = True,
-    on_error: Literal["fail", "report"] = "fail",
-    partitions: int | None = None,
-    details: bool = False,
-    fsync: bool | None = None,
-) -> ItemsDone:
-    """Write a frame of ``item``, ``path``, ``content`` and perhaps ``message``: one snapshot for
-    each item, in its repository below ``folder``, which is made if it is not there.
-
-    ``run`` is what makes it exactly once: the snapshot says which run it is of, and an item that
-    has a snapshot of the run on the branch gets no second one, whatever happens to tasks, executors
-    or the driver. Run it again with the same id until it is done. Without one, an id is made up,
-    and the result tells it. Items whose files are the same already get no snapshot either.
-
-    With mode "replace" the rows are all files of an item: what they leave out is gone. With
-    "update" other files stay, and a null content removes a path. Rows of one item have one
-    message, or null for ``message``. ``branch`` is the one that HEAD of the item names if it is
-    not given; one that is not there begins at HEAD. A snapshot that somebody makes meanwhile is
-    built upon. The author is ``"Name <address>"``.
-
-    Names are checked before anything is written, for which the frame is computed twice; with
-    ``check=False`` every task checks those of its items. An item that is refused in a task is
-    left as it is, and all others are written; then ``on_error="fail"`` raises, and "report" counts
-    it. ``partitions`` is how many tasks write; ``details`` keeps a row for each item.
-    Raises InvalidInputError.
-    """
-    check_choice("mode", mode, Mode)
-    check_on_error(on_error)
-    where = checked_folder(folder)
-    text = checked_message(message)
-    check_claims_none(text)
-    if branch is not None:
-        branch_ref(branch)
-    if partitions is not None:
-        partitions = min(check_number("partitions", partitions, least=1), _MOST_PARTITIONS)
-    snapshots = Snapshots(
-        new_run() if run is None else checked_run(run), author_here(author), branch, mode, fsync
-    )
-    frame = checked_frame(df)
-    check_running(df.sparkSession)
-    count = check_names(frame, mode, text) if check else None
-    tasks = partitions or _tasks(slots(df.sparkSession), count)
-    work = _Work(where, snapshots, text, on_error, last_attempt(df.sparkSession))
-    return run_items(
-        by_item(frame, tasks),
-        partial(_write, work),
-        what=_WRITING,
-        run=snapshots.run,
-        on_error=on_error,
-        details=details,
-    )
-
-
-@dataclass(frozen=True)
-class _Work:
-    """The same for every task."""
-
-    folder: str
-    snapshots: Snapshots
-    message: str
-    on_error: str
-    last_attempt: int | None
-
-
-def _write(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
-    """On an executor: write the items of a partition."""
-    writer = ItemWriter(work.folder, work.snapshots)
-    try:
-        for item, rows in items_in(batches):
-            try:
-                files = item_files(item, rows, work.snapshots.mode, work.message)
-            except InvalidInputError as error:
-                yield Outcome.refused(item, error)
-                continue
-            try:
-                yield writer.write(files)
-            except LancewoodError as error:
-                yield told_outcome(item, error, work.last_attempt, work.on_error)
-    finally:
-        writer.settle()
-
-
-def _tasks(at_once: int, items: int | None) -> int:
-    """How many tasks write: so many that each has a bounded number of items."""
-    if items is None:
-        return at_once * _WRITERS_PER_SLOT
-    wanted = max(-(-items // _ITEMS_PER_TASK), min(at_once, items))
-    return max(1, min(wanted, _MOST_PARTITIONS))

@@ -1,18 +1,14 @@
-"""Where a clone goes, and what its base path is called: checked before anything is written.
+"""Cloning a table: shallow, reading the files of its source, or deep, with files of its own.
 
-Knows places and options, and the tag that a caller names. Opens nothing else.
+The target and the name of its base path are checked before anything is written.
 
-A shallow clone: a table of its own that reads the files of its source.
-
-First the pins, then the clone: whoever dies in between leaves a pin too many, which names the place
-of the clone that never was. The version that is cloned is looked at after each: a cleanup that
+A shallow clone places its pins first. After a crash in between, the pin names a clone that does not
+exist. The cloned version is checked before and after the clone is written, since a cleanup that
 began before the pin may have removed it.
 
-A deep clone: a table of its own with bytes of its own, copied in tasks.
-
-Data files, deletion files, indices and bytes of blobs keep their names. The manifest comes last:
-before it there is no table. What a failure leaves behind stays, since another who clones to the
-same place writes the same names; the next attempt writes over it.
+A deep clone copies files in tasks, under the same names, and writes the manifest last: until then
+there is no table. A failure leaves its copies in place, since another clone to the same target
+writes the same names; the next attempt overwrites them.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ from lancewood.format.deep_clone import copied_name
 from lancewood.format.layout import INDICES_DIR, OWNED_DIRS, blob_directory, data_key, manifest_key
 from lancewood.jobs.job import AT_ONCE, pack_fragments
 from lancewood.jobs.runner import Runner
-from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
 from lancewood.model.index import Index
 from lancewood.model.refs import TagName
@@ -65,10 +61,10 @@ def target_place(
     manifest_store: str | ManifestStore | None = None,
     commit_lock: CommitLock | None = None,
 ) -> Place:
-    """The place of a clone; files of the source are reached from there as from the source.
+    """The place of a clone; it reaches the files of the source with the source's options.
 
-    Without ``storage_options`` those of the source are taken. Raises InvalidInputError for a place
-    among the source's own directories, or one that has the source among its own.
+    ``storage_options`` default to those of the source. Raises InvalidInputError if one of the two
+    tables would lie inside the other.
     """
     place, options = source.place, source.place.storage_options
     if storage_options is not None:
@@ -100,10 +96,9 @@ def target_place(
 
 
 def base_name(source: Snapshot, tag: str | None) -> str | None:
-    """What the base path of a clone is called: the tag or branch that was cloned.
+    """The name of a clone's base path: the tag or branch that is cloned.
 
-    Raises NotFoundError for a tag that is not there, InvalidInputError for one that names another
-    version than the one that is cloned.
+    Raises NotFoundError for an unknown tag, InvalidInputError for a tag of another version.
     """
     head = source.manifest
     if tag is None:
@@ -125,11 +120,11 @@ def base_name(source: Snapshot, tag: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ShallowClone:
-    """What a shallow clone left at its sources."""
+    """The traces that a shallow clone left at its sources."""
 
     pins: tuple[Pin, ...]
     unpinned: tuple[Unpinned, ...]
-    """Tables that cannot know of the clone: their cleanup may remove files that it needs."""
+    """Tables without a pin: their cleanup may remove files that the clone needs."""
 
 
 def clone_shallow(
@@ -139,10 +134,11 @@ def clone_shallow(
     base_name: str | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> tuple[Snapshot, ShallowClone]:
-    """The first version of a clone at the target, and what it left at its sources.
+    """The first version of a clone at the target, and the pins at its sources.
 
     Raises AlreadyExistsError if the target holds a table, NotFoundError if the version was removed
-    meanwhile; nothing is there then. CommitUnknownError: the clone may be there, or may miss files.
+    meanwhile; then there is no clone. After CommitUnknownError there may be one, or files of it may
+    be missing.
     """
     check_clonable(source, target)
     record, unpinned = place_pins(source, target.uri)
@@ -164,7 +160,7 @@ def clone_shallow(
 
 
 def _check_there(source: Snapshot) -> None:
-    """Raises NotFoundError if the version that is cloned is gone."""
+    """Raise NotFoundError if the cloned version is gone."""
     version, store = source.manifest.version, source.place.store
     is_gone = not is_there(store, manifest_key(version, source.scheme))
     if is_gone or is_replaced(store, source.manifest, source.scheme):
@@ -186,7 +182,7 @@ def _check_still_there(source: Snapshot, target: Place) -> None:
             uri=target.uri,
         ) from cause
     except StorageError:
-        return  # it was made, and nothing speaks against it
+        return  # the clone exists, and there is no sign that the version is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +206,12 @@ class _Task:
 
 
 def clone_deep(
-    source: Snapshot,
-    target: Place,
-    runner: Runner,
-    *,
-    properties: Mapping[str, str] | None = None,
+    source: Snapshot, target: Place, runner: Runner, *, properties: Mapping[str, str] | None = None
 ) -> tuple[Snapshot, DeepClone]:
     """The first version of a deep clone at the target, and what was copied for it.
 
-    Blobs that are files of somebody else stay where they are. Raises AlreadyExistsError if the
-    target holds a table, NotFoundError or FormatError for a file that is missing or has another
-    size than the manifest says.
+    External blobs stay where they are. Raises AlreadyExistsError if the target holds a table,
+    NotFoundError or FormatError for a file that is missing or has the wrong size.
     """
     check_clonable(source, target)
     source.place.settle(source.manifest)
@@ -239,6 +230,22 @@ def clone_deep(
     return made, DeepClone(files, size)
 
 
+def _renamed(source: Snapshot) -> dict[str, str]:
+    """New names for data files whose name also occurs in another home."""
+    place, manifest = source.place, source.manifest
+    if not manifest.base_paths:
+        return {}
+    roots = {BaseId(each.id): place.base_store(each).uri for each in manifest.base_paths}
+    seen: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    for fragment in manifest.fragments:
+        for file in fragment.message.files:
+            root = roots.get(BaseId(file.base_id)) if file.HasField("base_id") else place.uri
+            if root is not None and seen.setdefault(file.path, root) != root:
+                renamed[copied_name(file)] = new_data_file_name()
+    return renamed
+
+
 def _tasks(
     source: Snapshot, target: Place, runner: Runner, renamed: Mapping[str, str]
 ) -> Iterator[_Task]:
@@ -255,22 +262,6 @@ def _tasks(
         yield _Task(bare, target.store, indices=(index,))
 
 
-def _renamed(source: Snapshot) -> dict[str, str]:
-    """New names for data files of which another home has one of the same name."""
-    place, manifest = source.place, source.manifest
-    if not manifest.base_paths:
-        return {}
-    roots = {BaseId(each.id): place.base_store(each).uri for each in manifest.base_paths}
-    seen: dict[str, str] = {}
-    renamed: dict[str, str] = {}
-    for fragment in manifest.fragments:
-        for file in fragment.message.files:
-            root = roots.get(BaseId(file.base_id)) if file.HasField("base_id") else place.uri
-            if root is not None and seen.setdefault(file.path, root) != root:
-                renamed[copied_name(file)] = new_data_file_name()
-    return renamed
-
-
 def _copy(task: _Task) -> DeepClone:
     work: list[Callable[[], Iterator[int]]] = [
         partial(_copy_fragment, task, each) for each in task.fragments
@@ -285,7 +276,7 @@ def _copy_fragment(task: _Task, fragment: Fragment) -> Iterator[int]:
     has_blobs = any(each.is_blob_v2 for each in task.source.schema.walk())
     for file in fragment.files:
         store, key = place.data_file(head, file)
-        goal = data_key(_name(task, file))
+        goal = data_key((task.renamed or {}).get(copied_name(file.message), file.path))
         yield copy_object(store, key, task.target, goal, size=file.size)
         if has_blobs:
             yield from copy_directory(store, blob_directory(key), task.target, blob_directory(goal))
@@ -300,11 +291,7 @@ def _copy_index(task: _Task, index: Index) -> Iterator[int]:
 
 
 def copy_directory(source: Store, directory: str, target: Store, goal: str) -> Iterator[int]:
-    """Copy everything below a directory; the sizes of the files."""
+    """Copy everything below a directory; yields the sizes of the files."""
     for each in source.list(directory):
         name = each.key.removeprefix(directory)
         yield copy_object(source, each.key, target, f"{goal}{name}", size=each.size)
-
-
-def _name(task: _Task, file: DataFile) -> str:
-    return (task.renamed or {}).get(copied_name(file.message), file.path)

@@ -1,16 +1,12 @@
-"""Removing the pins of a clone that has become independent of its sources.
+"""Detaching a clone or a branch: files that lie elsewhere are copied in, then one commit switches.
 
-A pin goes when no version of the clone, on none of its branches, reads from the source any more:
-old versions may, long after the newest does not. Reads manifests, the oldest first, because they
-settle it.
+Rows, their ids and versions, deleted rows and indices stay as they are, and other writers are not
+blocked: see ``rules.moves``. Data files get new names. Deletion files and indices keep theirs, so
+copies of a failed attempt are not removed: another writer may use them by now.
 
-Making a clone or a branch independent: everything that lies elsewhere is copied in, then one
-commit switches.
-
-Rows, their ids and versions, deleted rows and indices stay as they are, and other writers go on
-meanwhile: see ``rules.moves``. Data files get fresh names. Deletion files and indices keep theirs,
-so copies of them that did not land are left alone: they may be another's by now. Older versions
-still read from the sources, and the sources stay pinned until those are cleaned up.
+Older versions still read from the sources. A pin at a source is removed when no version on any
+branch of the clone reads from it. Manifests are read to find out, the oldest first, because it is
+the most likely to settle the question.
 """
 
 from __future__ import annotations
@@ -40,115 +36,25 @@ from lancewood.model.index import Index
 from lancewood.rules.moves import moved_files
 from lancewood.store.transfer import copy_object
 
-_AT_ONCE = 1_000
-"""Manifests in one task at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """What became of a clone's pins."""
-
-    removed: tuple[Pin, ...] = ()
-    kept: tuple[Unpinned, ...] = ()
-    """Tables that still have a pin, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ReleaseTask:
-    """Manifests of one root that may read from other tables."""
-
-    place: Place
-    names: tuple[str, ...]
-    roots: frozenset[str]
-
-
-def release_pins(snapshot: Snapshot, runner: Runner) -> Released:
-    """Remove the pins that no version of the table needs; best effort, nothing is raised for a
-    source that cannot be reached."""
-    record = read_record(snapshot.manifest.config)
-    if record is None:
-        return Released()
-    place = snapshot.place
-    try:
-        family = find_family(snapshot)
-        found, doubtful = find_pins(place, record, family.main.uri)
-        there = [pin for _, pin in found]
-        needed = _needed(place, family, frozenset(each.root for each in there), runner)
-    except LancewoodError as error:
-        return Released(kept=tuple(Unpinned(each.root, error.message) for each in record.pins))
-    free = tuple(each for each in there if each.root not in needed)
-    kept = [*doubtful, *(Unpinned(root, why) for root, why in needed.items())]
-    kept += remove_pins(place, PinRecord(record.clone, free), family.main.uri)
-    stay = {each.root for each in kept}
-    return Released(tuple(each for each in free if each.root not in stay), tuple(kept))
-
-
-def _needed(place: Place, family: Family, roots: frozenset[str], runner: Runner) -> dict[str, str]:
-    """Those of the roots that a version reads from, and which version does."""
-    if not roots:
-        return {}
-    needed: dict[str, str] = {}
-    tasks = []
-    for root in family.roots(load_refs(family.main)):
-        store = family.store(root)
-        manifests = manifest_names(store)
-        oldest_first = sorted(manifests, key=lambda name: manifests[name].version)
-        here = place if store.uri == place.uri else place.at(store)
-        needed |= _reading(_ReleaseTask(here, tuple(oldest_first[:1]), roots))
-        tasks += [
-            _ReleaseTask(here, some, roots)
-            for some in shares(oldest_first[1:], runner.slots, _AT_ONCE)
-        ]
-    if needed.keys() != roots:
-        for each in runner.run(_reading, tasks, what="reading manifests"):
-            needed |= each
-    return needed
-
-
-def _reading(task: _ReleaseTask) -> dict[str, str]:
-    """Which of the roots the versions of a task read from; stops when all are known."""
-    found: dict[str, str] = {}
-    for name in task.names:
-        for root, why in _reads_from(task, name):
-            found.setdefault(root, why)
-        if found.keys() == task.roots:
-            break
-    return found
-
-
-def _reads_from(task: _ReleaseTask, name: str) -> Iterator[tuple[str, str]]:
-    key = f"{VERSIONS_DIR}/{name}"
-    try:
-        manifest = decode_manifest_file(task.place.store.get(key), name=key)
-    except NotFoundError:
-        return
-    for base in manifest.base_paths:
-        uri = task.place.base_store(base).uri
-        for root in task.roots:
-            if uri != root and not uri.startswith(f"{root}/{TREE_DIR}/"):
-                continue
-            if find_trace(manifest, BaseId(base.id)) is not None:
-                why = f"version {manifest.version} of {task.place.uri} reads from it"
-                yield root, f"{why}; the pin goes after a cleanup of that version"
-
-
+_MOST_MANIFESTS = 1_000
+"""In one task."""
 _ROUNDS = 3
-"""So often others may put files elsewhere while it runs."""
+"""Repeated while others put new files elsewhere."""
 _DetachTask: TypeAlias = tuple[Fragment, ...] | Index
 
 
 @dataclass(frozen=True, slots=True)
 class DetachCounts:
-    """What was copied in, and what became of the pins at the sources."""
+    """What was copied in, and the outcome for the pins at the sources."""
 
     fragments: int = 0
     files: int = 0
     """Data files, deletion files, files of indices and of blobs."""
     bytes: int = 0
     unpinned: tuple[Pin, ...] = ()
-    """Pins that were removed."""
+    """Removed pins."""
     still_pinned: tuple[Unpinned, ...] = ()
-    """Tables that still have a pin, and why: mostly an older version that reads from them."""
+    """Tables that still have a pin, and why: usually an older version reads from them."""
 
     def __add__(self, other: DetachCounts) -> DetachCounts:
         return DetachCounts(
@@ -158,16 +64,16 @@ class DetachCounts:
 
 @dataclass(frozen=True, slots=True)
 class _BroughtIn:
-    """What one task has to tell."""
+    """The result of one task."""
 
     images: tuple[Fragment, ...] = ()
     files: tuple[NewFile, ...] = ()
-    """Copies that have names of their own."""
+    """Copies under new names."""
     counts: DetachCounts = DetachCounts()
 
 
 def detach(snapshot: Snapshot, runner: Runner, terms: Terms) -> tuple[Snapshot, DetachCounts]:
-    """The version after it, the same one if nothing lies elsewhere; and what was done."""
+    """The version after detaching (the same one if nothing lies elsewhere), and the counts."""
     snapshot.check_writable()
     total = DetachCounts()
     for _ in range(_ROUNDS):
@@ -202,7 +108,7 @@ def _prepare(runner: Runner, snapshot: Snapshot) -> Change[DetachCounts]:
 
 
 class _Elsewhere:
-    """What of a version does not lie in the table's own root."""
+    """The parts of a version that lie outside the table's own root."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -210,7 +116,7 @@ class _Elsewhere:
         self._residents = Residents(snapshot, self.home)
 
     def fragments(self) -> Iterator[Fragment]:
-        """Those that have a file elsewhere."""
+        """Fragments that have a file elsewhere."""
         if not self._snapshot.manifest.base_paths:
             return
         for each in self._snapshot.manifest.fragments:
@@ -227,9 +133,11 @@ class _Elsewhere:
         ]
 
     def bases(self) -> frozenset[BaseId]:
-        """Base paths that need not be declared afterwards: other tables, and the main root of a
-        branch. Homes that hold no table stay declared, since others may be writing there; and all
-        of them where a blob may refer to them."""
+        """Base paths to drop: those of other tables, and a branch's main root.
+
+        A home that holds no table stays, since others may be writing there. If blobs may refer to
+        base paths, all of them stay.
+        """
         place, manifest = self._snapshot.place, self._snapshot.manifest
         if any(each.is_blob_v2 for each in self._snapshot.schema.walk()):
             return frozenset()
@@ -251,7 +159,7 @@ def _has_foreign_deletions(snapshot: Snapshot, fragment: Fragment) -> bool:
 
 
 def _bring_in(snapshot: Snapshot, home: DataHome, task: _DetachTask) -> _BroughtIn:
-    """The task: copy the files of some fragments, or of an index, into the own root."""
+    """The task: copy the files of some fragments or of an index into the table's own root."""
     if isinstance(task, Index):
         store, directory = snapshot.place.index_directory(snapshot.manifest, task)
         goal = f"{INDICES_DIR}/{task.uuid}"
@@ -272,7 +180,7 @@ def _bring_in(snapshot: Snapshot, home: DataHome, task: _DetachTask) -> _Brought
 def _with_deletions(
     snapshot: Snapshot, copied: CopiedFragment
 ) -> Iterator[tuple[Fragment, DetachCounts]]:
-    """A fragment whose deletion file is in the own root, too, and what was copied for it."""
+    """The fragment with its deletion file copied in as well, and the counts for it."""
     image, sizes = copied.image, [each.bytes for each in copied.copies]
     files = len(copied.files)
     if _has_foreign_deletions(snapshot, image):
@@ -285,3 +193,91 @@ def _with_deletions(
         files += 1
         image = image.with_deletion_file(deletion.under(None))
     yield image, DetachCounts(1, files, sum(sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The outcome for a clone's pins."""
+
+    removed: tuple[Pin, ...] = ()
+    kept: tuple[Unpinned, ...] = ()
+    """Tables that still have a pin, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseTask:
+    """Manifests of one root that may read from other tables."""
+
+    place: Place
+    names: tuple[str, ...]
+    roots: frozenset[str]
+
+
+def release_pins(snapshot: Snapshot, runner: Runner) -> Released:
+    """Remove the pins that no version of the table needs. Best effort: a source that cannot be
+    reached keeps its pin."""
+    record = read_record(snapshot.manifest.config)
+    if record is None:
+        return Released()
+    place = snapshot.place
+    try:
+        family = find_family(snapshot)
+        found, doubtful = find_pins(place, record, family.main.uri)
+        there = [pin for _, pin in found]
+        needed = _needed(place, family, frozenset(each.root for each in there), runner)
+    except LancewoodError as error:
+        return Released(kept=tuple(Unpinned(each.root, error.message) for each in record.pins))
+    free = tuple(each for each in there if each.root not in needed)
+    kept = [*doubtful, *(Unpinned(root, why) for root, why in needed.items())]
+    kept += remove_pins(place, PinRecord(record.clone, free), family.main.uri)
+    stay = {each.root for each in kept}
+    return Released(tuple(each for each in free if each.root not in stay), tuple(kept))
+
+
+def _needed(place: Place, family: Family, roots: frozenset[str], runner: Runner) -> dict[str, str]:
+    """The roots that some version reads from, each with an explanation."""
+    if not roots:
+        return {}
+    needed: dict[str, str] = {}
+    tasks = []
+    for root in family.roots(load_refs(family.main)):
+        store = family.store(root)
+        manifests = manifest_names(store)
+        oldest_first = sorted(manifests, key=lambda name: manifests[name].version)
+        here = place if store.uri == place.uri else place.at(store)
+        needed |= _reading(_ReleaseTask(here, tuple(oldest_first[:1]), roots))
+        tasks += [
+            _ReleaseTask(here, some, roots)
+            for some in shares(oldest_first[1:], runner.slots, _MOST_MANIFESTS)
+        ]
+    if needed.keys() != roots:
+        for each in runner.run(_reading, tasks, what="reading manifests"):
+            needed |= each
+    return needed
+
+
+def _reading(task: _ReleaseTask) -> dict[str, str]:
+    """The roots that the versions of a task read from; stops when all are known to be needed."""
+    found: dict[str, str] = {}
+    for name in task.names:
+        for root, why in _reads_from(task, name):
+            found.setdefault(root, why)
+        if found.keys() == task.roots:
+            break
+    return found
+
+
+def _reads_from(task: _ReleaseTask, name: str) -> Iterator[tuple[str, str]]:
+    key = f"{VERSIONS_DIR}/{name}"
+    try:
+        manifest = decode_manifest_file(task.place.store.get(key), name=key)
+    except NotFoundError:
+        return
+    for base in manifest.base_paths:
+        uri = task.place.base_store(base).uri
+        for root in task.roots:
+            if uri != root and not uri.startswith(f"{root}/{TREE_DIR}/"):
+                continue
+            if find_trace(manifest, BaseId(base.id)) is not None:
+                why = f"version {manifest.version} of {task.place.uri} reads from it"
+                yield root, f"{why}; the pin goes after a cleanup of that version"

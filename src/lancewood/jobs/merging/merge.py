@@ -1,12 +1,9 @@
-"""The rows of a merge's source that one task needs: with the task only they travel.
+"""Merging rows by key: the rows of a source update, delete or join the rows of the table.
 
-Here, where the whole source is in memory, nothing is copied. Knows nothing of who runs tasks.
-
-Merging rows by key: the rows of a source update, delete or join the rows of the table.
-
-The source is read once and kept. Of the table the columns of the key are read, in tasks, then the
-rows that change. Keys that are inserted go into the transaction, so that two merges at once cannot
-both insert one.
+The source is read once and kept in memory. Tasks read the key columns of the table, then the rows
+that change. With a task travel only the rows of the source that it needs; in this process nothing
+is copied. Inserted keys go into the transaction, so that two concurrent merges cannot both insert
+the same key.
 """
 
 from __future__ import annotations
@@ -48,51 +45,10 @@ from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT, Hashes, KeyFilter, make_key_filter
 
 
-class SourcePart(SourceRows):
-    """Some rows of a source that is here, by their positions in the whole of it."""
-
-    def __init__(self, whole: FittedSource, *needed: Positions) -> None:
-        self._whole = whole
-        self._needed = needed
-        self.table, self.columns, self.key = whole.table, whole.columns, whole.key
-
-    @property
-    def portion_rows(self) -> int:
-        return self._whole.portion_rows
-
-    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        return self._whole.at(positions, columns)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        places = np.unique(np.concatenate((*self._needed, np.empty(0, np.int64))))
-        rows = self._whole.rows.take(pa.array(places)).combine_chunks()
-        return TravelledPart, (self.table, self.columns, self.key, places, rows)
-
-
-@dataclass(frozen=True)
-class TravelledPart(SourceRows):
-    """The same where the task is."""
-
-    table: Schema
-    columns: Schema
-    key: Key
-    places: Positions
-    """Where the rows are in the whole source, rising."""
-    rows: pa.Table
-
-    @property
-    def portion_rows(self) -> int:
-        return portion_rows(self.rows.nbytes / max(self.rows.num_rows, 1))
-
-    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        rows = self.rows if columns is None else self.rows.select(columns)
-        return rows_at(rows, np.searchsorted(self.places, positions))
-
-
 class MergeRows:
-    """What a caller wants to be merged, and who does it.
+    """A merge of a source into a table.
 
-    Whatever is wrong with the source is told when this is made, by an InvalidInputError.
+    The constructor raises InvalidInputError for anything wrong with the source.
     """
 
     def __init__(self, snapshot: Snapshot, source: Any, choices: Choices, runner: Runner) -> None:
@@ -102,14 +58,14 @@ class MergeRows:
         self._fitted = fit_rows(snapshot, self._data, choices)
 
     def plan(self, snapshot: Snapshot) -> Plan:
-        """Find what changes in one version; writes nothing."""
+        """What changes in one version; writes nothing."""
         snapshot.check_writable()
         if snapshot.schema != self._fitted.table:
             self._fitted = fit_rows(snapshot, self._data, self._choices)
         return plan_changes(self._find(snapshot, self._fitted), self._fitted, self._choices)
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
-        """Find what changes in one version, and write it."""
+        """Find and write what changes in one version."""
         plan, source = self.plan(snapshot), self._fitted
         if not plan.matches and not len(plan.inserted):
             return Change(None, plan.counts)
@@ -137,7 +93,7 @@ class MergeRows:
         return list(self._runner.run(partial(find_matches, search), tasks, what="matching keys"))
 
     def _is_by_columns(self, snapshot: Snapshot, source: FittedSource, plan: Plan) -> bool:
-        """Whether columns are rewritten in place: as asked for, or where it writes less."""
+        """Whether columns are rewritten in place: if asked for, or if that writes less."""
         known = is_by_columns(source, self._choices.rewrite, only_updates=plan.only_updates)
         if known is not None:
             return known
@@ -164,13 +120,19 @@ class MergeRows:
         return gather(self._runner, work, tasks, what="writing rows", snapshot=snapshot)
 
 
+def _needed(source: FittedSource, task: RowTask, matched: Matched) -> SourcePart:
+    """The rows of the source that a task needs: none for deleted rows."""
+    updating = task.matches if matched == "update" else ()
+    return SourcePart(source, task.inserted, *(each.positions for each in updating))
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a merge changes in one version."""
 
     matches: Sequence[Matches]
     inserted: Positions
-    """The rows of the source that are inserted."""
+    """Rows of the source that are inserted."""
     counts: RowCounts
 
     @property
@@ -178,14 +140,8 @@ class Plan:
         return bool(self.counts.updated) and not self.counts.inserted and not self.counts.deleted
 
 
-def _needed(source: FittedSource, task: RowTask, matched: Matched) -> SourcePart:
-    """The rows of the source that a task looks at: for rows that go there are none."""
-    updating = task.matches if matched == "update" else ()
-    return SourcePart(source, task.inserted, *(each.positions for each in updating))
-
-
 def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices) -> Plan:
-    """What follows from what was found in all parts of the table."""
+    """The plan that follows from the matches in all parts of the table."""
     matches = [each for part in found for each in part.matches]
     matched = sum(len(each.offsets) for each in matches)
     orphans = sum(len(each.orphans) for each in matches)
@@ -204,9 +160,9 @@ def plan_changes(found: Sequence[Found], source: FittedSource, choices: Choices)
 
 
 def is_by_columns(source: SourceRows, asked: Rewriting, *, only_updates: bool) -> bool | None:
-    """Whether columns are rewritten in place; None: if it writes less.
+    """Whether columns are rewritten in place; None if the sizes must decide.
 
-    Raises UnsupportedError where it is asked for and cannot be done.
+    Raises UnsupportedError if it is asked for and impossible.
     """
     columns = source.changed
     sets_blobs = any(each.is_blob for each in columns.fields)
@@ -222,15 +178,15 @@ def is_by_columns(source: SourceRows, asked: Rewriting, *, only_updates: bool) -
 def merge_operation(
     source: SourceRows, done: Sequence[Updated], inserted: KeyFilter | None, *, by_columns: bool
 ) -> Operation:
-    """What the tasks of a merge did, as one operation; ``inserted`` are the keys of new rows, None
-    where there are no new rows."""
+    """The results of a merge's tasks as one operation; ``inserted`` are the keys of new rows, None
+    if there are none."""
     removed = tuple(each for part in done for each in part.removed)
     updated = tuple(each for part in done for each in part.updated)
     new = tuple(each for part in done for each in part.new)
     if not new and not by_columns:
         return Delete(updated, removed)
     changed = tuple(each.id for each in source.changed.walk())
-    # An index knows nothing of rows that are new in a fragment, whatever their columns.
+    # No index covers inserted rows, whatever columns it is on.
     unlike = changed if inserted is None else tuple(each.id for each in source.table.walk())
     return Update(
         removed_fragment_ids=removed,
@@ -245,7 +201,7 @@ def merge_operation(
 
 
 def _inserted_keys(source: FittedSource, inserted: Positions) -> KeyFilter:
-    """The keys that are inserted. Keys with a null are not among them: nothing ever matches one."""
+    """The inserted keys, except those with a null, which never match."""
     key = source.key
     whole = np.intersect1d(inserted, source.index.rows, assume_unique=True)
     if len(whole) > MOST_EXACT:
@@ -255,6 +211,47 @@ def _inserted_keys(source: FittedSource, inserted: Positions) -> KeyFilter:
 
 
 def key_filter(key: Key, hashes: Hashes | None) -> KeyFilter:
-    """The filter of the keys with these hashes; None if there are too many."""
+    """The filter of the keys with these hashes; hashes are None if there are too many."""
     is_told = all(map(is_hashed_by_pylance, key.types)) and all(len(p) == 1 for p in key.paths)
     return make_key_filter(key.field_ids, hashes, is_known_to_pylance=is_told)
+
+
+class SourcePart(SourceRows):
+    """Some rows of a source in this process, by their positions in the whole source."""
+
+    def __init__(self, whole: FittedSource, *needed: Positions) -> None:
+        self._whole = whole
+        self._needed = needed
+        self.table, self.columns, self.key = whole.table, whole.columns, whole.key
+
+    @property
+    def portion_rows(self) -> int:
+        return self._whole.portion_rows
+
+    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        return self._whole.at(positions, columns)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        places = np.unique(np.concatenate((*self._needed, np.empty(0, np.int64))))
+        rows = self._whole.rows.take(pa.array(places)).combine_chunks()
+        return TravelledPart, (self.table, self.columns, self.key, places, rows)
+
+
+@dataclass(frozen=True)
+class TravelledPart(SourceRows):
+    """A SourcePart after pickling, with its rows."""
+
+    table: Schema
+    columns: Schema
+    key: Key
+    places: Positions
+    """The positions of the rows in the whole source, ascending."""
+    rows: pa.Table
+
+    @property
+    def portion_rows(self) -> int:
+        return portion_rows(self.rows.nbytes / max(self.rows.num_rows, 1))
+
+    def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        rows = self.rows if columns is None else self.rows.select(columns)
+        return rows_at(rows, np.searchsorted(self.places, positions))

@@ -1,13 +1,12 @@
-"""The files of one branch, below ``tree/<name>``: which they are, and removing them.
+"""The files of one branch, below ``tree/<name>``, and everything that needs the branch.
 
 Roots nest: that of ``p/q`` lies inside that of ``p``, and names that other writers allow put it
-even inside ``p``'s own directories. So a file belongs to a branch only if it lies where the format
+even inside the directories of ``p``. So a file belongs to a branch only if it lies where the format
 puts a file of its kind, and nothing else is touched.
 
-Who needs a branch: branches that came from it, tags on it, base paths into it.
-
-Reads the refs and one manifest of main; those of other branches are not opened, for there may be
-ten thousand. Whoever refers to a branch without having come from it leaves a tag there.
+A branch is needed by branches made from it, tags on it and base paths into it. To find them, the
+refs and one manifest of main are read. Manifests of other branches are not opened, for there may be
+ten thousand; a reader that was not made from the branch leaves a tag there.
 """
 
 from __future__ import annotations
@@ -47,7 +46,8 @@ MOST_KEYS = 1_000
 _FLAT = re.compile(rf"(?:{VERSIONS_DIR}|{TRANSACTIONS_DIR}|{DELETIONS_DIR})/[^/]+")
 _INDEX = re.compile(rf"{INDICES_DIR}/[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}/(.+)")
 _HEARTBEAT = 60.0
-"""Seconds after which whoever removes many files says that he is still at it."""
+"""Seconds between signs of life while many files are removed."""
+_SHOWN = 5
 
 
 def root_of(main: Store, name: BranchName) -> Store:
@@ -64,7 +64,7 @@ class RootFiles:
 
 
 def find_files(root: Store) -> RootFiles:
-    """Every file of a branch but the intent."""
+    """Every file of a branch except the intent."""
     manifests: list[str] = []
     others: list[str] = []
     for directory in _DIRECTORIES:
@@ -89,9 +89,9 @@ def _is_own(key: str) -> bool:
 def remove_files(
     root: Store, files: RootFiles, still_mine: Callable[[], None] = lambda: None
 ) -> None:
-    """Remove them, the manifests first: what has none is no longer a root.
+    """Remove the files, the manifests first: without them it is no longer a root.
 
-    ``still_mine`` is called about once a minute, and stops it by raising.
+    ``still_mine`` is called about once a minute and can raise to stop.
     """
     told = time.monotonic()
     for some in chunks([*files.manifests, *files.others], MOST_KEYS):
@@ -102,7 +102,7 @@ def remove_files(
 
 
 def prune(main: Store, name: BranchName) -> None:
-    """Remove the directories of a branch that hold nothing any more, and those above likewise."""
+    """Remove the empty directories of a branch and the empty ones above them."""
     root = f"{TREE_DIR}/{name}"
     for directory in _DIRECTORIES:
         main.prune(f"{root}/{directory}")
@@ -114,21 +114,18 @@ def prune(main: Store, name: BranchName) -> None:
         root = above
 
 
-_SHOWN = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What rests on a branch."""
+    """Everything that needs a branch."""
 
     children: tuple[str, ...]
     tags: tuple[Tag, ...]
     guards: tuple[Tag, ...]
-    """Tags that a clone, a publishing by reference or a repository has left."""
+    """Tags of a clone, of a publication by reference, or of a repository."""
     bases: tuple[str, ...]
 
     def check_none(self, name: BranchName, what: str, *, force: bool = False) -> None:
-        """Raises InvalidInputError, naming them; with ``force`` ordinary tags do not count."""
+        """Raise InvalidInputError if there are any; ``force`` ignores ordinary tags."""
         said = [f"branch {each!r} came from it" for each in self.children]
         for each in self.guards:
             clone = each.metadata.get(CLONE_PROPERTY)
@@ -156,7 +153,7 @@ class Needs:
 
 
 def load_other_refs(main: Store, name: BranchName) -> Refs:
-    """All refs, but for the record of one branch if that is damaged; raises FormatError."""
+    """All refs; raises FormatError for a damaged one, unless it is the record of this branch."""
     tags: list[Tag] = []
     branches: list[Branch] = []
     for directory in (TAGS_DIR, BRANCHES_DIR):
@@ -173,7 +170,7 @@ def load_other_refs(main: Store, name: BranchName) -> Refs:
 def find_needs(
     main: Place, refs: Refs, name: BranchName, also: Iterable[ManifestHead] = ()
 ) -> Needs:
-    """Who needs a branch, recorded or not; ``also`` are manifests that are at hand."""
+    """What needs a branch, recorded or not; ``also`` are manifests known already."""
     own = next((each.identifier for each in refs.branches if each.name == name), None)
     children = {each.name for each in refs.branches if each.parent_branch == name}
     if own:
@@ -201,8 +198,8 @@ def _bases_into(main: Place, name: BranchName, also: Iterable[ManifestHead]) -> 
 
 
 def _leads_to(main: Place, head: ManifestHead, root: Store) -> bool:
-    """Whether a version has a base path into a root; on main also one that says where that root
-    was before the table was moved."""
+    """Whether a version has a base path into a root; on main also to the place of that root before
+    the table was moved."""
     if head.branch is not None:
         return any(main.is_at(each, root) for each in head.base_paths)
     main.settle(head)

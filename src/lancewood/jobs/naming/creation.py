@@ -1,20 +1,16 @@
-"""What a root without a record is: the very branch that is asked for, or another's first step.
+"""Creating a branch: its first version, then its record.
 
-Judges by the transaction that made a version and by its fragments. Changes nothing.
-
-Making a branch: its first version, then its record.
-
-1. An intent is left in the new root, so that two who make the same branch from different versions
-   do not both put a first version there.
-2. The first version is written, and the version it was made from is looked at again: as long as
-   that is there, no cleanup has taken its files for garbage.
+1. An intent is left in the new root, so that two writers who create the same branch from different
+   versions do not both put a first version there.
+2. The first version is written, and the source version is checked again: as long as it exists, no
+   cleanup has removed its files.
 3. The record is created. From here on the branch exists.
-4. The version it was made from, or the branch that was its parent, may have been on its way out;
-   then it is taken back.
-5. The intent goes.
+4. If the source version or the parent branch was being removed, the branch is taken back.
+5. The intent is removed.
 
-Whatever is cut off is found by the next who makes a branch of that name: the same branch is
-finished, an unfinished other one is cleared away when nobody can still be at work on it.
+The next attempt at the same name handles an interrupted creation: it finishes the same branch, and
+clears away a different one when nobody can still be working on it. Which of the two a root without
+a record is follows from the transaction and the fragments of its version.
 """
 
 from __future__ import annotations
@@ -29,7 +25,6 @@ from lancewood.engine.place import Place
 from lancewood.engine.snapshot import At, Snapshot, branch_place, load_snapshot, main_place, resolve
 from lancewood.engine.upkeep import check_not_doomed
 from lancewood.engine.versions import (
-    VersionList,
     is_recorded,
     is_replaced,
     list_versions,
@@ -60,68 +55,26 @@ from lancewood.jobs.naming.records import (
     is_leaving,
     is_moving,
     load_standing,
-    new_record,
     withdraw,
 )
 from lancewood.jobs.naming.tags import checked_metadata
 from lancewood.model.operations import Clone
-from lancewood.model.refs import BranchName
+from lancewood.model.refs import Branch, BranchName
 from lancewood.store.base import PutOutcome, Store, is_there
 from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
-
-
-def is_lone_clone(there: Snapshot, found: VersionList, name: BranchName) -> bool:
-    """Whether a root holds nothing but the first version of a branch of that name."""
-    return len(found.versions) == 1 and _clone_of(there, name) is not None
-
-
-def is_the_clone(there: Snapshot, source: Snapshot, name: BranchName) -> bool:
-    """Whether a version is what making the branch from the source would write."""
-    made = _clone_of(there, name)
-    if made is None:
-        return False
-    head = source.manifest
-    if made.ref_version != head.version or made.ref_name != head.branch:
-        return False
-    stamp = Stamp(head.version, 0, "", b"", "", "")
-    expected, _ = clone_manifest(head, CloneHead(made.ref_path, head.branch, name), stamp)
-    mine, theirs = expected.message, there.manifest.message
-    return (
-        list(mine.fields) == list(theirs.fields)
-        and sorted(map(str, mine.base_paths)) == sorted(map(str, theirs.base_paths))
-        and list(map(attrgetter("message"), expected.fragments))
-        == list(map(attrgetter("message"), there.manifest.fragments))
-        and expected.indices == there.manifest.indices
-    )
-
-
-def _clone_of(there: Snapshot, name: BranchName) -> Clone | None:
-    """The operation that made a first version of this branch; None if something else did."""
-    if there.manifest.branch != name:
-        return None
-    operation = load_transaction(there.place.store, there.manifest).operation
-    if not isinstance(operation, Clone) or not operation.is_shallow:
-        return None
-    is_first = operation.ref_version == there.manifest.version
-    return operation if is_first and operation.branch_name == name else None
-
 
 _ATTEMPTS = 5
 
 
 def create_branch(
-    snapshot: Snapshot,
-    name: str,
-    at: At = None,
-    *,
-    metadata: Mapping[str, str] | None = None,
+    snapshot: Snapshot, name: str, at: At = None, *, metadata: Mapping[str, str] | None = None
 ) -> Snapshot:
-    """The first version of a new branch, which has the number of the version that ``at`` means.
+    """The first version of a new branch, which has the number of the version at ``at``.
 
-    Raises AlreadyExistsError, also if another was faster; RetryableConflictError while somebody
-    else makes, deletes or renames it; InvalidInputError if its root holds versions of something
-    else.
+    Raises AlreadyExistsError, also if another writer was faster; RetryableConflictError while
+    another writer creates, deletes or renames it; InvalidInputError if its root holds other
+    versions.
     """
     new = BranchName(name)
     known = checked_metadata(metadata)
@@ -153,11 +106,17 @@ class _Creation:
         store, version = self.main.store, self.source.manifest.version
         self._check_absent()
         descent = descent_from(store, self.parent, version)
-        record = new_record(
-            self.name, self.parent, version, descent, int(time.time()), self.metadata
+        record = Branch(
+            name=self.name,
+            parent_branch=self.parent,
+            parent_version=version,
+            created_at_seconds=int(time.time()),
+            manifest_size=0,
+            identifier=tuple(descent),
+            metadata=self.metadata,
         )
         if self.metadata:
-            encode_branch(record)  # what is too large is refused before anything is written
+            encode_branch(record)  # refuses metadata that is too large before anything is written
         PutIfAbsent().check_trust(store)
         cleared = self._declare()
         try:
@@ -182,7 +141,8 @@ class _Creation:
             self._check_parent()
             check_not_doomed(store, self.parent, version)
             self._check_source()
-            self._check_made()
+            if not list_versions(self.root).versions:  # another writer made it and deleted it
+                raise self._busy("its versions were deleted meanwhile")
         except (NotFoundError, RetryableConflictError):
             store.delete([branch_key(self.name)])
             self._take_back()
@@ -191,17 +151,19 @@ class _Creation:
         return made
 
     def _declare(self) -> bool:
-        """Whether what stands in the root is known to be nobody's any more."""
+        """Leave the intent; whether what is in the root is known to be abandoned."""
         mine = Intent("create", self.parent, self.source.manifest.version)
         for _ in range(_ATTEMPTS):
             standing = load_standing(self.root)
             if standing is not None:
                 if standing.intent == mine:
-                    return False  # whoever began with the same: the store says who is first
+                    return False  # another writer creates the same branch: the first put wins
                 self._check_abandoned(standing)
             if declare(self.root, mine, standing):
                 self.is_declared = True
-                return standing is not None and self._clear_deleted(standing)
+                if standing is not None and standing.intent.verb != "create":
+                    self._clear()  # finishes a deletion or rename that was interrupted
+                return standing is not None
             self._check_absent()
         raise self._busy("others keep creating or deleting it")
 
@@ -216,13 +178,6 @@ class _Creation:
                 "take over, and delete with force=True clears it at once"
             )
 
-    def _clear_deleted(self, standing: Standing) -> bool:
-        """Finish a deletion or a rename that was cut off."""
-        if standing.intent.verb != "create":
-            self._check_no_children()
-            remove_files(self.root, find_files(self.root))
-        return True
-
     def _first_version(self, cleared: bool) -> Snapshot:
         for _ in range(_ATTEMPTS):
             found = list_versions(self.root)
@@ -230,22 +185,19 @@ class _Creation:
                 self._check_in_time()
                 try:
                     return write_clone(
-                        self.source,
-                        self.target,
-                        branch=self.name,
-                        base_name=self.parent,
+                        self.source, self.target, branch=self.name, base_name=self.parent
                     )
                 except AlreadyExistsError:
-                    continue  # somebody who makes the same branch was faster
+                    continue  # another writer that creates the same branch was faster
             there = load_snapshot(self.target, version=found.versions[-1])
-            if len(found.versions) == 1 and is_the_clone(there, self.source, self.name):
+            is_only = len(found.versions) == 1
+            if is_only and is_the_clone(there, self.source, self.name):
                 return there
-            if not is_lone_clone(there, found, self.name):
+            if not is_only or _clone_of(there, self.name) is None:
                 raise self._occupied()
             if not cleared and not self._is_old(there):
                 raise self._busy("another version was put there a moment ago")
-            self._check_no_children()
-            remove_files(self.root, find_files(self.root))
+            self._clear()
         raise self._busy("others keep writing there")
 
     def _is_old(self, there: Snapshot) -> bool:
@@ -254,7 +206,7 @@ class _Creation:
         return is_older(self.root, modified, intents.ABANDONED, TRANSACTIONS_DIR)
 
     def _check_source(self) -> None:
-        """A version that is cleaned up while a branch is made of it may have lost its files."""
+        """Raise NotFoundError if the source version, and so perhaps its files, was removed."""
         source, version = self.source, self.source.manifest.version
         root = branch_place(self.main, self.parent).store
         is_gone = not is_there(root, manifest_key(version, source.scheme))
@@ -266,14 +218,12 @@ class _Creation:
                 version=version,
             )
 
-    def _check_made(self) -> None:
-        """A branch that another made and deleted before it was recorded takes its root along."""
-        if not list_versions(self.root).versions:
-            raise self._busy("its versions were deleted meanwhile")
-
     def _check_parent(self) -> None:
-        """Whoever deletes the parent looks for children after saying so, and we look after our
-        record is there: one of the two sees the other."""
+        """Raise NotFoundError if the parent was deleted or renamed.
+
+        A deletion leaves its intent, then looks for children; we write our record, then look for
+        the intent. So one of the two sees the other.
+        """
         if self.parent is None:
             return
         store = self.main.store
@@ -285,7 +235,7 @@ class _Creation:
             )
 
     def _withdraw(self) -> None:
-        """Step back, if it is not somebody else's intent that we joined."""
+        """Remove the intent, unless it is another writer's that we joined."""
         if self.is_declared:
             withdraw(self.root)
 
@@ -298,15 +248,17 @@ class _Creation:
         if is_recorded(self.main.store, self.name):
             raise self._exists()
 
-    def _check_no_children(self) -> None:
+    def _clear(self) -> None:
+        """Remove all files from the root; raises InvalidInputError if a ref still needs them."""
         refs = load_refs(self.main.store)
         if any(each.parent_branch == self.name for each in refs.branches) or any(
             each.branch == self.name for each in refs.tags
         ):
             raise self._occupied()
+        remove_files(self.root, find_files(self.root))
 
     def _check_in_time(self) -> None:
-        """Raises RetryableConflictError when others may have taken over."""
+        """Raise RetryableConflictError if others may have taken over."""
         if time.monotonic() - self.started > intents.ABANDONED.total_seconds() / 2 > 0:
             raise self._busy("the store was so slow that somebody else may be at it by now")
 
@@ -328,3 +280,34 @@ class _Creation:
             "nest; delete it with force=True, or take another name",
             branch=str(self.name),
         )
+
+
+def is_the_clone(there: Snapshot, source: Snapshot, name: BranchName) -> bool:
+    """Whether a version is what creating the branch from the source would write."""
+    made = _clone_of(there, name)
+    if made is None:
+        return False
+    head = source.manifest
+    if made.ref_version != head.version or made.ref_name != head.branch:
+        return False
+    stamp = Stamp(head.version, 0, "", b"", "", "")
+    expected, _ = clone_manifest(head, CloneHead(made.ref_path, head.branch, name), stamp)
+    mine, theirs = expected.message, there.manifest.message
+    return (
+        list(mine.fields) == list(theirs.fields)
+        and sorted(map(str, mine.base_paths)) == sorted(map(str, theirs.base_paths))
+        and list(map(attrgetter("message"), expected.fragments))
+        == list(map(attrgetter("message"), there.manifest.fragments))
+        and expected.indices == there.manifest.indices
+    )
+
+
+def _clone_of(there: Snapshot, name: BranchName) -> Clone | None:
+    """The operation that made this first version of the branch; None for any other version."""
+    if there.manifest.branch != name:
+        return None
+    operation = load_transaction(there.place.store, there.manifest).operation
+    if not isinstance(operation, Clone) or not operation.is_shallow:
+        return None
+    is_first = operation.ref_version == there.manifest.version
+    return operation if is_first and operation.branch_name == name else None

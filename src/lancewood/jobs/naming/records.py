@@ -1,23 +1,19 @@
-"""What is recorded about a branch: its file among the refs, and its descent.
+"""The record of a branch among the refs, its descent, and the intent file in its root.
 
-The descent is a list of pairs, the version that a branch left its parent at and a random id; that
-of a child begins with that of its parent, and so deletion finds out who came from whom. Older
-writers left it out. Opens no manifest.
+The descent is a list of pairs: the version at which a branch left its parent, and a random id. A
+child's descent begins with its parent's, so a deletion can find all descendants. Older writers left
+it out.
 
-What is being done to the root of a branch, written down there before the first step.
-
-Making, deleting and renaming a branch take several steps, and a process may die between any two. So
-each begins by leaving a small file in the root that says what it is about, and ends by removing it.
-Whoever comes later finds it, and goes on, or steps back while the other may still be at work.
-
-It also keeps two makers of one branch apart: the file is created by one of them only, or taken over
-by compare-and-swap. pylance does not know it and never touches it. Knows nothing of the steps.
+Creating, deleting and renaming a branch take several steps, and a process may die between any two.
+So each of them first leaves an intent, a small file in the root, and removes it at the end. Another
+writer that finds it finishes the work, or gives up while its owner may still be active. The file is
+created by one writer only, or taken over by compare-and-swap, so it also keeps two creators of one
+branch apart. pylance ignores it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -37,10 +33,16 @@ from lancewood.store.clock import is_older
 from lancewood.store.readback import put_new_settled
 
 _ATTEMPTS = 10
+INTENT_KEY = f"{TRANSACTIONS_DIR}/lancewood-intent.json"
+ABANDONED = timedelta(minutes=10)
+"""The longest time a writer may spend between two steps."""
+_MOST_BYTES = 64 * 1024
+Verb: TypeAlias = Literal["create", "delete", "move out", "move in"]
+"""A rename moves one root out and another one in."""
 
 
 def find_branch(snapshot: Snapshot, name: str) -> Branch:
-    """What is recorded about a branch; raises NotFoundError or FormatError."""
+    """The record of a branch; raises NotFoundError or FormatError."""
     main = main_place(snapshot).store
     asked = branch_name(name)
     found = None if asked is None else load_branch(main, asked)
@@ -50,7 +52,7 @@ def find_branch(snapshot: Snapshot, name: str) -> Branch:
 
 
 def list_branches(snapshot: Snapshot) -> dict[str, Branch]:
-    """Every branch but main by its name, sorted; raises FormatError for one that is damaged."""
+    """Every branch but main by its name, sorted; raises FormatError for a damaged record."""
     found = {}
     for _, each in read_refs(main_place(snapshot).store, BRANCHES_DIR):
         if isinstance(each, FormatError):
@@ -68,16 +70,14 @@ def no_branch(main: Store, name: str) -> NotFoundError:
 
 def descent_from(main: Store, parent: BranchName | None, version: Version) -> list[BranchPoint]:
     """The descent of a new branch; raises NotFoundError if its parent is not recorded."""
-    before: tuple[BranchPoint, ...] = ()
-    if parent is not None:
-        before = _descent_of(main, parent)
+    before = () if parent is None else _descent_of(main, parent)
     return [*before, BranchPoint(version, uuid4().hex)]
 
 
 def _descent_of(main: Store, name: BranchName) -> tuple[BranchPoint, ...]:
-    """The descent of a branch; one that has none recorded gets one, and keeps it.
+    """The descent of a branch; one without a descent gets one, which is recorded.
 
-    pylance makes one up for it that we cannot know, unless a child of its own tells. Written down,
+    pylance would make up one that we cannot know, unless it is found in a child's. Once recorded,
     it is the same for everybody.
     """
     for _ in range(_ATTEMPTS):
@@ -109,48 +109,19 @@ def _told_by_children(main: Store, name: BranchName) -> tuple[BranchPoint, ...] 
     return None
 
 
-def new_record(
-    name: BranchName,
-    parent: BranchName | None,
-    version: Version,
-    descent: list[BranchPoint],
-    now: int,
-    metadata: Mapping[str, str],
-) -> Branch:
-    """The record of a branch that is about to be made."""
-    return Branch(
-        name=name,
-        parent_branch=parent,
-        parent_version=version,
-        created_at_seconds=now,
-        manifest_size=0,
-        identifier=tuple(descent),
-        metadata=metadata,
-    )
-
-
-INTENT_KEY = f"{TRANSACTIONS_DIR}/lancewood-intent.json"
-ABANDONED = timedelta(minutes=10)
-"""So long may somebody be between two steps."""
-_MOST_BYTES = 64 * 1024
-
-Verb: TypeAlias = Literal["create", "delete", "move out", "move in"]
-"""A rename moves one root out and another one in."""
-
-
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What somebody is about to do with a root."""
+    """What a writer is about to do with a root."""
 
     verb: Verb
     branch: BranchName | None = None
-    """Made from this branch, or moved to or from it; None means main."""
+    """Created from this branch, or moved to or from it; None means main."""
     version: int = 0
-    """Made from this version, or brought over up to it."""
+    """Created from this version, or copied up to it."""
     uuid: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     def is_like(self, other: Intent) -> bool:
-        """Whether both are about the same, however far it is."""
+        """Whether both are about the same work, whatever its progress."""
         return (self.verb, self.branch) == (other.verb, other.branch)
 
     def __str__(self) -> str:
@@ -164,7 +135,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An intent that was found in a root."""
+    """An intent found in a root."""
 
     root: Store
     intent: Intent
@@ -173,12 +144,12 @@ class Standing:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody can still be at work on it."""
+        """Whether nobody can still be working on it."""
         return is_older(self.root, self.since, ABANDONED, TRANSACTIONS_DIR)
 
 
 def load_standing(root: Store) -> Standing | None:
-    """What is being done to a root; None where nothing is. Raises FormatError."""
+    """The intent in a root, or None; raises FormatError."""
     try:
         found = root.head(INTENT_KEY)
         data = root.get(INTENT_KEY)
@@ -189,7 +160,7 @@ def load_standing(root: Store) -> Standing | None:
 
 
 def is_leaving(main: Store, name: BranchName) -> bool:
-    """Whether somebody is about to delete a branch, or to rename it."""
+    """Whether a branch is being deleted or renamed."""
     standing = load_standing(main.at(f"{TREE_DIR}/{name}"))
     if standing is None or standing.intent.verb not in ("delete", "move out"):
         return False
@@ -197,8 +168,8 @@ def is_leaving(main: Store, name: BranchName) -> bool:
 
 
 def is_moving(main: Store, name: BranchName, standing: Standing) -> bool:
-    """Whether a rename that a root tells of is between two of its steps, however long ago: the
-    other root tells of it, too."""
+    """Whether a root is part of an unfinished rename, however old: the other root has the matching
+    intent."""
     mirrored = {"move out": "move in", "move in": "move out"}.get(standing.intent.verb)
     if mirrored is None:
         return False
@@ -207,26 +178,18 @@ def is_moving(main: Store, name: BranchName, standing: Standing) -> bool:
 
 
 def declare(root: Store, mine: Intent, instead_of: Standing | None) -> bool:
-    """Whether the root is now under this intent; False if somebody was faster."""
-    data = _encode(mine)
+    """Whether the root now has this intent; False if another writer was faster."""
+    data = json.dumps(
+        {"verb": mine.verb, "branch": mine.branch, "version": mine.version, "uuid": mine.uuid}
+    ).encode()
     if instead_of is None:
         return put_new_settled(root, INTENT_KEY, data) is PutOutcome.CREATED
     return root.replace(INTENT_KEY, data, instead_of.etag) is ReplaceOutcome.REPLACED
 
 
 def withdraw(root: Store) -> None:
-    """Nothing is being done any more."""
+    """Remove the intent."""
     root.delete([INTENT_KEY])
-
-
-def _encode(intent: Intent) -> bytes:
-    document = {
-        "verb": intent.verb,
-        "branch": intent.branch,
-        "version": intent.version,
-        "uuid": intent.uuid,
-    }
-    return json.dumps(document).encode()
 
 
 def _decode(data: bytes, name: str) -> Intent:

@@ -1,28 +1,24 @@
-"""Bringing the files of a branch from one root to another, for whoever renames it.
+"""Renaming a branch: everything is copied to a new root, then the record changes its name.
 
-Each step may be done twice, and by two at once: it writes what is there already.
+A branch's name is part of its root's path and of each of its manifests, so a rename is a copy. Data
+files in the main root stay; files below the branch itself (deletion files, indices, data files of
+pylance) are copied under the same names, since the old root is removed as a whole.
 
-Renaming a branch: everything is brought to a new root, then the names change places.
-
-A branch's name is part of its root's path and stands in each of its manifests, so a rename is a
-copy. Data files in the main root stay where they are; what lies below the branch itself (deletion
-files, indices, data files of pylance) is copied under the same names: the old root goes as a whole.
-
-1. Both roots get an intent; who needs the branch is looked up after that.
+1. Both roots get an intent; after that, everything that needs the branch is looked up.
 2. Files are copied, then the manifests, rewritten, until the old root has no version more.
 3. The record is created under the new name. From here on both names lead to the same versions.
-4. The old record goes. The old root gets a last version that nothing can follow, so that no commit
-   that is under way lands there; then its files go, and the intents.
+4. The old record is removed. The old root gets a last version that nothing can follow, so that no
+   commit in progress lands there; then its files are removed, and the intents.
 
-A version that somebody still commits under the old name is brought along, or, if the new name has
-gone on already, reported and left where it is. Each step can be done twice, so that the same rename
-again finishes what was cut off.
+A version that is committed under the old name meanwhile is copied as well. If the new name has
+moved on already, it is reported and left where it is. Every step can be repeated, also by two
+writers at once, so the same rename again finishes an interrupted one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit import PutIfAbsent
@@ -84,61 +80,15 @@ from lancewood.store.base import PutOutcome, Store
 from lancewood.store.readback import put_new_settled
 from lancewood.version import LIBRARY, RELEASE
 
-
-@dataclass(frozen=True)
-class Copying:
-    """What a task needs to know to bring files from one root to the other."""
-
-    main: Store
-    old: BranchName
-    new: BranchName
-    own_paths: frozenset[str]
-
-    def copy(self, keys: Sequence[str]) -> None:
-        """Bring files that are never rewritten; transactions are looked into."""
-        source, target = root_of(self.main, self.old), root_of(self.main, self.new)
-        for key in keys:
-            if key.startswith(f"{TRANSACTIONS_DIR}/") and key.endswith(".txn"):
-                name = f"{source.uri}/{key}"
-                target.put(key, renamed_transaction(source.get(key), self.old, self.new, name))
-            else:
-                self.main.copy(f"{TREE_DIR}/{self.old}/{key}", f"{TREE_DIR}/{self.new}/{key}")
-
-    def rewrite(self, keys: Sequence[str]) -> list[str]:
-        """Bring manifests; those for which the new root has another one already."""
-        source, target = root_of(self.main, self.old), root_of(self.main, self.new)
-        taken = []
-        for key in keys:
-            data = renamed_manifest(
-                source.get(key),
-                self.old,
-                self.new,
-                self.own_paths,
-                target.uri,
-                f"{source.uri}/{key}",
-            )
-            if data is None or put_new_settled(target, key, data) is PutOutcome.CREATED:
-                continue
-            if not is_same_manifest(target.get(key), data, f"{target.uri}/{key}"):
-                taken.append(key)
-        return taken
-
-
-def version_of(key: str) -> int:
-    """The version of a manifest by its key; detached ones count as the first."""
-    found = parse_manifest_name(key.rpartition("/")[2])
-    return 0 if found is None else 1 if found.detached else found.version
-
-
 _ROUNDS = 10
 _MANIFESTS_AT_ONCE = 16
 
 
 def rename_branch(snapshot: Snapshot, old: str, new: str, *, runner: Runner) -> Snapshot:
-    """The newest version of a branch under its new name; finishes a rename that was cut off.
+    """The newest version of a branch under its new name; finishes an interrupted rename.
 
-    Raises NotFoundError, AlreadyExistsError, InvalidInputError if somebody needs the branch, and
-    IncompatibleConflictError if a version landed under the old name that cannot be brought along.
+    Raises NotFoundError, AlreadyExistsError, InvalidInputError if something needs the branch, and
+    IncompatibleConflictError if a version landed under the old name that cannot be copied.
     """
     asked = branch_name(old)
     if asked is None:
@@ -188,8 +138,8 @@ class _Rename:
         return load_snapshot(branch_place(self.main, self.new))
 
     def _check_whole(self) -> None:
-        """Raises NotFoundError or FormatError for a branch that could not be brought over: once
-        begun, a rename can only be finished."""
+        """Raise NotFoundError or FormatError for a branch that cannot be copied: once begun, a
+        rename can only be finished."""
         if load_branch(self.store, self.old) is None:
             raise no_branch(self.store, self.old)
         if newest_version(self.old_root) is None:
@@ -215,8 +165,8 @@ class _Rename:
             raise
 
     def _check_no_files(self) -> None:
-        """Raises InvalidInputError if something else lies in the new root. What a failed commit has
-        left there is no version, and belongs to nobody."""
+        """Raise InvalidInputError if the new root holds other versions. Leftovers of a failed
+        commit do not count."""
         standing = load_standing(self.new_root)
         if standing is not None and standing.intent.is_like(self.into):
             return
@@ -228,7 +178,7 @@ class _Rename:
             )
 
     def _check_unused(self) -> None:
-        """Whoever made a branch of the new name did so before our intent, or not at all."""
+        """Raise AlreadyExistsError if the new name was taken before our intent was there."""
         made = load_branch(self.store, self.new)
         if made is not None:
             mine = load_branch(self.store, self.old)
@@ -241,7 +191,7 @@ class _Rename:
         needs.check_none(self.old, "renamed")
 
     def _declare(self, name: BranchName, root: Store, mine: Intent) -> bool:
-        """Whether the intent is new; False for one of the same rename, under way or cut off."""
+        """Whether the intent is new; False if the same rename has left it before."""
         standing = load_standing(root)
         if standing is not None:
             if standing.intent.is_like(mine):
@@ -256,8 +206,7 @@ class _Rename:
         return True
 
     def _bring(self, after: int = 0) -> int:
-        """Copy until the old root has no version above ``after`` that the new one has not; the
-        newest of them."""
+        """Copy until the new root has every version above ``after``; returns the newest one."""
         work = self._copying()
         done: set[str] = set()
         for _ in range(_ROUNDS):
@@ -269,13 +218,14 @@ class _Rename:
             if not manifests:
                 return max([after, *(version_of(each) for each in done)])
             others = [each for each in files.others if each not in known]
-            self._run(work.copy, others)
+            for _ in self.runner.run(work.copy, chunks(others, MOST_KEYS), what="copying files"):
+                pass
             self._rewrite(work, manifests)
             done.update(others, manifests)
         raise self._busy(f"somebody keeps writing to {str(self.old)!r}")
 
     def _copying(self) -> Copying:
-        """Raises NotFoundError for a branch without a version."""
+        """The task; raises NotFoundError for a branch without a version."""
         head = load_snapshot(branch_place(self.main, self.old)).manifest
         own = {each.path for each in head.base_paths if self.main.is_at(each, self.old_root)}
         return Copying(self.store, self.old, self.new, frozenset(own))
@@ -295,12 +245,8 @@ class _Rename:
                 taken=taken,
             )
 
-    def _run(self, work: Callable[[tuple[str, ...]], None], keys: Sequence[str]) -> None:
-        for _ in self.runner.run(work, chunks(keys, MOST_KEYS), what="copying files"):
-            pass
-
     def _note(self, brought: int) -> None:
-        """Write down up to which version all is there: whoever goes on brings only later ones."""
+        """Record the version up to which all is copied, for a writer that finishes the rename."""
         standing = load_standing(self.new_root)
         if standing is None or not declare(
             self.new_root, replace(self.into, version=brought), standing
@@ -331,15 +277,17 @@ class _Rename:
         withdraw(self.new_root)
 
     def _bring_late(self, brought: int) -> int:
-        """Whatever was committed under the old name since."""
+        """Copy what was committed under the old name since."""
         newest = newest_version(self.old_root)
         if newest is None or newest.version <= brought:
             return brought
         return self._bring(brought)
 
     def _close(self, brought: int) -> str | None:
-        """The key of a last version in the old root that nothing can follow: whoever is about to
-        commit there finds the next number taken. None where the root is empty already."""
+        """Write a last version in the old root that nothing can follow; its key.
+
+        A commit in progress finds the next number taken. None if the root is empty already.
+        """
         place = branch_place(self.main, self.old)
         for _ in range(_ROUNDS):
             newest = newest_version(self.old_root)
@@ -359,7 +307,7 @@ class _Rename:
         raise self._busy(f"somebody keeps writing to {str(self.old)!r}")
 
     def _give_up(self) -> None:
-        """Leave the branch as it was; what has been brought over goes."""
+        """Leave the branch as it was, and remove the copies."""
         remove_files(self.new_root, find_files(self.new_root))
         withdraw(self.new_root)
         prune(self.store, self.new)
@@ -381,8 +329,53 @@ class _Rename:
 
 
 def _last_stamp(version: Version) -> Stamp:
-    """It counts as a restored version, which goes together with no other change."""
+    """The stamp of a Restore, which conflicts with every other change."""
     read = Version(version - 1)
     transaction = Transaction.new(read, Restore(read))
     name, data = transaction_name(read, transaction.uuid), encode_transaction(transaction)
     return Stamp(version, time.time_ns(), name, data, LIBRARY, RELEASE)
+
+
+@dataclass(frozen=True)
+class Copying:
+    """The task: copy files from one root to the other."""
+
+    main: Store
+    old: BranchName
+    new: BranchName
+    own_paths: frozenset[str]
+
+    def copy(self, keys: Sequence[str]) -> None:
+        """Copy files other than manifests; transactions are rewritten if they name the branch."""
+        source, target = root_of(self.main, self.old), root_of(self.main, self.new)
+        for key in keys:
+            if key.startswith(f"{TRANSACTIONS_DIR}/") and key.endswith(".txn"):
+                name = f"{source.uri}/{key}"
+                target.put(key, renamed_transaction(source.get(key), self.old, self.new, name))
+            else:
+                self.main.copy(f"{TREE_DIR}/{self.old}/{key}", f"{TREE_DIR}/{self.new}/{key}")
+
+    def rewrite(self, keys: Sequence[str]) -> list[str]:
+        """Copy manifests, rewritten; returns those whose place in the new root is taken."""
+        source, target = root_of(self.main, self.old), root_of(self.main, self.new)
+        taken = []
+        for key in keys:
+            data = renamed_manifest(
+                source.get(key),
+                self.old,
+                self.new,
+                self.own_paths,
+                target.uri,
+                f"{source.uri}/{key}",
+            )
+            if data is None or put_new_settled(target, key, data) is PutOutcome.CREATED:
+                continue
+            if not is_same_manifest(target.get(key), data, f"{target.uri}/{key}"):
+                taken.append(key)
+        return taken
+
+
+def version_of(key: str) -> int:
+    """The version of a manifest by its key; 1 for a detached one."""
+    found = parse_manifest_name(key.rpartition("/")[2])
+    return 0 if found is None else 1 if found.detached else found.version

@@ -1,10 +1,10 @@
-"""Tags that say: somebody reads these files. They are made and removed with what they stand for.
+"""Tags: created if absent, moved by compare-and-swap, deleted.
 
-Tags: created if absent, moved by compare-and-swap, deleted.
+A tag is one small file in the main root. The version it names is checked before the tag is written
+and again afterwards: a cleanup or a deletion of the branch may have missed the tag in between.
 
-A tag is one small file in the main root. It is made after a look at the version it names, and that
-version is looked at again when the tag is there: a cleanup, or somebody who deletes the branch, may
-have passed in between without seeing it.
+Tags with special names are guards: they say that a clone, another branch or a repository reads the
+files of a version. They are created and removed together with their reader.
 """
 
 from __future__ import annotations
@@ -39,42 +39,9 @@ from lancewood.store.base import PutOutcome, ReplaceOutcome, Store
 from lancewood.store.readback import put_new_settled
 
 PUBLISH_GUARD = "lw.publish."
-"""A tag whose name begins so says that another branch reads files of this one."""
+"""Begins the name of a tag on a branch whose files another branch reads."""
 _GUARDS = (CLONE_PIN, PUBLISH_GUARD)
-
-
-def is_guard(tag: str) -> bool:
-    """Whether a tag guards files, and is none that somebody has made for reading."""
-    return tag.startswith(_GUARDS) or is_repository_tag(tag)
-
-
-def check_no_guard(tag: str, what: str, *, force: bool) -> None:
-    """Raises InvalidInputError for a guard that somebody would make or remove by hand."""
-    if is_guard(tag) and not force:
-        raise InvalidInputError(
-            f"tag {tag!r} cannot be {what}: names that begin with {' or '.join(_GUARDS)}, and "
-            "those that repositories give, say that a clone, another branch or a repository needs "
-            "the files of a version, and go when that does; force=True does it all the same",
-            tag=tag,
-        )
-
-
 _ATTEMPTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A version that a tag is to name."""
-
-    main: Store
-    root: Store
-    branch: BranchName | None
-    version: Version
-    size: int
-    key: str
-
-    def __str__(self) -> str:
-        return f"version {self.version} of {self.branch or MAIN}"
 
 
 def create_tag(
@@ -85,7 +52,7 @@ def create_tag(
     metadata: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Tag:
-    """A new tag on the version that ``at`` means.
+    """A new tag on the version at ``at``.
 
     Raises AlreadyExistsError, NotFoundError, and RetryableConflictError for a version that a
     cleanup is removing.
@@ -123,10 +90,10 @@ def create_tag(
 
 
 def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) -> Tag:
-    """The tag after it was moved to the version that ``at`` means. What else its file says stays.
+    """The tag, moved to the version at ``at``; everything else in its file stays.
 
     Raises NotFoundError, RetryableConflictError if others keep changing it, CommitUnknownError if
-    the store did not say what became of it and somebody else changed it since.
+    the store gave no answer and the tag was changed by another writer since.
     """
     asked = tag_name(name)
     check_no_guard(asked, "moved", force=force)
@@ -151,7 +118,7 @@ def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) ->
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A tag that was moved, and the bytes of its file before and after."""
+    """A moved tag, and the bytes of its file before and after."""
 
     tag: Tag
     old: bytes
@@ -159,7 +126,7 @@ class _Moved:
 
 
 def _move(main: Store, name: TagName, target: _Target) -> _Moved | None:
-    """The moved tag; None if it was changed or the store failed, and it has to be read again."""
+    """The moved tag; None if the move did not happen and must be tried again."""
     key = tag_key(name)
     try:
         etag = main.head(key).etag
@@ -184,7 +151,7 @@ def _move(main: Store, name: TagName, target: _Target) -> _Moved | None:
 
 
 def _move_back(main: Store, name: TagName, moved: _Moved) -> None:
-    """Let a tag name what it named before, unless somebody has changed it since."""
+    """Undo the move of a tag, unless another writer has changed it since."""
     with contextlib.suppress(NotFoundError):
         etag = main.head(tag_key(name)).etag
         if main.get(tag_key(name)) == moved.new:
@@ -218,7 +185,7 @@ def delete_tag(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
 
 
 def find_tag(snapshot: Snapshot, name: str) -> Tag:
-    """What is recorded about a tag; raises NotFoundError or FormatError."""
+    """The tag of this name; raises NotFoundError or FormatError."""
     main = main_place(snapshot).store
     found = load_tag(main, tag_name(name))
     if found is None:
@@ -227,7 +194,7 @@ def find_tag(snapshot: Snapshot, name: str) -> Tag:
 
 
 def list_tags(snapshot: Snapshot, *, guards: bool = False) -> dict[str, Tag]:
-    """Every tag by its name, sorted; raises FormatError for one that cannot be read."""
+    """Every tag by its name, sorted; raises FormatError for a damaged one."""
     found = {}
     for _, each in read_refs(main_place(snapshot).store, TAGS_DIR):
         if isinstance(each, FormatError):
@@ -241,8 +208,24 @@ def no_tag(main: Store, name: str) -> NotFoundError:
     return NotFoundError(f"tag {str(name)!r} of {main.uri} not found", tag=str(name))
 
 
+def is_guard(tag: str) -> bool:
+    """Whether a tag guards files for a reader, and is not a user's own."""
+    return tag.startswith(_GUARDS) or is_repository_tag(tag)
+
+
+def check_no_guard(tag: str, what: str, *, force: bool) -> None:
+    """Raise InvalidInputError for a guard, unless ``force`` is set."""
+    if is_guard(tag) and not force:
+        raise InvalidInputError(
+            f"tag {tag!r} cannot be {what}: names that begin with {' or '.join(_GUARDS)}, and "
+            "those that repositories give, say that a clone, another branch or a repository needs "
+            "the files of a version, and go when that does; force=True does it all the same",
+            tag=tag,
+        )
+
+
 def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Metadata of a ref; raises InvalidInputError for what is no mapping of texts."""
+    """Metadata of a ref; raises InvalidInputError unless it maps texts to texts."""
     if metadata is None:
         return {}
     if not isinstance(metadata, Mapping) or not all(
@@ -252,8 +235,23 @@ def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     return dict(metadata)
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The version that a tag will name."""
+
+    main: Store
+    root: Store
+    branch: BranchName | None
+    version: Version
+    size: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"version {self.version} of {self.branch or MAIN}"
+
+
 def _find_target(main: Place, snapshot: Snapshot, at: At) -> _Target:
-    """The version to be named. One of the handle's branch is found without reading it."""
+    """The version to be named. A version of the handle's own branch is not read."""
     if isinstance(at, int) and not isinstance(at, bool):
         quick = _look_up(main, snapshot, Version(at))
         if quick is not None:
@@ -288,7 +286,7 @@ def _look_up(main: Place, snapshot: Snapshot, version: Version) -> _Target | Non
 
 
 def _check_still_there(target: _Target) -> None:
-    """Raises NotFoundError if the version, or its branch, went away while it was tagged, and
+    """Raise NotFoundError if the version or its branch was removed while it was tagged, and
     RetryableConflictError if a cleanup is about to remove it."""
     check_not_doomed(target.main, target.branch, target.version)
     try:
@@ -299,7 +297,7 @@ def _check_still_there(target: _Target) -> None:
         ) from None
     if target.branch is None:
         return
-    # In this order: whoever deletes the branch says so, removes the record, and says no more.
+    # In this order: a deletion leaves its intent, removes the record, then removes the intent.
     if is_leaving(target.main, target.branch) or not is_recorded(target.main, target.branch):
         raise NotFoundError(
             f"branch {str(target.branch)!r} was about to be deleted or renamed while it was "

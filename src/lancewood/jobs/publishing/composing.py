@@ -1,15 +1,13 @@
-"""The indices of the target after the work of a branch: fork, branch and target become one.
+"""The version that the work of a branch becomes, composed again for each newest version.
 
-An index that was made before the fork stays, and answers for what it answers for on both sides. One
-that was made on the branch comes along, unless what it holds names fragments or rows by ids that
-are others' on the target. Taking those out of its bitmap would not do: tried with pylance 14, two
-segments of one index are not told apart, and the older one then answers for rows of the younger.
-Pure but for what ``adopt`` does.
+The engine's commit asks the publication to judge each version that landed, then to compose the next
+one. A plan can also be made without a commit, to find out beforehand what would be refused.
 
-The version that the work of a branch becomes, built anew on whatever is newest.
-
-The engine's commit asks for it: first to judge each version that landed, then for the next one. The
-same can be asked without a commit, to find out beforehand what would be refused.
+Indices of fork, branch and target are merged. An index from before the fork stays, and covers what
+both sides cover. One made on the branch is taken over, unless it holds ids of fragments or rows
+that mean others on the target. Removing those from its bitmap would not help: tried with pylance
+14, segments of one index are not told apart, and the older one then answers for rows of the
+younger.
 """
 
 from __future__ import annotations
@@ -58,126 +56,13 @@ from lancewood.rules.three_way import merged_fields, merged_map
 
 _Pairs = Iterable[tuple[Fragment, Fragment]]
 """Fragments of one id before and after a change."""
-
-
-@dataclass(frozen=True)
-class IndexMerge:
-    """The target's indices, and what became of the branch's."""
-
-    indices: tuple[Index, ...]
-    added: tuple[Index, ...] = ()
-    removed: tuple[Index, ...] = ()
-    left_out: tuple[str, ...] = ()
-    """Indices of the branch that the target cannot use."""
-
-
-@dataclass
-class Indices:
-    """What is known of the indices of all sides."""
-
-    work: Work
-    newest: Manifest
-    fields: FieldMessages
-    """Those of the target's next version."""
-    numbering: Numbering
-    changed: Sequence[tuple[Fragment, Fragment]]
-    """What the branch changed."""
-    changed_there: Callable[[], _Pairs]
-    """What the target changed of columns, asked where an index comes along."""
-    adopt: Callable[[Index], Index | None]
-    _grouped: Mapping[frozenset[FieldId], list[FragmentId]] | None = field(default=None)
-
-    def merged(self) -> IndexMerge:
-        fork = _by_uuid(self.work.first.manifest.indices)
-        head = _by_uuid(self.work.head.manifest.indices)
-        fresh = [each for key, each in head.items() if key not in fork]
-        taken = [(each, self._adopted(each)) for each in fresh]
-        left_out = {each.name for each, done in taken if done is None}
-        added = tuple(done for _, done in taken if done is not None)
-        kept, removed = [], []
-        for each in self.newest.indices:
-            key = each.message.uuid.uuid
-            if key in fork and key not in head and each.name not in left_out:
-                removed.append(each)
-            elif key in fork and key in head:
-                kept.append(self._patched(each, fork[key], head[key]))
-            else:
-                kept.append(self._uncovered(each))
-        live = frozenset(FieldId(each.id) for each in self.fields)
-        indices = on_live_fields((*kept, *added), live)
-        return IndexMerge(indices, added, tuple(removed), tuple(sorted(left_out)))
-
-    def _patched(self, now: Index, fork: Index, head: Index) -> Index:
-        """The target's index with the changes of the branch to what it covers."""
-        if fork.message.fragment_bitmap == head.message.fragment_bitmap:
-            return now
-        before, after, here = fork.fragments, head.fragments, now.fragments
-        covered = (here - (before - after)) | self.numbering.covered(after - before)
-        return now if covered == here else now.covering(covered)
-
-    def _uncovered(self, now: Index) -> Index:
-        """An index that the branch does not know, without fragments whose columns it wrote anew."""
-        if self._grouped is None:
-            self._grouped = _by_fields(self.changed)
-        return _without(now, self._grouped, self.fields)
-
-    def _adopted(self, index: Index) -> Index | None:
-        if self.numbering.is_shifted and not self._holds_only_old_rows(index):
-            return None
-        found = self.adopt(index)
-        if found is None:
-            return None
-        found = _without(found, _by_fields(self.changed_there()), self.fields)
-        message = table_pb2.IndexMetadata()
-        message.CopyFrom(found.covering(self.numbering.covered(found.fragments)).message)
-        if message.dataset_version > self.numbering.fork:
-            message.dataset_version = self.newest.version
-        return Index(message)
-
-    def _holds_only_old_rows(self, index: Index) -> bool:
-        """Whether all that the index was made of is from before the fork. What it covers now does
-        not tell: what it once held, it still holds."""
-        born = next_fragment_id(self.work.first.manifest)
-        for each in self.work.steps:
-            operation = each.operation
-            if not isinstance(operation, CreateIndex):
-                continue
-            for made in operation.new_indices:
-                if made.message.uuid.uuid == index.message.uuid.uuid:
-                    made_of = made.fragments
-                    return not made_of or made_of.max() < born
-        return False
-
-
-def _without(
-    index: Index, grouped: Mapping[frozenset[FieldId], list[FragmentId]], fields: FieldMessages
-) -> Index:
-    for written, fragments in grouped.items():
-        (index,) = uncovered((index,), fragments, with_relatives(fields, written))
-    return index
-
-
-def _by_fields(pairs: _Pairs) -> Mapping[frozenset[FieldId], list[FragmentId]]:
-    """Fragments by the columns that come from other files now."""
-    found: dict[frozenset[FieldId], list[FragmentId]] = {}
-    for before, after in pairs:
-        written = changed_fields(before, after)
-        if written:
-            found.setdefault(written, []).append(after.id)
-    return found
-
-
-def _by_uuid(indices: Iterable[Index]) -> dict[bytes, Index]:
-    return {each.message.uuid.uuid: each for each in indices}
-
-
 _ROOM = 1_000
-"""Fragment ids that are left free after a lost race, so that the next one need not rename files."""
+"""Fragment ids left free after a lost race, so that the next one need not rename files."""
 
 
 @dataclass
 class Publication:
-    """The work of a branch on its way to the target; a composer for the engine's commit."""
+    """The work of a branch to be committed on its target; a composer for the engine's commit."""
 
     work: Work
     target: Snapshot
@@ -187,20 +72,20 @@ class Publication:
     runner: Runner
     by_reference: bool = False
     is_refused: bool = False
-    """Whether a conflict was found: it stays one, whatever lands later."""
+    """Whether a conflict was found, which is final."""
     is_referring: bool = False
-    """Whether the last version that was composed refers to files below the branch."""
+    """Whether the last composed version refers to files below the branch."""
     left_out: tuple[str, ...] = ()
-    """Indices that the last version that was composed does without."""
+    """Indices that the last composed version leaves out."""
     is_fast_forward: bool = True
     brought: int = 0
     _judge: Judge = field(init=False)
     _spots: Spots = field(init=False)
     _shift: int = 0
     _compared: dict[FragmentId, Fragment] = field(default_factory=dict)
-    """New fragments of the target whose keys are known to be none of the branch's."""
+    """New fragments of the target that share no key with the branch."""
     _planned: tuple[Version, Composition] | None = None
-    """The last plan, and for which version it is: one is asked for more than once."""
+    """The last plan and its version, since the same one is asked for repeatedly."""
 
     def __post_init__(self) -> None:
         self._judge = Judge(self.work)
@@ -209,11 +94,11 @@ class Publication:
         check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
 
     def pass_over(self) -> None:
-        """The target moved, and took that back."""
+        """Note that the target moved and then restored its state."""
         self._judge.has_seen = True
 
     def judge(self, theirs: Transaction, version: Version) -> None:
-        """Raises ConflictError if a version that landed does not go together with the work."""
+        """Raise ConflictError if a version that landed conflicts with the work."""
         try:
             self._judge.see(theirs, version)
         except ConflictError:
@@ -221,7 +106,7 @@ class Publication:
             raise
 
     def compose(self, newest: Manifest) -> Composition:
-        """The version after ``newest``; the files that it needs are there."""
+        """The version after ``newest``, with all files that it needs in place."""
         composition = self.plan(newest)
         self.brought += self.copies.bring(self.runner)
         return composition
@@ -242,7 +127,10 @@ class Publication:
         check_no_fragment_reuse(newest.indices, "publishing")
         numbering = self._number(newest)
         bases = TargetBases(self.target.place, newest)
-        bases.declare(map(self._spots.of, self._new_bases()))
+        known = {each.id for each in self.work.first.manifest.base_paths}
+        for each in self.work.head.manifest.base_paths:
+            if each.id not in known:
+                bases.declare(self._spots.of(BaseId(each.id)))
         head = self._head(newest)
         fields = newest.fields if head.fields is None else head.fields
         live = frozenset(FieldId(each.id) for each in fields)
@@ -262,13 +150,17 @@ class Publication:
         added, changed, removed = self._fragments(translation)
         if self._judge.has_seen:
             self._check_keys(newest)
-        indices = self._indices(newest, numbering, fields)
-        changes = HeadChanges(
-            fields=head.fields,
-            schema_metadata=head.schema_metadata,
-            config=head.config,
-            table_metadata=head.table_metadata,
-            file_version=head.file_version,
+        indices = Indices(
+            self.work,
+            newest,
+            fields,
+            numbering,
+            [(each.then, each.now) for each in self.net.changed],
+            lambda: self._changed_there(newest),
+            self.copies.index,
+        ).merged()
+        changes = replace(
+            head,
             base_paths=bases.changed,
             indices=None if indices.indices == newest.indices else indices.indices,
             max_fragment_id=numbering.max_fragment_id,
@@ -281,7 +173,8 @@ class Publication:
             added,
             changed,
             removed,
-            self._judge.reuse.is_any or self._is_overwritten,
+            self._judge.reuse.is_any
+            or any(isinstance(each.operation, Overwrite) for each in self.work.steps),
             indices.added,
             indices.removed,
             bases.added,
@@ -302,10 +195,6 @@ class Publication:
         self.is_fast_forward = not self._judge.has_seen
         return Composition(recorded_as(effect), patch)
 
-    @property
-    def _is_overwritten(self) -> bool:
-        return any(isinstance(each.operation, Overwrite) for each in self.work.steps)
-
     def _number(self, newest: Manifest) -> Numbering:
         work = self.work
         first, head = work.first.manifest, work.head.manifest
@@ -316,12 +205,6 @@ class Publication:
             if is_second:
                 return number_work(first, head, self.net.added, newest, work.fork, self._shift)
         return numbering
-
-    def _new_bases(self) -> Iterator[BaseId]:
-        known = {each.id for each in self.work.first.manifest.base_paths}
-        for each in self.work.head.manifest.base_paths:
-            if each.id not in known:
-                yield BaseId(each.id)
 
     def _head(self, newest: Manifest) -> HeadChanges:
         first, head = self.work.first.manifest, self.work.head.manifest
@@ -338,10 +221,7 @@ class Publication:
                 "configuration", open_config(first), open_config(head), newest.config
             ),
             table_metadata=merged_map(
-                "table's metadata",
-                first.table_metadata,
-                head.table_metadata,
-                newest.table_metadata,
+                "table's metadata", first.table_metadata, head.table_metadata, newest.table_metadata
             ),
             file_version=head.file_version if is_other else None,
         )
@@ -366,8 +246,8 @@ class Publication:
         return added, changed, frozenset(removed)
 
     def _check_keys(self, newest: Manifest) -> None:
-        """Raises IncompatibleConflictError where both sides have new rows under one primary key.
-        What was looked at for an earlier plan is not looked at again."""
+        """Raise IncompatibleConflictError if both sides have new rows with the same primary key.
+        Fragments checked for an earlier plan are skipped."""
         work, target = self.work, Snapshot(self.target.place, newest, self.target.scheme)
         key = primary_key(work.head.schema)
         if key == primary_key(work.first.schema):
@@ -388,19 +268,8 @@ class Publication:
             check_keys(mine, theirs, self.runner)
         self._compared.update((each.id, each) for each in unseen)
 
-    def _indices(self, newest: Manifest, numbering: Numbering, fields: FieldMessages) -> IndexMerge:
-        return Indices(
-            self.work,
-            newest,
-            fields,
-            numbering,
-            [(each.then, each.now) for each in self.net.changed],
-            lambda: self._changed_there(newest),
-            self.copies.index,
-        ).merged()
-
     def _changed_there(self, newest: Manifest) -> Iterator[tuple[Fragment, Fragment]]:
-        """Fragments of which the target may read columns from other files than at the fork."""
+        """Fragments whose columns may be in other files on the target than at the fork."""
         base = self.target.manifest
         if self._judge.has_merged:
             numbers = [each.id for each in base.fragments]
@@ -415,10 +284,121 @@ class Publication:
 def _check_files_are_left(
     newest: Manifest, removed: frozenset[FragmentId], live: frozenset[FieldId]
 ) -> None:
-    """A fragment of the target without a file could not be read."""
+    """Raise RetryableConflictError if a fragment of the target would have no file left."""
     for each in newest.fragments:
         if each.id not in removed and all(live.isdisjoint(f.fields) for f in each.message.files):
             raise RetryableConflictError(
                 f"fragment {each.id} of the target has none of the columns that stay",
                 fragment=each.id,
             )
+
+
+@dataclass(frozen=True)
+class IndexMerge:
+    """The target's indices, and the outcome for those of the branch."""
+
+    indices: tuple[Index, ...]
+    added: tuple[Index, ...] = ()
+    removed: tuple[Index, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Indices of the branch that the target cannot use."""
+
+
+@dataclass
+class Indices:
+    """The indices of all sides, and what is needed to merge them."""
+
+    work: Work
+    newest: Manifest
+    fields: FieldMessages
+    """Of the target's next version."""
+    numbering: Numbering
+    changed: Sequence[tuple[Fragment, Fragment]]
+    """By the branch."""
+    changed_there: Callable[[], _Pairs]
+    """By the target; called only if an index is taken over."""
+    adopt: Callable[[Index], Index | None]
+    _grouped: Mapping[frozenset[FieldId], list[FragmentId]] | None = field(default=None)
+
+    def merged(self) -> IndexMerge:
+        fork = _by_uuid(self.work.first.manifest.indices)
+        head = _by_uuid(self.work.head.manifest.indices)
+        fresh = [each for key, each in head.items() if key not in fork]
+        taken = [(each, self._adopted(each)) for each in fresh]
+        left_out = {each.name for each, done in taken if done is None}
+        added = tuple(done for _, done in taken if done is not None)
+        kept, removed = [], []
+        for each in self.newest.indices:
+            key = each.message.uuid.uuid
+            if key in fork and key not in head and each.name not in left_out:
+                removed.append(each)
+            elif key in fork and key in head:
+                kept.append(self._patched(each, fork[key], head[key]))
+            else:
+                kept.append(self._uncovered(each))
+        live = frozenset(FieldId(each.id) for each in self.fields)
+        indices = on_live_fields((*kept, *added), live)
+        return IndexMerge(indices, added, tuple(removed), tuple(sorted(left_out)))
+
+    def _patched(self, now: Index, fork: Index, head: Index) -> Index:
+        """The target's index with the branch's changes to its coverage."""
+        if fork.message.fragment_bitmap == head.message.fragment_bitmap:
+            return now
+        before, after, here = fork.fragments, head.fragments, now.fragments
+        covered = (here - (before - after)) | self.numbering.covered(after - before)
+        return now if covered == here else now.covering(covered)
+
+    def _uncovered(self, now: Index) -> Index:
+        """An index unknown to the branch, without fragments whose columns the branch rewrote."""
+        if self._grouped is None:
+            self._grouped = _by_fields(self.changed)
+        return _without(now, self._grouped, self.fields)
+
+    def _adopted(self, index: Index) -> Index | None:
+        if self.numbering.is_shifted and not self._holds_only_old_rows(index):
+            return None
+        found = self.adopt(index)
+        if found is None:
+            return None
+        found = _without(found, _by_fields(self.changed_there()), self.fields)
+        message = table_pb2.IndexMetadata()
+        message.CopyFrom(found.covering(self.numbering.covered(found.fragments)).message)
+        if message.dataset_version > self.numbering.fork:
+            message.dataset_version = self.newest.version
+        return Index(message)
+
+    def _holds_only_old_rows(self, index: Index) -> bool:
+        """Whether the index was built only from rows from before the fork. Its coverage does not
+        tell: it still holds everything that it once covered."""
+        born = next_fragment_id(self.work.first.manifest)
+        for each in self.work.steps:
+            operation = each.operation
+            if not isinstance(operation, CreateIndex):
+                continue
+            for made in operation.new_indices:
+                if made.message.uuid.uuid == index.message.uuid.uuid:
+                    made_of = made.fragments
+                    return not made_of or made_of.max() < born
+        return False
+
+
+def _without(
+    index: Index, grouped: Mapping[frozenset[FieldId], list[FragmentId]], fields: FieldMessages
+) -> Index:
+    for written, fragments in grouped.items():
+        (index,) = uncovered((index,), fragments, with_relatives(fields, written))
+    return index
+
+
+def _by_fields(pairs: _Pairs) -> Mapping[frozenset[FieldId], list[FragmentId]]:
+    """Fragments by the columns that are in other files now."""
+    found: dict[frozenset[FieldId], list[FragmentId]] = {}
+    for before, after in pairs:
+        written = changed_fields(before, after)
+        if written:
+            found.setdefault(written, []).append(after.id)
+    return found
+
+
+def _by_uuid(indices: Iterable[Index]) -> dict[bytes, Index]:
+    return {each.message.uuid.uuid: each for each in indices}

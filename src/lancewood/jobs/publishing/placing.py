@@ -1,19 +1,13 @@
-"""The numbers that the work of a branch gets on its target: ids of fragments and rows, versions.
+"""The numbers, base paths and operation that the work of a branch gets on its target.
 
-Where the target has handed out ids since the fork, everything that was born on the branch moves
-behind them, all by the same distance; ids from before the fork are the same on both sides. Anew on
-every attempt. Pure.
+If the target has handed out ids since the fork, everything created on the branch moves behind them,
+all by the same distance. Ids from before the fork are the same on both sides. Base ids of two roots
+are unrelated, so places are compared by their uris; those unknown to the target are added.
 
-Which base path of the target stands for the place where a file of the branch is.
-
-Base ids of two roots have nothing to do with each other: places are compared by where they are.
-What the target does not know yet is added to it. Writes nothing.
-
-What the work of a branch is recorded as on its target: one operation that later writers judge.
-
-No operation of the format says "all of this". The one that is chosen makes others keep off whatever
-was touched; where several would, the one that keeps them off more. What rides along (configuration,
-metadata, indices beside rows) is in the version, and not in the operation. Pure.
+No operation of the format says "all of this". The recorded one makes other writers keep off
+everything that was touched; if several would, it is the one that keeps them off more. The rest
+(configuration, metadata, indices beside rows) is in the version but not in the operation. All of
+this is computed again on every attempt, and nothing is written.
 """
 
 from __future__ import annotations
@@ -58,30 +52,30 @@ from lancewood.rules.three_way import same_structure
 
 @dataclass(frozen=True)
 class Numbering:
-    """What becomes of numbers that the branch handed out."""
+    """How numbers that the branch handed out change on the target."""
 
     first: ManifestHead
-    """The branch as it began: its marks divide what is common from what was born here."""
+    """The branch as it began: its marks divide common ids from the branch's own."""
     head: ManifestHead
     added: tuple[FragmentId, ...]
-    """The new fragments of the branch that are still there."""
+    """New fragments of the branch that still exist."""
     fragment_shift: int
     row_shift: int
     fork: Version
     version: Version
     """The version that the work becomes."""
     strays: dict[FragmentId, FragmentId] = field(default_factory=dict)
-    """New fragments under ids from before the fork, which somebody had reserved."""
+    """New fragments under ids that were reserved before the fork."""
     _stamped: dict[bytes, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def is_shifted(self) -> bool:
-        """Whether anything that was born on the branch is called differently now."""
+        """Whether anything created on the branch gets another id."""
         return bool(self.fragment_shift or self.row_shift)
 
     @property
     def max_fragment_id(self) -> int | None:
-        """The mark of fragment ids after the work; None where none was handed out on the branch."""
+        """The mark of fragment ids after the work; None if the branch handed out none."""
         last = next_fragment_id(self.head) - 1
         if last < next_fragment_id(self.first) and not self.strays:
             return None
@@ -89,20 +83,20 @@ class Numbering:
 
     @property
     def next_row_id(self) -> int | None:
-        """The mark of row ids after the work; None on a table that has none."""
+        """The mark of row ids after the work; None on a table without row ids."""
         if not self.head.has_stable_row_ids:
             return None
         return self.head.next_row_id + self.row_shift
 
     def fragment_id(self, number: FragmentId) -> FragmentId:
-        """What a new fragment of the branch is called on the target."""
+        """The id of a new fragment of the branch on the target."""
         if number in self.strays:
             return self.strays[number]
         return FragmentId(number + self.fragment_shift)
 
     def covered(self, fragments: BitMap) -> BitMap:
-        """The same fragments by their names on the target. Without those that are gone: there,
-        their ids are others'."""
+        """The same fragments by their ids on the target, without removed ones, whose ids may mean
+        others there."""
         if not self.fragment_shift:
             return fragments
         born = set(self.added)
@@ -114,7 +108,7 @@ class Numbering:
         )
 
     def lineage(self, fragment: Fragment) -> Fragment:
-        """The same fragment, whose rows have their ids and versions on the target."""
+        """The fragment with the row ids and versions of the target."""
         if not self.head.has_stable_row_ids:
             return fragment
         ids = fragment.row_ids if self.row_shift else None
@@ -132,7 +126,7 @@ class Numbering:
         return Fragment(message)
 
     def _restamped(self, fragment: Fragment, what: Lineage) -> bytes | None:
-        """The versions of the rows; fragments of one write have them in the same bytes."""
+        """The new versions of the rows, cached: fragments of one write share the same bytes."""
         known = fragment.lineage(what)
         if known is None:
             return None
@@ -156,8 +150,8 @@ def number_work(
     fork: Version,
     least_shift: int = 0,
 ) -> Numbering:
-    """The numbers on ``newest``; fragments move by ``least_shift`` at least, unless nobody else
-    handed out an id."""
+    """The numbering on ``newest``; fragments move by at least ``least_shift``, unless the target
+    handed out no id."""
     shift = next_fragment_id(newest) - next_fragment_id(first)
     shift = max(shift, least_shift) if shift else 0
     born = tuple(each.id for each in added)
@@ -201,7 +195,7 @@ class Spots:
     head: Snapshot
     target: Place
     passed: frozenset[str] = frozenset()
-    """Roots of other branches that the work went through: what lies there is like the branch's."""
+    """Roots of other branches in between, which are treated like the branch's own."""
 
     @cached_property
     def _known(self) -> dict[BaseId, Spot]:
@@ -209,7 +203,7 @@ class Spots:
         return {}
 
     def of(self, base_id: BaseId | None) -> Spot:
-        """The place that a base id of the branch stands for; None is the branch's root."""
+        """The place of a base id of the branch; None is the branch's root."""
         if base_id is None:
             return Own.BRANCH
         if base_id not in self._known:
@@ -235,7 +229,7 @@ class TargetBases:
         self._old = len(self._bases)
         self._ids: dict[tuple[str, bool], BaseId] = {}
         self.is_referring = False
-        """Whether somebody asked for another root of the same table."""
+        """Whether another root of the same table is referred to."""
         target.settle(newest)
 
     @property
@@ -244,11 +238,11 @@ class TargetBases:
 
     @property
     def changed(self) -> tuple[table_pb2.BasePath, ...] | None:
-        """All base paths; None where none was added."""
+        """All base paths; None if none was added."""
         return tuple(self._bases) if self.added else None
 
     def id_of(self, spot: Elsewhere) -> BaseId:
-        """The id of a place, which is declared if it is not yet."""
+        """The id of a place, which is declared if necessary."""
         return self._declared(spot.uri, spot.is_dataset_root, spot.base)
 
     def id_of_root(self, uri: str, name: str) -> BaseId:
@@ -257,10 +251,9 @@ class TargetBases:
         base = table_pb2.BasePath(path=uri, is_dataset_root=True, name=name)
         return self._declared(uri, True, base)
 
-    def declare(self, spots: Iterable[Spot]) -> None:
-        for each in spots:
-            if isinstance(each, Elsewhere):
-                self.id_of(each)
+    def declare(self, spot: Spot) -> None:
+        if isinstance(spot, Elsewhere):
+            self.id_of(spot)
 
     def _declared(self, uri: str, is_dataset_root: bool, base: table_pb2.BasePath) -> BaseId:
         key = uri, is_dataset_root
@@ -289,7 +282,7 @@ class TargetBases:
 
 @dataclass(frozen=True)
 class Effect:
-    """All that changes on the target."""
+    """Everything that changes on the target."""
 
     newest: Manifest
     head: HeadChanges
@@ -297,15 +290,15 @@ class Effect:
     changed: Mapping[FragmentId, Fragment]
     removed: frozenset[FragmentId]
     replaces_all: bool
-    """Whether the branch wrote the table anew, or an id means another column now: then nothing that
-    others write for an older version may follow."""
+    """Whether the branch overwrote the table, or an id now means another column: then no change
+    based on an older version may follow."""
     new_indices: tuple[Index, ...] = ()
     removed_indices: tuple[Index, ...] = ()
     new_bases: tuple[table_pb2.BasePath, ...] = ()
 
 
 def recorded_as(effect: Effect) -> Operation:
-    """The operation that stands for the effect."""
+    """The operation that the effect is recorded as."""
     newest, head = effect.newest, effect.head
     fields = newest.fields if head.fields is None else head.fields
     metadata = newest.schema_metadata if head.schema_metadata is None else head.schema_metadata
@@ -395,6 +388,6 @@ def _texts(metadata: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _preserves_nullability(newest: ManifestHead, fields: FieldMessages) -> bool:
-    """Whether rows that are written under the old schema can have no null where none is allowed."""
+    """Whether rows written under the old schema have no null in fields that forbid it now."""
     strict = {each.id for each in newest.fields if not each.nullable}
     return all(each.nullable or each.id in strict for each in fields)

@@ -1,14 +1,11 @@
-"""Which rows the work of a branch really changed, where its marks say more than that.
+"""Preparing a publication: the work of a branch, judged by everything since on its target.
 
-A version that adds or casts columns marks every row as changed. On the branch its transaction tells
-so; after publishing there is one transaction for everything. So where such versions came together
-with others, rows keep the mark that they had at the fork unless they really have other values.
+If the target restored a version from since the fork, what it took back counts as not having
+happened. Nothing is written: publishing commits the result (``publish``), a repository stages it.
 
-The work of a branch, judged by all that happened on its target, up to the newest version.
-
-What the target took back itself, by restoring a version from since the fork, counts as not having
-happened. Writes nothing; how the publication becomes a version is for others to say: publishing
-commits it (``publish``), a repository stages it.
+A version that adds or casts columns marks every row as changed. On the branch its transaction says
+so, but after publishing there is one transaction for everything. So if such versions came together
+with others, rows keep their mark from the fork unless their values really differ.
 """
 
 from __future__ import annotations
@@ -66,70 +63,11 @@ from lancewood.rules.closed import check_open
 from lancewood.rules.three_way import same_fields
 
 _MARK_NOTHING_ELSE = (Append, Delete, CreateIndex, ReserveFragments, UpdateConfig, UpdateBases)
-"""Beside these, one Merge alone is understood from its fragments, as on any table."""
-
-
-def needs_exact_marks(work: Work) -> bool:
-    """Whether marks of the branch would say of rows that they changed, and nothing could tell."""
-    if not work.head.manifest.has_stable_row_ids:
-        return False
-    kinds = [type(each.operation) for each in work.steps]
-    merges = kinds.count(Merge)
-    return merges > 1 or (
-        merges == 1 and any(each not in (Merge, *_MARK_NOTHING_ELSE) for each in kinds)
-    )
-
-
-def has_exact_marks(work: Work) -> bool:
-    """Whether the marks are to be believed although the work may be recorded as a Merge: they were
-    made exact, or the schema changed without one, which marks nothing."""
-    kinds = {type(each.operation) for each in work.steps}
-    return needs_exact_marks(work) or (Project in kinds and Merge not in kinds)
-
-
-def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
-    """For each fragment that came or changed the versions that really changed its rows last."""
-    changes = find_changes(work.first, work.head)
-    real = _real_rows(changes)
-    found = {}
-    for each in (*net.added, *(pair.now for pair in net.changed)):
-        found[each.id] = _marks(each, real.get(each.id), changes.since.rows, work.fork)
-    then = {pair.now.id: pair.then for pair in net.changed}
-    seen = {each.id for each in changes.until.fragments}
-    for number, before in then.items():
-        if number not in seen:  # the same rows with the same values
-            found[number] = updated_at(before)
-    return found
-
-
-def _real_rows(changes: RowChanges) -> dict[FragmentId, npt.NDArray[np.int64]]:
-    """The offsets of rows that were inserted or got other values, by fragment."""
-    found: dict[FragmentId, npt.NDArray[np.int64]] = {}
-    for part in (changes.inserted, changes.updated):
-        for at, offsets in part.by_fragment():
-            number = changes.until.fragments[at].id
-            known = found.get(number, np.empty(0, np.int64))
-            found[number] = np.concatenate((known, offsets))
-    return found
-
-
-def _marks(
-    fragment: Fragment, real: npt.NDArray[np.int64] | None, before: LiveRows, fork: int
-) -> RowVersions:
-    marks = updated_at(fragment).to_numpy().copy()
-    doubtful = marks > np.uint64(fork)
-    if real is not None:
-        doubtful[real] = False
-    ids = fragment.row_ids
-    assert ids is not None, "asked of a table without stable row ids"
-    offsets = np.flatnonzero(doubtful)
-    at = before.find(ids.values_at(offsets))
-    marks[offsets[at >= 0]] = before.updated[at[at >= 0]]
-    return RowVersions.from_values(marks)
+"""Together with these, a single Merge is understood from its fragments, as on any table."""
 
 
 class LandedError(Exception):
-    """The commit that the work was to become was found while the target was judged."""
+    """The commit of this work was found on the target: it has landed already."""
 
     def __init__(self, version: Version) -> None:
         super().__init__(str(version))
@@ -137,18 +75,13 @@ class LandedError(Exception):
 
 
 def prepare(
-    main: Place,
-    work: Work,
-    runner: Runner,
-    *,
-    by_reference: bool = False,
-    uuid: str | None = None,
+    main: Place, work: Work, runner: Runner, *, by_reference: bool = False, uuid: str | None = None
 ) -> tuple[Publication | None, Snapshot]:
-    """The publication, that has judged all up to the target's newest version, and that version;
-    None where the work comes to nothing.
+    """The publication, judged up to the target's newest version, and that version; None if the
+    work has no effect.
 
-    Raises ConflictError where the two do not go together, and LandedError if a version of the
-    target has the identity ``uuid``.
+    Raises ConflictError if work and target conflict, and LandedError if a version of the target has
+    the identity ``uuid``.
     """
     check_restored(work)
     place = branch_place(main, work.parent)
@@ -165,8 +98,8 @@ def prepare(
 
 
 def prepare_again(main: Place, work: Work, onto: Snapshot, runner: Runner) -> Publication | None:
-    """Work that is to be done once more on a version with the same content as that where it began;
-    None where it comes to nothing."""
+    """The publication of work on a version with the same content as the one where it began; None if
+    the work has no effect."""
     check_restored(work)
     net = _net(work)
     if net is None:
@@ -178,7 +111,7 @@ def prepare_again(main: Place, work: Work, onto: Snapshot, runner: Runner) -> Pu
 
 
 def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transaction:
-    """The transaction that stands for the work: its identity, and whose work it is."""
+    """The transaction for the work, with its identity and its origin."""
     told = {
         BRANCH_PROPERTY: work.branch,
         BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
@@ -198,7 +131,7 @@ def _net(work: Work) -> Net | None:
 
 
 def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
-    """The target's version that the branch began as."""
+    """The target's version that the branch began from."""
     try:
         manifest = load_manifest(newest.place.store, work.fork, newest.scheme)
     except NotFoundError as cause:
@@ -258,7 +191,7 @@ def _since(newest: Snapshot, fork: Version) -> Iterator[_Seen]:
 
 
 def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
-    """The version from since the fork that another one restored, with all that was there."""
+    """The version since the fork that ``seen`` restored completely, or None."""
     (operation, *others) = seen.transaction.operations
     if others or not isinstance(operation, Restore):
         return None
@@ -275,3 +208,62 @@ def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
         now
     )
     return version if is_same else None
+
+
+def needs_exact_marks(work: Work) -> bool:
+    """Whether the branch's marks would wrongly say that rows changed."""
+    if not work.head.manifest.has_stable_row_ids:
+        return False
+    kinds = [type(each.operation) for each in work.steps]
+    merges = kinds.count(Merge)
+    return merges > 1 or (
+        merges == 1 and any(each not in (Merge, *_MARK_NOTHING_ELSE) for each in kinds)
+    )
+
+
+def has_exact_marks(work: Work) -> bool:
+    """Whether the marks are right although the work may be recorded as a Merge: they were made
+    exact, or the schema changed without a Merge, which marks nothing."""
+    kinds = {type(each.operation) for each in work.steps}
+    return needs_exact_marks(work) or (Project in kinds and Merge not in kinds)
+
+
+def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
+    """For each new or changed fragment, the versions that really changed its rows last."""
+    changes = find_changes(work.first, work.head)
+    real = _real_rows(changes)
+    found = {}
+    for each in (*net.added, *(pair.now for pair in net.changed)):
+        found[each.id] = _marks(each, real.get(each.id), changes.since.rows, work.fork)
+    then = {pair.now.id: pair.then for pair in net.changed}
+    seen = {each.id for each in changes.until.fragments}
+    for number, before in then.items():
+        if number not in seen:  # the same rows with the same values
+            found[number] = updated_at(before)
+    return found
+
+
+def _real_rows(changes: RowChanges) -> dict[FragmentId, npt.NDArray[np.int64]]:
+    """The offsets of inserted and really changed rows, by fragment."""
+    found: dict[FragmentId, npt.NDArray[np.int64]] = {}
+    for part in (changes.inserted, changes.updated):
+        for at, offsets in part.by_fragment():
+            number = changes.until.fragments[at].id
+            known = found.get(number, np.empty(0, np.int64))
+            found[number] = np.concatenate((known, offsets))
+    return found
+
+
+def _marks(
+    fragment: Fragment, real: npt.NDArray[np.int64] | None, before: LiveRows, fork: int
+) -> RowVersions:
+    marks = updated_at(fragment).to_numpy().copy()
+    doubtful = marks > np.uint64(fork)
+    if real is not None:
+        doubtful[real] = False
+    ids = fragment.row_ids
+    assert ids is not None, "asked of a table without stable row ids"
+    offsets = np.flatnonzero(doubtful)
+    at = before.find(ids.values_at(offsets))
+    marks[offsets[at >= 0]] = before.updated[at[at >= 0]]
+    return RowVersions.from_values(marks)

@@ -1,18 +1,15 @@
-"""The tag that keeps a branch while its target refers to its files.
-
-Both implementations refuse to delete a branch that a tag points at, and keep the files of a tagged
-version.
-
-Publishing a branch: its work onto its parent, as one commit, exactly once.
+"""Publishing a branch: its work becomes one commit on its parent, exactly once.
 
     1  judge and plan, and refuse what would be refused
-    2  close the branch: a mark names the commit that is going to be
+    2  close the branch: a mark names the commit to come
     3  bring the files that the target takes over
     4  commit on the target, under the identity that the mark names
-    5  note on the branch which version that became, if it can be done
+    5  record on the branch which version that became, if possible
 
-Whoever finds a closed branch looks whether that commit landed, and goes on from 3 if it did not. A
-conflict in 4 is final, so the branch is opened again; after any other failure it stays closed.
+A writer that finds a closed branch checks whether that commit landed, and continues with 3 if it
+did not. A conflict in 4 is final, so the branch is opened again; after any other failure it stays
+closed. While the target refers to files below the branch, a guard tag keeps the branch: both
+implementations refuse to delete a branch with a tag, and keep the files of a tagged version.
 """
 
 from __future__ import annotations
@@ -61,33 +58,6 @@ from lancewood.model.revision import branch_name
 from lancewood.rules.closed import is_closed
 from lancewood.store.base import Store
 
-
-def _guard_name(uuid: str) -> TagName:
-    """The name of the guard of one publishing."""
-    return TagName(f"{PUBLISH_GUARD}{uuid}")
-
-
-def place_guard(main: Store, head: Snapshot, uuid: str) -> None:
-    """Tag the version that is published; one that is there already is the same."""
-    branch = head.manifest.branch
-    assert branch is not None, "asked of a branch"
-    now = time.time_ns()
-    tag = Tag(
-        name=_guard_name(uuid),
-        branch=BranchName.found(branch),
-        version=Version(head.manifest.version),
-        manifest_size=head.manifest.size,
-        created_at_ns=now,
-        updated_at_ns=now,
-    )
-    main.put_new(tag_key(tag.name), encode_tag(tag))
-
-
-def remove_guard(main: Store, uuid: str) -> None:
-    """Remove the guard of a publishing that did not land."""
-    main.delete([tag_key(_guard_name(uuid))])
-
-
 __all__ = ["BRANCH_PROPERTY", "BRANCH_VERSION_PROPERTY", "Published", "publish"]
 
 
@@ -97,14 +67,14 @@ class Published:
 
     branch: str
     branch_version: int
-    """The version of the branch that was published."""
+    """The published version of the branch."""
     is_fast_forward: bool
     """The target had not moved since the fork: all ids are the branch's."""
     adopted_files: int
-    """Files that were linked or copied into the target."""
+    """Files linked or copied into the target."""
     left_out_indices: tuple[str, ...] = ()
-    """Indices of the branch that name rows by ids which are others' on the target. Build or
-    optimise them there."""
+    """Indices of the branch whose row ids mean other rows on the target: build or optimise them
+    there."""
     is_new: bool = True
     """False: there was nothing to publish, or it was published before."""
     is_dry_run: bool = False
@@ -121,10 +91,10 @@ def publish(
     runner: Runner,
     dry_run: bool = False,
 ) -> tuple[Snapshot, Published]:
-    """The target's version after the work of a branch, and what was done for it.
+    """The target's version with the work of a branch, and what was done for it.
 
-    Raises ConflictError where the work does not go together with what happened on the target; then
-    nothing has changed. A dry run ends after the first step, with the target as it is.
+    Raises ConflictError if the work conflicts with what happened on the target; then nothing has
+    changed. A dry run ends after the first step, with the target as it is.
     """
     branch = branch_name(name)
     if branch is None:
@@ -149,7 +119,7 @@ def publish(
 
 
 class _HeadMovedError(Exception):
-    """Somebody wrote to the branch before it was closed."""
+    """The branch moved before it was closed."""
 
     def __init__(self, conflict: ConflictError) -> None:
         super().__init__(conflict.message)
@@ -158,7 +128,7 @@ class _HeadMovedError(Exception):
 
 @dataclass
 class _Publishing:
-    """One branch on its way."""
+    """One attempt to publish a branch."""
 
     main: Place
     branch: BranchName
@@ -180,7 +150,7 @@ class _Publishing:
             if publication is not None:
                 publication.plan(newest.manifest)
         except ConflictError as conflict:
-            # Somebody else may have published it meanwhile, and that was what it met.
+            # The conflict may be with the same work, just published by another writer.
             if load_snapshot(head.place).manifest.version != head.manifest.version:
                 raise _HeadMovedError(conflict) from conflict
             raise
@@ -204,7 +174,7 @@ class _Publishing:
     def _go_on(
         self, head: Snapshot, closing: Closing, asked: tuple[BranchName | None] | None
     ) -> tuple[Snapshot, Published]:
-        """Finish what somebody began, or find that it is done."""
+        """Finish an interrupted publication, or find that it landed."""
         parent = None if closing.onto is None else BranchName.found(closing.onto)
         self._check_target(parent, asked)
         target = branch_place(self.main, parent)
@@ -267,8 +237,6 @@ class _Publishing:
     def _prepare(
         self, work: Work, closing: Closing | None = None
     ) -> tuple[Publication | None, Snapshot]:
-        """The publication, that has judged all up to the target's newest version; None where the
-        work comes to nothing."""
         if not self.dry_run:
             mend_record(self.main.store, work.first, work.fork)
         return prepare(
@@ -302,7 +270,7 @@ class _Publishing:
             publication.copies.discard()
             if publication.is_refused:
                 if not self.adopt:
-                    remove_guard(self.main.store, closing.uuid)
+                    self.main.store.delete([tag_key(_guard_name(closing.uuid))])
                 reopen(work.head, closing, policy)
             else:
                 error.add_note(self._what_now())
@@ -313,3 +281,23 @@ class _Publishing:
 
     def _what_now(self) -> str:
         return f"{called(self.branch)} stays closed; publish it again to go on"
+
+
+def place_guard(main: Store, head: Snapshot, uuid: str) -> None:
+    """Tag the published version; an existing tag is the same one."""
+    branch = head.manifest.branch
+    assert branch is not None, "asked of a branch"
+    now = time.time_ns()
+    tag = Tag(
+        name=_guard_name(uuid),
+        branch=BranchName.found(branch),
+        version=Version(head.manifest.version),
+        manifest_size=head.manifest.size,
+        created_at_ns=now,
+        updated_at_ns=now,
+    )
+    main.put_new(tag_key(tag.name), encode_tag(tag))
+
+
+def _guard_name(uuid: str) -> TagName:
+    return TagName(f"{PUBLISH_GUARD}{uuid}")

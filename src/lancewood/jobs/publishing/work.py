@@ -1,17 +1,12 @@
-"""Which work a version of a target holds: ranges of versions of branches, told by its transaction.
+"""The work on a branch: what happened since it left its parent, and what it adds up to.
 
-Work that comes twice would double rows, and no rule about operations can see that. So a version
-that took work over says which, and whoever brings work looks for it there. Pure.
+The newest Clone transaction among the branch's versions says where it began, not the branch's
+record. Work can also be a range of versions, and work on a branch of a branch is put on top of the
+other's. Its net effect is found by comparing first version and head, fragment by fragment, as
+bytes; only those that differ are decoded.
 
-The work on a branch: what happened there since it left its parent.
-
-Where it left is told by the newest Clone transaction among its versions, not by the record of the
-branch. A part of it is a range of its versions; and work on a branch of a branch goes on top of the
-other's, seen from further up. Reads transactions; knows nothing of the target.
-
-What the work on a branch comes to: its first version beside its head, fragment by fragment.
-
-Fragments are compared as bytes, and only those that differ are decoded. Pure.
+Publishing the same work twice would double rows, and no rule about operations can see that. So a
+version records which work it holds, as ranges of versions of branches, and is checked for it.
 """
 
 from __future__ import annotations
@@ -49,70 +44,17 @@ from lancewood.rules.three_way import same_fields
 
 BRANCH_PROPERTY = "lancewood.branch"
 BRANCH_VERSION_PROPERTY = "lancewood.branch_version"
-"""Which work a version of the target is, for people."""
+"""Where the work of a version of the target comes from, for people."""
 HELD_PROPERTY = "lancewood.holds"
-"""All of it, for whoever brings more: ``exp:5-7@0b1c… dev:9-12``."""
-
+"""All work that a version holds, for later checks: ``exp:5-7@0b1c… dev:9-12``."""
 _is_range = re.compile(r"([^\s:]+):(\d{1,20})-(\d{1,20})(?:@(\S+))?").fullmatch
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The versions of a branch after ``since``, up to ``until``."""
-
-    branch: str
-    since: Version
-    until: Version
-    line: str = ""
-    """The identity of the transaction that the branch began with, which tells it from others that
-    had its name, and is the same under another name; empty where it is not known."""
-
-    def meets(self, other: Held) -> bool:
-        """Whether both have a version in common."""
-        are_known = self.line and other.line
-        is_same = self.line == other.line if are_known else self.branch == other.branch
-        return is_same and self.since < other.until and other.since < self.until
-
-    def __str__(self) -> str:
-        line = f"@{self.line}" if self.line else ""
-        return f"{self.branch}:{self.since}-{self.until}{line}"
-
-
-def encode_held(work: Iterable[Held]) -> str:
-    """The value of the property."""
-    return " ".join(dict.fromkeys(map(str, work)))
-
-
-def held_in(transaction: Transaction) -> tuple[Held, ...]:
-    """The work that a transaction says it holds; what cannot be understood is left out."""
-    properties = transaction.properties
-    text = properties.get(HELD_PROPERTY)
-    if text is not None:
-        found = [match.groups("") for each in text.split() if (match := _is_range(each))]
-        return tuple(
-            Held(branch, Version(int(since)), Version(int(until)), line)
-            for branch, since, until, line in found
-        )
-    branch, version = properties.get(BRANCH_PROPERTY), properties.get(BRANCH_VERSION_PROPERTY, "")
-    if branch is None or not version.isdecimal():
-        return ()
-    return (Held(branch, Version(0), Version(int(version))),)
-
-
-def in_common(mine: Iterable[Held], theirs: Iterable[Held]) -> Held | None:
-    """Work of the one that the other has, too."""
-    known = [*theirs]
-    return next((each for each in mine if any(map(each.meets, known))), None)
-
-
 MARKS = frozenset({PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
-"""Keys of the configuration that say who may write to a branch, and where it began anew; they are
-the branch's own."""
+"""Configuration keys of the branch alone: who may write to it, and where it was reset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation of the branch, and the version that it made."""
+    """One operation of the branch, and the version it made."""
 
     version: Version
     operation: Operation
@@ -129,13 +71,13 @@ class Work:
     """None is main."""
     fork: Version
     steps: Sequence[Step]
-    """The oldest first; what only says who may write is not among them."""
+    """The oldest first, without those that only set marks."""
     own: tuple[Held, ...] = ()
-    """Which versions of which branches it is; several where branches of branches are passed."""
+    """Its versions; several ranges if there are branches between this one and the parent."""
     brought: tuple[Held, ...] = ()
     """Work of other branches that its versions took over."""
     roots: frozenset[str] = frozenset()
-    """Roots of branches that are passed on the way to the parent."""
+    """Roots of the branches in between."""
 
     @property
     def branch(self) -> str:
@@ -143,15 +85,15 @@ class Work:
 
     @property
     def held(self) -> tuple[Held, ...]:
-        """All work that a version holds which takes this over."""
+        """All work that a version with this work holds."""
         return (*self.own, *self.brought)
 
 
 def load_work(head: Snapshot) -> Work:
     """The work up to a version of a branch.
 
-    Raises NotFoundError where a version or transaction in between is gone, UnsupportedError for an
-    operation that is not known, InvalidInputError for what is no branch.
+    Raises NotFoundError if a version or transaction in between is gone, UnsupportedError for an
+    unknown operation, InvalidInputError for a table that is not a branch.
     """
     if head.manifest.branch is None:
         raise InvalidInputError(f"{head.place.uri} is no branch, and has nothing to publish")
@@ -164,7 +106,7 @@ def load_work(head: Snapshot) -> Work:
 
 
 def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
-    """The same, from where the branch left the target, or the branch that it left did, and so on.
+    """The work since the branch, or one of its ancestors, left the target.
 
     Raises InvalidInputError if none of them did.
     """
@@ -178,23 +120,21 @@ def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
                 branch=work.branch,
             )
         above = load_work(load_snapshot(branch_place(main, work.parent), version=work.fork))
-        work = Work(
-            above.first,
-            work.head,
-            above.parent,
-            above.fork,
-            (*above.steps, *work.steps),
-            (*above.own, *work.own),
-            (*above.brought, *work.brought),
-            work.roots | above.roots | {above.head.place.uri},
+        work = replace(
+            above,
+            head=work.head,
+            steps=(*above.steps, *work.steps),
+            own=(*above.own, *work.own),
+            brought=(*above.brought, *work.brought),
+            roots=work.roots | above.roots | {above.head.place.uri},
         )
     return work
 
 
 def load_part(first: Snapshot, head: Snapshot, target: BranchName | None) -> Work:
-    """What happened between two versions of one branch, to be done again on another branch.
+    """The work between two versions of one branch, to be repeated on another branch.
 
-    Raises IncompatibleConflictError if the branch began anew in between, and what ``load_work``
+    Raises IncompatibleConflictError if the branch was reset in between, and what ``load_work``
     raises.
     """
     walked = _Walk(head)
@@ -209,18 +149,18 @@ def load_part(first: Snapshot, head: Snapshot, target: BranchName | None) -> Wor
 
 
 class _Walk:
-    """From a version of a branch back, one transaction after the other."""
+    """Goes back from a version of a branch, one transaction after the other."""
 
     def __init__(self, head: Snapshot) -> None:
         self._head = head
         self._steps: list[Step] = []
         self._brought: list[Held] = []
         self.clone: Clone | None = None
-        """Where the branch began, if it was passed."""
+        """The operation that began the branch, once it is reached."""
         self._line = ""
 
     def back_to(self, end: Version | None) -> Version:
-        """Go back to a version, which is left out, or to where the branch began; the version."""
+        """Go back to ``end``, exclusive, or to the beginning of the branch; the version reached."""
         head = self._head
         version = head.manifest.version
         while version != end:
@@ -247,24 +187,6 @@ class _Walk:
         return Work(begun, head, parent, fork, steps, (own,), tuple(self._brought))
 
 
-def check_restored(work: Work) -> None:
-    """Raises IncompatibleConflictError for a version that was restored from before a reset, or from
-    beside the history: its ids of rows and fragments are those of others on the target."""
-    for each in work.steps:
-        restored = each.operation.version if isinstance(each.operation, Restore) else None
-        if restored is None:
-            continue
-        if restored < work.first.manifest.version or is_detached(restored):
-            raise IncompatibleConflictError(
-                f"{called(work.branch)} cannot be published onto {called(work.parent)}: in version "
-                f"{each.version} it went back to version {restored}, from before it was reset, "
-                "whose ids are others' on the target; bring the rows over with overwrite or merge "
-                "on a fresh branch",
-                branch=work.branch,
-                version=each.version,
-            )
-
-
 def _check_known(head: Snapshot, version: Version, operation: Operation) -> None:
     what = f"the work on {called(head.manifest.branch)} cannot be told: version {version}"
     if isinstance(operation, MissingTransaction):
@@ -282,8 +204,8 @@ def _check_known(head: Snapshot, version: Version, operation: Operation) -> None
 
 
 def only_marks(operation: Operation) -> bool:
-    """Whether it said of the branch who may write to it, and did nothing else: closed it, opened it
-    again, or kept it for a repository."""
+    """Whether an operation only sets marks: closes or opens a branch, or reserves it for a
+    repository."""
     return (
         isinstance(operation, UpdateConfig)
         and len(operation.config.entries) > 0
@@ -294,9 +216,76 @@ def only_marks(operation: Operation) -> bool:
     )
 
 
+def check_restored(work: Work) -> None:
+    """Raise IncompatibleConflictError if a version from before a reset, or a detached one, was
+    restored: its ids mean other rows and fragments on the target."""
+    for each in work.steps:
+        restored = each.operation.version if isinstance(each.operation, Restore) else None
+        if restored is None:
+            continue
+        if restored < work.first.manifest.version or is_detached(restored):
+            raise IncompatibleConflictError(
+                f"{called(work.branch)} cannot be published onto {called(work.parent)}: in version "
+                f"{each.version} it went back to version {restored}, from before it was reset, "
+                "whose ids are others' on the target; bring the rows over with overwrite or merge "
+                "on a fresh branch",
+                branch=work.branch,
+                version=each.version,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The versions of a branch after ``since``, up to and including ``until``."""
+
+    branch: str
+    since: Version
+    until: Version
+    line: str = ""
+    """The uuid of the transaction that the branch began with, or empty if unknown. It identifies
+    the branch even if its name changes or is used again."""
+
+    def meets(self, other: Held) -> bool:
+        """Whether the two have a version in common."""
+        are_known = self.line and other.line
+        is_same = self.line == other.line if are_known else self.branch == other.branch
+        return is_same and self.since < other.until and other.since < self.until
+
+    def __str__(self) -> str:
+        line = f"@{self.line}" if self.line else ""
+        return f"{self.branch}:{self.since}-{self.until}{line}"
+
+
+def encode_held(work: Iterable[Held]) -> str:
+    """The value of ``HELD_PROPERTY``."""
+    return " ".join(dict.fromkeys(map(str, work)))
+
+
+def held_in(transaction: Transaction) -> tuple[Held, ...]:
+    """The work that a transaction says it holds; unreadable parts are ignored."""
+    properties = transaction.properties
+    text = properties.get(HELD_PROPERTY)
+    if text is not None:
+        found = [match.groups("") for each in text.split() if (match := _is_range(each))]
+        return tuple(
+            Held(branch, Version(int(since)), Version(int(until)), line)
+            for branch, since, until, line in found
+        )
+    branch, version = properties.get(BRANCH_PROPERTY), properties.get(BRANCH_VERSION_PROPERTY, "")
+    if branch is None or not version.isdecimal():
+        return ()
+    return (Held(branch, Version(0), Version(int(version))),)
+
+
+def in_common(mine: Iterable[Held], theirs: Iterable[Held]) -> Held | None:
+    """The first of ``mine`` that ``theirs`` holds as well, or None."""
+    known = [*theirs]
+    return next((each for each in mine if any(map(each.meets, known))), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A fragment that both versions have, and that is another one now."""
+    """A fragment that both versions have, before and after its change."""
 
     then: Fragment
     now: Fragment
@@ -304,15 +293,15 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """Fragments that came, changed and went; sorted by id."""
+    """Fragments that were added, changed and removed; sorted by id."""
 
     added: Sequence[Fragment]
     changed: Sequence[Changed]
     removed: Sequence[Fragment]
 
     def with_marks(self, marks: dict[FragmentId, RowVersions]) -> Net:
-        """The same with other versions that last changed the rows of some fragments; a fragment
-        that is then as it was has not changed."""
+        """The same with other last-updated versions in some fragments; those that are then as
+        before do not count as changed."""
 
         def marked(fragment: Fragment) -> Fragment:
             found = marks.get(fragment.id)
@@ -327,7 +316,7 @@ class Net:
 
 
 def find_net(first: Manifest, head: Manifest) -> Net:
-    """What became of the fragments of ``first`` in ``head``."""
+    """The difference between the fragments of ``first`` and ``head``."""
     before, after = set(first.message.fragments), set(head.message.fragments)
     old = {
         each.id: each
@@ -350,8 +339,26 @@ def find_net(first: Manifest, head: Manifest) -> Net:
     )
 
 
+def _is_same(changed: Changed) -> bool:
+    """Whether at most the encoding of last-updated versions differs."""
+    then, now = changed.then, changed.now
+    if then.files != now.files or then.deletion_file != now.deletion_file:
+        return False
+    if then.lineage("row_ids") != now.lineage("row_ids"):
+        return False
+    if then.lineage("created_at_versions") != now.lineage("created_at_versions"):
+        return False
+    return updated_at(then) == updated_at(now)
+
+
+def updated_at(fragment: Fragment) -> RowVersions:
+    """The version that last changed each row; the first version if a writer left it out."""
+    found = fragment.last_updated_at
+    return RowVersions.uniform(FIRST_VERSION, fragment.physical_rows) if found is None else found
+
+
 def is_head_same(first: ManifestHead, head: ManifestHead) -> bool:
-    """Whether all but the fragments is what it was: schema, maps, indices, base paths."""
+    """Whether everything but the fragments is the same: schema, maps, indices, base paths."""
     one, other = first.message, head.message
     return (
         same_fields(first.fields, head.fields)
@@ -364,23 +371,5 @@ def is_head_same(first: ManifestHead, head: ManifestHead) -> bool:
 
 
 def open_config(head: ManifestHead) -> dict[str, str]:
-    """The configuration without what says who may write, which is the branch's alone."""
+    """The configuration without the marks, which belong to the branch alone."""
     return {key: value for key, value in head.config.items() if key not in MARKS}
-
-
-def _is_same(changed: Changed) -> bool:
-    """Whether nothing but the encoding of marks differs."""
-    then, now = changed.then, changed.now
-    if then.files != now.files or then.deletion_file != now.deletion_file:
-        return False
-    if then.lineage("row_ids") != now.lineage("row_ids"):
-        return False
-    if then.lineage("created_at_versions") != now.lineage("created_at_versions"):
-        return False
-    return updated_at(then) == updated_at(now)
-
-
-def updated_at(fragment: Fragment) -> RowVersions:
-    """The version that last changed each row, spelled out where a writer left it out."""
-    found = fragment.last_updated_at
-    return RowVersions.uniform(FIRST_VERSION, fragment.physical_rows) if found is None else found

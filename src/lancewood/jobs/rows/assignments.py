@@ -1,12 +1,8 @@
-"""Values for a column of a table: which types may become its type, and how they do.
+"""The assignments of an update: columns or fields of structs, each to an expression or a constant.
 
-What is stored has to be what was meant: a number that does not fit, a fraction for an integer, a
-text for a number are errors, not roundings. Knows Arrow and Python values; no rows, no files.
-
-What an update sets: columns or fields of structs, each to an expression or a constant.
-
-All of it is checked against the schema before anything is read. Computes new values from a batch
-of old ones; reads and writes nothing.
+All of them are checked against the schema before anything is read. New values are computed from
+batches of old ones. What is stored must be what was meant: a number that does not fit, a fraction
+for an integer or a text for a number is an error, not a rounding.
 """
 
 from __future__ import annotations
@@ -36,136 +32,13 @@ _TEMPORAL = frozenset({"date", "timestamp", "time"})
 _NESTED = frozenset({"struct", "map", "list"})
 
 
-def can_become(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of one type may be stored in a column of another, as far as they fit."""
-    source, target = plain_type(source), plain_type(target)
-    one, other = family(source), family(target)
-    if pt.is_null(source):
-        return True
-    if {one, other} <= NUMBERS:
-        return True
-    if one == "list" and other == "list":
-        return can_become(source.value_type, target.value_type)
-    if one == "struct" and other == "struct":
-        names = {each.name: each.type for each in source}
-        return {each.name for each in target} == names.keys() and all(
-            can_become(names[each.name], each.type) for each in target
-        )
-    if one == "timestamp" and other == "timestamp":
-        return (source.tz is None) == (target.tz is None)
-    if one == "date" and other == "timestamp":
-        return target.tz is None
-    return source == target if one in ("map", "other") else one == other
-
-
-def fitted(values: Any, target: pa.DataType) -> Any:
-    """An array with exactly the type ``target``; raises InvalidInputError for what does not fit."""
-    storage = _storage_type(target)
-    if isinstance(values.type, pa.BaseExtensionType):
-        values = values.storage
-    if pt.is_null(values.type):
-        values = pa.nulls(len(values), storage)
-    if not values.type.equals(storage, check_metadata=True):
-        try:
-            made = values.cast(storage)
-        except pa.ArrowException as cause:
-            raise InvalidInputError(str(cause)) from cause
-        _check_finite(values, made)
-        values = made
-    return target.wrap_array(values) if isinstance(target, pa.BaseExtensionType) else values
-
-
-def fitted_value(value: Any, target: pa.DataType) -> pa.Array:
-    """One Python value, a pyarrow or numpy scalar, or a list or mapping of them, as an array.
-
-    Raises InvalidInputError for a value that the type does not hold.
-    """
-    if isinstance(value, pa.Scalar) and family(plain_type(value.type)) in _NESTED:
-        value = value.as_py()
-    if value is None:
-        return pa.nulls(1, target)
-    plain = plain_type(target)
-    if family(plain) in _NESTED:
-        return fitted(_nested(value, _storage_type(target)), target)
-    literal = literal_from(value)
-    if not literal.value.is_valid:
-        return pa.nulls(1, target)
-    return fitted(pa.array([_met(literal, plain, value)], plain), target)
-
-
-def text_as_moment(text: str, target: pa.DataType) -> pa.Array:
-    """A constant text as the date, time or timestamp of a column."""
-    plain = plain_type(target)
-    return fitted(pa.array([_met(parse_moment(text, plain), plain, text)], plain), target)
-
-
-def is_moment(target: pa.DataType) -> bool:
-    """Whether a constant text may stand for a value of the type."""
-    return family(plain_type(target)) in _TEMPORAL
-
-
-def _met(literal: Literal, plain: pa.DataType, value: Any) -> pa.Scalar:
-    is_zoned = pt.is_timestamp(literal.type) and literal.type.tz is not None
-    if is_zoned and not (pt.is_timestamp(plain) and plain.tz is not None):
-        raise InvalidInputError(f"{value!r} has a zone, the column has none")
-    found = scalar_in(literal, plain)
-    if found is None:
-        raise InvalidInputError(f"{value!r} is no value of {plain}")
-    return found
-
-
-def _nested(value: Any, storage: pa.DataType) -> pa.Array:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    try:
-        made = pa.array([value], storage)
-    except (pa.ArrowException, OverflowError, ValueError, TypeError) as cause:
-        raise InvalidInputError(f"it is no value of {storage}: {cause}") from cause
-    if not _is_kept(value, made[0].as_py()):
-        raise InvalidInputError(f"{storage} would not hold all of it")
-    return made
-
-
-def _is_kept(given: Any, made: Any) -> bool:
-    """Whether a nested value is still what it was: Arrow drops fractions and unknown keys."""
-    if hasattr(given, "tolist"):
-        given = given.tolist()
-    if isinstance(made, dict):
-        return (
-            isinstance(given, Mapping)
-            and given.keys() <= made.keys()
-            and all(_is_kept(given.get(key), each) for key, each in made.items())
-        )
-    if isinstance(made, list):
-        items = list(given.items()) if isinstance(given, Mapping) else list(given)
-        return len(items) == len(made) and all(map(_is_kept, items, made))
-    if isinstance(made, tuple):
-        return all(map(_is_kept, given, made))
-    if isinstance(made, float):
-        return math.isinf(made) == math.isinf(given)
-    return bool(given == made)
-
-
-def _check_finite(values: Any, made: Any) -> None:
-    """A float that is too large for a smaller float becomes infinite without a word."""
-    if not pt.is_floating(made.type) or not pt.is_floating(values.type):
-        return
-    grown = pc.and_(pc.is_inf(made.cast(pa.float64())), pc.is_finite(values))
-    if pc.any(grown).as_py():
-        raise InvalidInputError(f"a value is too large for {made.type}")
-
-
-def _storage_type(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-
-
 @dataclass(frozen=True)
 class Assignments:
-    """The set of one update against one schema."""
+    """The ``set`` of one update, checked against one schema."""
 
     schema: Schema
     values: Mapping[str, Any] = field(repr=False)
-    """SQL text, or a constant, by the name of the column; dotted for a field of a struct."""
+    """SQL text or a constant by the name of the column, dotted for a field of a struct."""
     parameters: Parameters = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -173,15 +46,15 @@ class Assignments:
             raise InvalidInputError(
                 f"set takes names of columns with their new values, got {self.values!r}"
             )
-        _ = self._each  # what cannot be right is told now
+        _ = self._each  # raises for a bad assignment now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Without cached values."""
         return {"schema": self.schema, "values": self.values, "parameters": self.parameters}
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """What is set."""
+        """The columns and fields that are set."""
         return tuple(each.path for each in self._each)
 
     @cached_property
@@ -191,10 +64,7 @@ class Assignments:
 
     @property
     def field_ids(self) -> tuple[FieldId, ...]:
-        """The fields whose values change: those that are set, and what is inside of them.
-
-        Not what they are inside of: its other fields stay as they were.
-        """
+        """The fields that are set, and those inside them, but not the structs around them."""
         return tuple(sorted(node.id for each in self._each for node in each.field.walk()))
 
     @cached_property
@@ -214,9 +84,9 @@ class Assignments:
         return any(self.schema.by_name[each].is_blob for each in self.columns)
 
     def stored_alone(self, file_version: str) -> tuple[Path, ...]:
-        """The smallest parts around what is set that can be written into files of their own.
+        """The smallest parts around the set fields that can be written into files of their own.
 
-        A field of a struct by itself, unless the whole is stored as one physical column.
+        That is the field of a struct, unless the struct is stored as one physical column.
         """
         return tuple(self._alone(path, file_version) for path in self.paths)
 
@@ -226,7 +96,7 @@ class Assignments:
         return path[:1] if is_one else path
 
     def new_columns(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The top-level columns after the update, from batches that hold them and what is read.
+        """The top-level columns after the update, from a batch with them and what is read.
 
         Every expression sees the old values. Raises InvalidInputError, naming the column, for
         values that do not fit.
@@ -259,8 +129,13 @@ class Assignments:
                 raise InvalidInputError(
                     f"column {name!r}: {cause.message}", **{**cause.facts, "column": name}
                 ) from cause
-        for expression in (each.expression for each in found.values()):
-            _check_no_blobs(self.schema, expression)
+        for each in found.values():
+            for name in () if each.expression is None else each.expression.columns:
+                if name not in SYSTEM_COLUMNS and self.schema.by_name[name].is_blob:
+                    raise UnsupportedError(
+                        f"an update cannot compute with {name!r}, which is a column of blobs",
+                        column=name,
+                    )
         return tuple(found.values())
 
     def _expressions(self) -> Iterator[Expression]:
@@ -269,7 +144,7 @@ class Assignments:
 
 @dataclass(frozen=True)
 class _Assignment:
-    """One of them: a constant, or an expression."""
+    """One assignment: a constant or an expression."""
 
     path: Path
     field: Field
@@ -333,14 +208,6 @@ def _check_types(expression: Expression, target: pa.DataType) -> None:
         )
 
 
-def _check_no_blobs(schema: Schema, expression: Expression | None) -> None:
-    for name in () if expression is None else expression.columns:
-        if name not in SYSTEM_COLUMNS and schema.by_name[name].is_blob:
-            raise UnsupportedError(
-                f"an update cannot compute with {name!r}, which is a column of blobs", column=name
-            )
-
-
 def _find(schema: Schema, name: str) -> tuple[Path, Field]:
     if not isinstance(name, str):
         raise InvalidInputError(f"set takes names of columns, got {name!r}")
@@ -357,7 +224,7 @@ def _find(schema: Schema, name: str) -> tuple[Path, Field]:
 
 
 def _replaced(array: Any, path: Path, value: pa.Array) -> Any:
-    """A struct with one field replaced; where it is null it stays so."""
+    """A struct with one field replaced; null structs stay null."""
     if isinstance(array.type, pa.BaseExtensionType):
         return array.type.wrap_array(_replaced(array.storage, path, value))
     index = array.type.get_field_index(path[0])
@@ -367,3 +234,127 @@ def _replaced(array: Any, path: Path, value: pa.Array) -> Any:
     children = [value if each == index else array.field(each) for each in range(len(fields))]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+
+def can_become(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of one type, if they fit, may be stored in a column of another."""
+    source, target = plain_type(source), plain_type(target)
+    one, other = family(source), family(target)
+    if pt.is_null(source):
+        return True
+    if {one, other} <= NUMBERS:
+        return True
+    if one == "list" and other == "list":
+        return can_become(source.value_type, target.value_type)
+    if one == "struct" and other == "struct":
+        names = {each.name: each.type for each in source}
+        return {each.name for each in target} == names.keys() and all(
+            can_become(names[each.name], each.type) for each in target
+        )
+    if one == "timestamp" and other == "timestamp":
+        return (source.tz is None) == (target.tz is None)
+    if one == "date" and other == "timestamp":
+        return target.tz is None
+    return source == target if one in ("map", "other") else one == other
+
+
+def fitted(values: Any, target: pa.DataType) -> Any:
+    """The values with exactly the type ``target``; raises InvalidInputError if one does not fit."""
+    storage = _storage_type(target)
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    if pt.is_null(values.type):
+        values = pa.nulls(len(values), storage)
+    if not values.type.equals(storage, check_metadata=True):
+        try:
+            made = values.cast(storage)
+        except pa.ArrowException as cause:
+            raise InvalidInputError(str(cause)) from cause
+        _check_finite(values, made)
+        values = made
+    return target.wrap_array(values) if isinstance(target, pa.BaseExtensionType) else values
+
+
+def fitted_value(value: Any, target: pa.DataType) -> pa.Array:
+    """One Python value, a pyarrow or numpy scalar, or a list or mapping of them, as an array.
+
+    Raises InvalidInputError for a value that does not fit the type.
+    """
+    if isinstance(value, pa.Scalar) and family(plain_type(value.type)) in _NESTED:
+        value = value.as_py()
+    if value is None:
+        return pa.nulls(1, target)
+    plain = plain_type(target)
+    if family(plain) in _NESTED:
+        return fitted(_nested(value, _storage_type(target)), target)
+    literal = literal_from(value)
+    if not literal.value.is_valid:
+        return pa.nulls(1, target)
+    return fitted(pa.array([_met(literal, plain, value)], plain), target)
+
+
+def text_as_moment(text: str, target: pa.DataType) -> pa.Array:
+    """A constant text as the date, time or timestamp of a column."""
+    plain = plain_type(target)
+    return fitted(pa.array([_met(parse_moment(text, plain), plain, text)], plain), target)
+
+
+def is_moment(target: pa.DataType) -> bool:
+    """Whether the type is a date, time or timestamp."""
+    return family(plain_type(target)) in _TEMPORAL
+
+
+def _met(literal: Literal, plain: pa.DataType, value: Any) -> pa.Scalar:
+    is_zoned = pt.is_timestamp(literal.type) and literal.type.tz is not None
+    if is_zoned and not (pt.is_timestamp(plain) and plain.tz is not None):
+        raise InvalidInputError(f"{value!r} has a zone, the column has none")
+    found = scalar_in(literal, plain)
+    if found is None:
+        raise InvalidInputError(f"{value!r} is no value of {plain}")
+    return found
+
+
+def _nested(value: Any, storage: pa.DataType) -> pa.Array:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    try:
+        made = pa.array([value], storage)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as cause:
+        raise InvalidInputError(f"it is no value of {storage}: {cause}") from cause
+    if not _is_kept(value, made[0].as_py()):
+        raise InvalidInputError(f"{storage} would not hold all of it")
+    return made
+
+
+def _is_kept(given: Any, made: Any) -> bool:
+    """Whether a nested value is unchanged: Arrow drops fractions and unknown keys."""
+    if hasattr(given, "tolist"):
+        given = given.tolist()
+    if isinstance(made, dict):
+        return (
+            isinstance(given, Mapping)
+            and given.keys() <= made.keys()
+            and all(_is_kept(given.get(key), each) for key, each in made.items())
+        )
+    if isinstance(made, list):
+        items = list(given.items()) if isinstance(given, Mapping) else list(given)
+        return len(items) == len(made) and all(map(_is_kept, items, made))
+    if isinstance(made, tuple):
+        return all(map(_is_kept, given, made))
+    if isinstance(made, float):
+        return math.isinf(made) == math.isinf(given)
+    return bool(given == made)
+
+
+def _check_finite(values: Any, made: Any) -> None:
+    """Raise InvalidInputError for a float too large for a smaller float type: Arrow silently makes
+    it infinite."""
+    if not pt.is_floating(made.type) or not pt.is_floating(values.type):
+        return
+    grown = pc.and_(pc.is_inf(made.cast(pa.float64())), pc.is_finite(values))
+    if pc.any(grown).as_py():
+        raise InvalidInputError(f"a value is too large for {made.type}")
+
+
+def _storage_type(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind

@@ -1,13 +1,10 @@
-"""Rows that move to new fragments and stay the rows they were: ids and first versions go along.
+"""Rows that match a condition, and rows that move to new fragments.
 
-Reads whole rows at given offsets, and writes rows into new data files. Does not know why they
-move, nor what happens at their old place: see ``engine.deletions``. Nothing refers to the new files
-until a commit does.
+A condition is checked against the schema before anything is read. It is matched by reading its own
+columns in fragments that can match; other columns are read only for matching rows.
 
-Finding the rows that a condition speaks of: which fragments can hold some, and where they are.
-
-The condition is checked against the schema before anything is read. Reads its columns, and others
-only for whole rows that match; never changes anything.
+Rows that move keep their ids and first versions. They are written to new data files, to which
+nothing refers before a commit. ``engine.write.mark_deleted`` deletes them in the old place.
 """
 
 from __future__ import annotations
@@ -51,130 +48,9 @@ from lancewood.model.schema import CREATED_AT, ROW_ADDRESS, ROW_ID
 _Numbers: TypeAlias = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
-class MovingRows:
-    """Some rows, with every column of the table, and what stays the same about each of them."""
-
-    rows: pa.RecordBatch
-    addresses: Addresses
-    """Where they were."""
-    ids: _Numbers | None
-    """Their stable row ids; None on a table without them."""
-    created_at: _Numbers | None
-    """The versions that made them; None on a table without stable row ids."""
-
-    def part(self, start: int, rows: int) -> MovingRows:
-        """Some of them."""
-        stop = start + rows
-        return MovingRows(
-            self.rows.slice(start, rows),
-            self.addresses[start:stop],
-            None if self.ids is None else self.ids[start:stop],
-            None if self.created_at is None else self.created_at[start:stop],
-        )
-
-    def with_rows(self, rows: pa.RecordBatch) -> MovingRows:
-        """The same rows with other values."""
-        return MovingRows(rows, self.addresses, self.ids, self.created_at)
-
-
-def check_movable(snapshot: Snapshot) -> None:
-    """Raise UnsupportedError where whole rows of the table cannot be written again."""
-    check_encodings(snapshot.schema, snapshot.manifest.file_version)
-
-
-def read_moving(
-    snapshot: Snapshot,
-    fragment: Fragment,
-    offsets: BitMap,
-    wanted: WantedColumns | None = None,
-) -> Iterator[MovingRows]:
-    """The rows at physical offsets of a fragment, in order, in batches of a few megabytes.
-
-    ``snapshot`` may be bare. ``wanted`` is ``whole_rows`` of it, from a caller with many fragments.
-    Of blob columns the bytes come.
-    """
-    if not offsets:
-        return
-    wanted = whole_rows(snapshot) if wanted is None else wanted
-    facts = RowFacts(snapshot, fragment)
-    asked = numbers_in(offsets)
-    at = 0
-    for batch in pick_rows(open_fragment(snapshot, fragment, wanted), wanted, asked):
-        for rows in with_blob_values(snapshot, fragment, batch):
-            here = asked[at : at + rows.num_rows]
-            at += rows.num_rows
-            ids = created = None
-            if snapshot.manifest.has_stable_row_ids:
-                ids = facts.column_at(ROW_ID, here).to_numpy()
-                created = facts.column_at(CREATED_AT, here).to_numpy()
-            yield MovingRows(rows, addresses_in(fragment.id, here), ids, created)
-
-
-def whole_rows(snapshot: Snapshot) -> WantedColumns:
-    """Every column of the table, for ``read_moving``."""
-    return WantedColumns(snapshot.schema)
-
-
-def write_moved(
-    snapshot: Snapshot, moved: Iterable[MovingRows], inserted: Iterable[pa.RecordBatch] = ()
-) -> tuple[Fragment, ...]:
-    """New fragments, without ids, of rows that moved and then of rows that are new.
-
-    Batches have the table's columns in any order, of exactly its types. On a table with stable row
-    ids a fragment lists the ids and first versions of the rows that moved into it, which come
-    first; the commit adds those of the others. ``snapshot`` may be bare. Nothing is held but one
-    batch and the ids. Raises InvalidInputError for a null where none is allowed; on any error no
-    file is left.
-    """
-    arrow = to_arrow_schema(snapshot.schema).remove_metadata()
-    lineage = _Lineage()
-    batches = chain(lineage.noted(moved), inserted)
-    limits = FileLimits()
-    written = write_fragments(
-        pa.RecordBatchReader.from_batches(arrow, (_as_table(each, arrow) for each in batches)),
-        snapshot.schema,
-        homes=[snapshot.data_home],
-        file_version=snapshot.manifest.file_version,
-        max_rows=limits.max_rows,
-        max_bytes=limits.max_bytes,
-    )
-    return tuple(lineage.handed_out(written))
-
-
-class _Lineage:
-    """What stays the same about the rows of one write, in their order."""
-
-    def __init__(self) -> None:
-        self._ids: list[RowIdSequence] = []
-        self._created: list[RowVersions] = []
-
-    def noted(self, moved: Iterable[MovingRows]) -> Iterator[pa.RecordBatch]:
-        for each in moved:
-            if each.ids is not None and each.created_at is not None:
-                self._ids.append(RowIdSequence.from_values(each.ids))
-                self._created.append(RowVersions.from_values(each.created_at))
-            yield each.rows
-
-    def handed_out(self, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
-        ids, created = RowIdSequence.concat(self._ids), RowVersions.concat(self._created)
-        start = 0
-        for each in fragments:
-            stop = min(start + each.physical_rows, len(ids))
-            if stop > start:
-                each = each.with_lineage(ids.slice(start, stop), created.slice(start, stop), None)
-            start = stop
-            yield each
-
-
-def _as_table(batch: pa.RecordBatch, arrow: pa.Schema) -> pa.RecordBatch:
-    columns = [batch.column(each.name) for each in arrow]
-    return pa.RecordBatch.from_arrays(columns, schema=arrow)
-
-
 @dataclass(frozen=True)
 class Matching:
-    """A condition on one version of a table; with a bare snapshot it is sent to tasks."""
+    """A condition on one version of a table; tasks get it with a bare snapshot."""
 
     snapshot: Snapshot
     where: str | None
@@ -187,10 +63,10 @@ class Matching:
                 raise InvalidInputError("a list of parameters is for where, which is not given")
         elif not isinstance(self.where, str):
             raise InvalidInputError(f"where takes SQL text, got {self.where!r}")
-        _ = self.predicate  # a wrong name or type is told now
+        _ = self.predicate  # raises for a wrong name or type now
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Without cached values."""
         return {"snapshot": self.snapshot, "where": self.where, "parameters": self.parameters}
 
     @cached_property
@@ -200,29 +76,27 @@ class Matching:
         return parse_predicate(self.where, row_schema(self.snapshot.schema), self.parameters)
 
     def bare(self) -> Matching:
-        """The same for tasks, whose fragments travel beside it."""
+        """The same for tasks, which get their fragments separately."""
         return Matching(self.snapshot.bare(), self.where, self.parameters)
 
     @cached_property
     def is_every_row(self) -> bool:
-        """Whether the condition reads no column and is true.
-
-        Raises InvalidInputError if it cannot be computed.
-        """
+        """Whether the condition reads no column and is true; raises InvalidInputError if computing
+        it fails."""
         if self.predicate is None:
             return True
         return not self.predicate.columns and bool(self.predicate.mask(nameless(1))[0].as_py())
 
     def fragments(self) -> Iterator[Fragment]:
-        """The fragments that can hold a matching row, told from the manifest alone."""
+        """The fragments that can have a matching row, judged by the manifest alone."""
         if self.predicate is None:
             return iter(self.snapshot.manifest.fragments)
-        return self._pruner.pruned(None)
+        return Pruner(self.snapshot, self.predicate, self._shape.filtering).pruned(None)
 
     def offsets(self, fragment: Fragment) -> BitMap:
-        """The physical offsets of the live rows of a fragment that match.
+        """The physical offsets of the matching live rows of a fragment.
 
-        Raises FormatError where the manifest does not say how many rows there are.
+        Raises FormatError if the manifest has no row count.
         """
         fragment.check_counted()
         if self.is_every_row:
@@ -235,14 +109,14 @@ class Matching:
         return bitmap_of(np.concatenate([np.empty(0, np.int64), *parts]))
 
     def groups(self, fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
-        """The fragments, in groups that are best looked into together."""
+        """The fragments, in groups that are best searched together."""
         if self.is_every_row:
             return ((each,) for each in fragments)
         return self._scan.groups(fragments)
 
     def found(self, group: Sequence[Fragment]) -> Iterator[tuple[Fragment, BitMap, BitMap]]:
-        """The fragments of a group of several in which rows match: the physical offsets of those
-        rows, and of those that are deleted already."""
+        """The fragments of a group that have matching rows, with the physical offsets of those
+        rows and of rows that are deleted already."""
         read, positions = self._scan.found(group)
         assert positions is not None, "there is a condition"
         for number, places in read.by_fragment(positions):
@@ -253,9 +127,9 @@ class Matching:
         return self._row_scan.groups(fragments)
 
     def rows(self, group: Sequence[Fragment]) -> Iterator[MovingRows]:
-        """The live rows of a group of fragments that match, found and read in one go.
+        """The matching live rows of a group of fragments, found and read in one go.
 
-        Raises FormatError where the manifest does not say how many rows there are.
+        Raises FormatError if the manifest has no row count.
         """
         if len(group) > 1:
             yield from map(self._moving, self._row_scan.batches(group))
@@ -294,7 +168,119 @@ class Matching:
         projection = project(self.snapshot.schema, columns)
         return RowShape(snapshot=self.snapshot, projection=projection, predicate=self.predicate)
 
-    @cached_property
-    def _pruner(self) -> Pruner:
-        assert self.predicate is not None
-        return Pruner(self.snapshot, self.predicate, self._shape.filtering)
+
+@dataclass(frozen=True, slots=True)
+class MovingRows:
+    """Rows with every column of the table, their addresses, ids and first versions."""
+
+    rows: pa.RecordBatch
+    addresses: Addresses
+    """Their old place."""
+    ids: _Numbers | None
+    """None on a table without stable row ids."""
+    created_at: _Numbers | None
+    """None on a table without stable row ids."""
+
+    def part(self, start: int, rows: int) -> MovingRows:
+        """A slice of the rows."""
+        stop = start + rows
+        return MovingRows(
+            self.rows.slice(start, rows),
+            self.addresses[start:stop],
+            None if self.ids is None else self.ids[start:stop],
+            None if self.created_at is None else self.created_at[start:stop],
+        )
+
+    def with_rows(self, rows: pa.RecordBatch) -> MovingRows:
+        """The same rows with other values."""
+        return MovingRows(rows, self.addresses, self.ids, self.created_at)
+
+
+def check_movable(snapshot: Snapshot) -> None:
+    """Raise UnsupportedError if whole rows of the table cannot be rewritten."""
+    check_encodings(snapshot.schema, snapshot.manifest.file_version)
+
+
+def whole_rows(snapshot: Snapshot) -> WantedColumns:
+    """Every column of the table, for ``read_moving``."""
+    return WantedColumns(snapshot.schema)
+
+
+def read_moving(
+    snapshot: Snapshot, fragment: Fragment, offsets: BitMap, wanted: WantedColumns | None = None
+) -> Iterator[MovingRows]:
+    """The rows at physical offsets of a fragment, in order, in batches of a few megabytes.
+
+    Blob columns come with their bytes. ``snapshot`` may be bare. For many fragments, pass its
+    ``whole_rows`` as ``wanted``.
+    """
+    if not offsets:
+        return
+    wanted = whole_rows(snapshot) if wanted is None else wanted
+    facts = RowFacts(snapshot, fragment)
+    asked = numbers_in(offsets)
+    at = 0
+    for batch in pick_rows(open_fragment(snapshot, fragment, wanted), wanted, asked):
+        for rows in with_blob_values(snapshot, fragment, batch):
+            here = asked[at : at + rows.num_rows]
+            at += rows.num_rows
+            ids = created = None
+            if snapshot.manifest.has_stable_row_ids:
+                ids = facts.column_at(ROW_ID, here).to_numpy()
+                created = facts.column_at(CREATED_AT, here).to_numpy()
+            yield MovingRows(rows, addresses_in(fragment.id, here), ids, created)
+
+
+def write_moved(
+    snapshot: Snapshot, moved: Iterable[MovingRows], inserted: Iterable[pa.RecordBatch] = ()
+) -> tuple[Fragment, ...]:
+    """New fragments, without ids, of moved rows followed by inserted rows.
+
+    Batches have the table's columns in any order, with exactly its types. On a table with stable
+    row ids a fragment lists the ids and first versions of its moved rows, which come first; the
+    commit adds those of the others. ``snapshot`` may be bare. Memory holds one batch and the ids.
+    Raises InvalidInputError for a null in a column that forbids it; on any error no file is left.
+    """
+    arrow = to_arrow_schema(snapshot.schema).remove_metadata()
+    lineage = _Lineage()
+    batches = chain(lineage.noted(moved), inserted)
+    limits = FileLimits()
+    written = write_fragments(
+        pa.RecordBatchReader.from_batches(arrow, (_as_table(each, arrow) for each in batches)),
+        snapshot.schema,
+        homes=[snapshot.data_home],
+        file_version=snapshot.manifest.file_version,
+        max_rows=limits.max_rows,
+        max_bytes=limits.max_bytes,
+    )
+    return tuple(lineage.handed_out(written))
+
+
+class _Lineage:
+    """The ids and first versions of the rows of one write, in order."""
+
+    def __init__(self) -> None:
+        self._ids: list[RowIdSequence] = []
+        self._created: list[RowVersions] = []
+
+    def noted(self, moved: Iterable[MovingRows]) -> Iterator[pa.RecordBatch]:
+        for each in moved:
+            if each.ids is not None and each.created_at is not None:
+                self._ids.append(RowIdSequence.from_values(each.ids))
+                self._created.append(RowVersions.from_values(each.created_at))
+            yield each.rows
+
+    def handed_out(self, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
+        ids, created = RowIdSequence.concat(self._ids), RowVersions.concat(self._created)
+        start = 0
+        for each in fragments:
+            stop = min(start + each.physical_rows, len(ids))
+            if stop > start:
+                each = each.with_lineage(ids.slice(start, stop), created.slice(start, stop), None)
+            start = stop
+            yield each
+
+
+def _as_table(batch: pa.RecordBatch, arrow: pa.Schema) -> pa.RecordBatch:
+    columns = [batch.column(each.name) for each in arrow]
+    return pa.RecordBatch.from_arrays(columns, schema=arrow)

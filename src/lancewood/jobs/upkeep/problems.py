@@ -1,6 +1,6 @@
-"""What can be wrong with a table, as values: whoever checks goes on, and tells all of it.
+"""What can be wrong with a table, and what a repair can do about it, as values.
 
-What a repair may consist of: proposals for people, and the steps that carry them out.
+A check collects problems and goes on, so that it reports all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 
 
 class Kind(StrEnum):
-    """What a problem is about."""
+    """The kind of a problem."""
 
     MANIFEST = "manifest"
     NAMES = "manifest names"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
     ROW_VERSIONS = "row versions"
     PAGE = "page"
     OUT_OF_REACH = "out of reach"
-    """Not checked, since this reader does not know it, or is not allowed to go there."""
+    """Not checked: unknown to this reader, or not accessible."""
 
 
 _ADVICE = {
@@ -73,7 +73,7 @@ class Problem:
     text: str
     """What was expected, and what was found."""
     fragment: int | None = None
-    """The fragment it concerns, if it is one."""
+    """The fragment it concerns, if any."""
 
     @property
     def advice(self) -> str:
@@ -85,17 +85,17 @@ class Problem:
 
 
 def kind_of(error: LancewoodError, damage: Kind) -> Kind:
-    """What an error says: damage of this kind, or only that this reader cannot go there."""
+    """``damage``, or OUT_OF_REACH for an error that is about this reader, not the table."""
     unknown = isinstance(error, UnsupportedError | InvalidInputError)
     return Kind.OUT_OF_REACH if unknown else damage
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One thing that can be done."""
+    """One step of a repair, for people."""
 
     action: str
-    """In a few words, as ``set the manifest aside``."""
+    """In a few words, such as ``set the manifest aside``."""
     where: str
     finding: str
     """What is wrong."""
@@ -105,7 +105,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A proposal, and how it is done; doing it twice is doing it once."""
+    """A proposal and how to carry it out, which is idempotent."""
 
     proposal: Proposal
     do: Callable[[], object]
@@ -113,12 +113,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What was done, or with ``dry_run`` what would be."""
+    """What a repair did, or with ``dry_run`` would do."""
 
     dry_run: bool
     proposals: tuple[Proposal, ...]
     remaining: tuple[Problem, ...]
-    """What is wrong and not mended by any of it."""
+    """Problems that the proposals do not solve."""
 
     @property
     def ok(self) -> bool:

@@ -1,14 +1,7 @@
-"""Which Arrow types have small values, which are bytes, and which Spark may have no room for.
+"""Columns of the tables that checks read: which ones to show, and their values as short text.
 
-Pure; executors use it, too.
-
-Columns of a table that checks name, and those that tell people which row is meant.
-
-Pure: looks at schemas.
-
-Values of failing rows as short texts, and as cells that are not too large to be kept.
-
-Runs on executors, on Arrow values: a picture of many megabytes is told by its size.
+The functions on values run on executors, on Arrow values. A large value is shown by its size, and
+cells that are kept are cut to ``MOST_BYTES``.
 """
 
 from __future__ import annotations
@@ -28,10 +21,80 @@ from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.spark.types import spark_schema
 
 _MOST_FIXED_BYTES = 64
+_MOST_COLUMNS = 32
+"""The most columns kept of a failing row, besides those that the check is about."""
+MOST_BYTES = 64 * 1024
+"""The largest cell that is kept."""
+_MOST_CHARACTERS = 80
+_MOST_VALUES = 5
+_MOST_DEPTH = 3
+_BYTES_OF_A_CHARACTER = 4
+
+
+def check_columns(relation: Relation, columns: Iterable[str], spot: Spot) -> None:
+    """Raise InvalidInputError for a name that no column has; ``spot`` is that of the list."""
+    for index, each in enumerate(columns):
+        check_column(relation, each, spot.at(index))
+
+
+def check_column(relation: Relation, column: str, spot: Spot) -> None:
+    """Raise InvalidInputError for a name that no column has."""
+    if column not in relation.schema.names:
+        raise wrong(
+            spot,
+            f"table {relation.name!r} has no column {column!r}: "
+            f"{near(column, relation.schema.names)}",
+        )
+
+
+def telling_columns(relation: Relation, checked: Iterable[str]) -> list[str]:
+    """The checked columns and the small ones, in table order, if Spark can read them: a value that
+    is only shown must not make the check fail."""
+    asked = set(checked)
+    wanted = {each.name for each in relation.schema if each.name in asked and is_safe(each)}
+    small = [each.name for each in relation.schema if each.name not in asked and is_told(each)]
+    wanted.update(small[:_MOST_COLUMNS])
+    return [each for each in relation.schema.names if each in (wanted or asked)]
+
+
+def key_columns(relation: Relation, checked: Iterable[str], pipeline: Pipeline) -> list[str]:
+    """The checked columns and the merge keys, in table order. A table without merge keys
+    contributes its first small column instead."""
+    wanted = set(checked)
+    keys = [
+        name
+        for target in pipeline.targets
+        if target.table == relation.name and target.mode is Mode.MERGE
+        for name in target.on
+        if name in relation.schema.names
+    ]
+    if not keys:
+        keys = [each.name for each in relation.schema if is_told(each)][:1]
+    wanted.update(keys)
+    return [each for each in relation.schema.names if each in wanted]
+
+
+def is_told(field: pa.Field) -> bool:
+    """Whether to show a column that nobody asked for: it is small and safe to read."""
+    return is_small(field.type) and is_safe(field)
+
+
+def is_safe(field: pa.Field) -> bool:
+    """Whether Spark has the type of a column and, as far as we know, can hold all its values."""
+    return is_readable(field) and not may_not_fit(field.type)
+
+
+def is_readable(field: pa.Field) -> bool:
+    """Whether Spark has the type of a column."""
+    try:
+        spark_schema(pa.schema([field]))
+    except UnsupportedError:
+        return False
+    return True
 
 
 def is_small(kind: pa.DataType) -> bool:
-    """Whether values are numbers, moments, texts or structs of those: no binaries, lists, maps."""
+    """Whether values are numbers, times, text or structs of those: no binaries, lists or maps."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_small(kind.storage_type)
     if pa.types.is_struct(kind):
@@ -55,7 +118,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def may_not_fit(kind: pa.DataType) -> bool:
-    """Whether values may be finer than Spark's: nanoseconds, and times of day in dates."""
+    """Whether values may be finer than Spark's: nanoseconds, or dates with a time of day."""
     if isinstance(kind, pa.BaseExtensionType):
         return may_not_fit(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -67,92 +130,18 @@ def may_not_fit(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date64(kind))
 
 
-_MOST_COLUMNS = 32
-"""So many columns of a failing row are kept besides those that the check is about."""
-
-
-def check_columns(relation: Relation, columns: Iterable[str], spot: Spot) -> None:
-    """Raise InvalidInputError for a name that no column has; ``spot`` is that of their list."""
-    for index, each in enumerate(columns):
-        check_column(relation, each, spot.at(index))
-
-
-def check_column(relation: Relation, column: str, spot: Spot) -> None:
-    """Raise InvalidInputError for a name that no column has."""
-    if column not in relation.schema.names:
-        raise wrong(
-            spot,
-            f"table {relation.name!r} has no column {column!r}: "
-            f"{near(column, relation.schema.names)}",
-        )
-
-
-def telling_columns(relation: Relation, checked: Iterable[str]) -> list[str]:
-    """The checked columns and the small ones of the table, in its order, as far as Spark can have
-    them: a value that is only shown must not keep a check from being made."""
-    asked = set(checked)
-    wanted = {each.name for each in relation.schema if each.name in asked and is_safe(each)}
-    small = [each.name for each in relation.schema if each.name not in asked and is_told(each)]
-    wanted.update(small[:_MOST_COLUMNS])
-    return [each for each in relation.schema.names if each in (wanted or asked)]
-
-
-def key_columns(relation: Relation, checked: Iterable[str], pipeline: Pipeline) -> list[str]:
-    """The checked columns and the keys of the table, in its order: what merges go by, and where
-    there are none the first small column."""
-    wanted = set(checked)
-    keys = [
-        name
-        for target in pipeline.targets
-        if target.table == relation.name and target.mode is Mode.MERGE
-        for name in target.on
-        if name in relation.schema.names
-    ]
-    if not keys:
-        keys = [each.name for each in relation.schema if is_told(each)][:1]
-    wanted.update(keys)
-    return [each for each in relation.schema.names if each in wanted]
-
-
-def is_told(field: pa.Field) -> bool:
-    """Whether a column is shown although nobody asks for it: small, and safe to be read."""
-    return is_small(field.type) and is_safe(field)
-
-
-def is_safe(field: pa.Field) -> bool:
-    """Whether Spark has the type of a column and, for all we know, room for each of its values."""
-    return is_readable(field) and not may_not_fit(field.type)
-
-
-def is_readable(field: pa.Field) -> bool:
-    """Whether Spark has the type of a column."""
-    try:
-        spark_schema(pa.schema([field]))
-    except UnsupportedError:
-        return False
-    return True
-
-
 def quoted(column: str) -> str:
-    """A name in the engine's dialect."""
+    """A column name, quoted for the engine's dialect."""
     return '"' + column.replace('"', '""') + '"'
 
 
-MOST_BYTES = 64 * 1024
-"""Of a cell that is kept."""
-_MOST_CHARACTERS = 80
-_MOST_VALUES = 5
-_MOST_DEPTH = 3
-_BYTES_OF_A_CHARACTER = 4
-
-
 def cell_text(value: Any) -> str:
-    """An Arrow scalar in a few words."""
+    """An Arrow scalar as a short text."""
     return shortened(_text(value, 0))
 
 
 def shortened(text: str) -> str:
-    """In one line, cut at the end if it is long."""
+    """The text on one line, cut if it is long."""
     line = "".join(each if each.isprintable() else " " for each in text[: _MOST_CHARACTERS + 1])
     return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
 
@@ -161,9 +150,7 @@ def _text(value: Any, depth: int) -> str:
     if not value.is_valid:
         return "null"
     kind = value.type
-    if isinstance(value, pa.ExtensionScalar):
-        return _text(value.value, depth)
-    if isinstance(value, pa.DictionaryScalar):
+    if isinstance(value, pa.ExtensionScalar | pa.DictionaryScalar):
         return _text(value.value, depth)
     if is_binary(kind):
         size = value.as_buffer().size
@@ -171,10 +158,11 @@ def _text(value: Any, depth: int) -> str:
     if depth >= _MOST_DEPTH and pa.types.is_nested(kind):
         return "…"
     if pa.types.is_struct(kind):
-        fields = [f"{name}: {_text(each, depth + 1)}" for name, each in _fields(value)]
+        shown = range(min(len(value), _MOST_VALUES))
+        fields = [f"{kind.field(at).name}: {_text(value[at], depth + 1)}" for at in shown]
         return f"{{{_listed(fields, len(kind))}}}"
     if pa.types.is_map(kind):
-        # Key and value of an entry are a struct.
+        # Each entry is a struct of key and value.
         pairs = [[_text(each[at], depth + 1) for at in (0, 1)] for each in _first(value)]
         return f"{{{_listed([': '.join(each) for each in pairs], len(value))}}}"
     if pa.types.is_nested(kind):
@@ -183,7 +171,7 @@ def _text(value: Any, depth: int) -> str:
 
 
 def plain_text(value: object) -> str:
-    """A plain Python value in words."""
+    """A plain Python value as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dt.datetime):
@@ -191,10 +179,6 @@ def plain_text(value: object) -> str:
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
     return str(value)
-
-
-def _fields(value: Any) -> Iterable[tuple[str, Any]]:
-    return [(value.type.field(at).name, value[at]) for at in range(min(len(value), _MOST_VALUES))]
 
 
 def _first(value: Any) -> Any:
@@ -207,8 +191,8 @@ def _listed(shown: list[str], total: int) -> str:
 
 
 def cut_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with no cell above ``MOST_BYTES``: of a longer text or binary there is the
-    beginning, a larger list, struct or map is null. Every column may be null then."""
+    """The same rows with no cell above ``MOST_BYTES``: longer text and binaries are cut, larger
+    lists, structs and maps become null. Every column is nullable in the result."""
     arrays = [_cut(each) for each in batch.columns]
     fields = [
         pa.field(each.name, array.type, metadata=each.metadata)

@@ -1,14 +1,8 @@
-"""Counting failing rows exactly and keeping some of them, in one Spark job.
+"""What a kind of check is, and how failing rows are counted and sampled in one Spark job.
 
-Each task of the frame answers with how many rows it saw and the first few of them; one more task
-joins the answers, and only its answer comes to the driver. The rows that are kept are the first in
-the order of the frame's partitions. What is kept is bounded by rows and by bytes, at every step.
-
-What every kind of check can say and do, and what it works with.
-
-What a check on the rows of one table found, from a frame of those that fail.
-
-A table without rows passes, and nothing is read.
+Each task answers with its number of rows and the first few of them. One more task joins these
+answers, and only its result reaches the driver. Kept rows are the first ones in the order of the
+frame's partitions; every step is bounded in rows and in bytes.
 """
 
 from __future__ import annotations
@@ -50,22 +44,76 @@ _SPARK_ANSWER = "partition int, rows long, weight long, kept binary, kept_rows l
 
 @dataclass(frozen=True)
 class Gathered:
-    """What came of failing rows."""
+    """The failing rows: how many there are, and some of them."""
 
     rows: int
-    """All of them."""
     weight: int
-    """The sum of the column that was to be added up; of no column, 0."""
+    """The sum of the ``weight`` column; 0 without one."""
     columns: tuple[str, ...]
     kept: pa.Table | None
-    """The first ones; None if there are none to be kept."""
+    """The first rows; None if none are kept."""
     shown: tuple[tuple[str, ...], ...]
-    """The very first ones, as short texts."""
+    """The first few rows, as short texts."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a check works with."""
+
+    spark: SparkSession
+    pipeline: Pipeline
+    relations: Relations
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a check."""
+
+    is_passed: bool
+    found: str
+    """The figure, in words."""
+    failing_rows: int = 0
+    gathered: Gathered | None = None
+    """The failing rows, if the check looks at rows."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of check; ``running.KINDS`` lists them all."""
+
+    word: str
+    """The value of ``CheckFacts.kind``."""
+    asked: Callable[[Any], str]
+    """What must hold, in words."""
+    plan: Callable[[Work, Any], None]
+    """Raise InvalidInputError, starting with the spot, for a check that could not be judged."""
+    judge: Callable[[Work, Any], Finding]
+    """Run the check, with at most one Spark job."""
+
+
+def of_rows(failing: int, total: int) -> str:
+    """``3 of 1,204 rows``."""
+    return f"{failing:,} of {counted(total, 'row')}"
+
+
+def in_table(table: str, columns: tuple[str, ...]) -> str:
+    """Columns as people write them: ``photos.id``, ``labels (photo, label)``."""
+    return f"{table}.{columns[0]}" if len(columns) == 1 else f"{table} ({', '.join(columns)})"
+
+
+def find_failing(work: Work, relation: Relation, failing: Callable[[], DataFrame]) -> Finding:
+    """Count the failing rows and keep some; ``failing`` makes their frame. An empty table passes
+    without being read."""
+    total = relation.count()
+    if not total:
+        return Finding(True, of_rows(0, 0))
+    found = gather(failing(), work.pipeline.kept_rows)
+    return Finding(not found.rows, of_rows(found.rows, total), found.rows, found)
 
 
 def gather(frame: DataFrame, most_rows: int, weight: str | None = None) -> Gathered:
-    """Count the rows of a frame and keep at most so many; ``weight`` names a column of whole
-    numbers to be added up over all rows."""
+    """Count the rows of a frame and keep at most ``most_rows``; ``weight`` names an integer column
+    to sum over all rows."""
     first: Any = partial(_seen, most_rows, weight)
     joined: Any = partial(_joined, most_rows)
     for each in (first, joined):
@@ -100,7 +148,7 @@ class _Answer:
 def _seen(
     most_rows: int, weight: str | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor: the answer about one partition."""
+    """Runs on an executor: the answer for one partition."""
     rows = total = 0
     room, left = most_rows, _MOST_BYTES_OF_A_TASK
     kept: list[pa.RecordBatch] = []
@@ -124,14 +172,14 @@ def _seen(
 
 
 def _within(batch: pa.RecordBatch, most_bytes: int) -> pa.RecordBatch:
-    """The first rows of a batch, one of them at least."""
+    """The first rows of a batch that fit, at least one."""
     while batch.num_rows > 1 and batch.nbytes > most_bytes:
         batch = batch.slice(0, batch.num_rows // 2)
     return batch
 
 
 def _joined(most_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """On an executor: one answer for those of all partitions."""
+    """Runs on an executor: one answer from those of all partitions."""
     first: list[_Answer] = []
     rows = weight = 0
     for batch in batches:
@@ -148,7 +196,7 @@ def _joined(most_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 
 
 def _enough(answers: list[_Answer], most_rows: int) -> int:
-    """How many of the first answers have all that is kept and shown."""
+    """How many of the first answers hold everything that is kept and shown."""
     rows = size = 0
     for at, each in enumerate(answers):
         rows, size = rows + each.rows, size + len(each.kept)
@@ -172,57 +220,3 @@ def _partition() -> int:
 
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a check has to work with."""
-
-    spark: SparkSession
-    pipeline: Pipeline
-    relations: Relations
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a check found."""
-
-    is_passed: bool
-    found: str
-    """The figure, in words."""
-    failing_rows: int = 0
-    gathered: Gathered | None = None
-    """The failing rows, for checks that look at rows."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of check; ``kinds`` has the table of them."""
-
-    word: str
-    """As ``CheckFacts.kind`` has it."""
-    asked: Callable[[Any], str]
-    """What must hold, in words."""
-    plan: Callable[[Work, Any], None]
-    """Raise InvalidInputError that begins with the spot for what could not be judged."""
-    judge: Callable[[Work, Any], Finding]
-    """Look; runs one Spark job, or none."""
-
-
-def of_rows(failing: int, total: int) -> str:
-    """``3 of 1,204 rows``."""
-    return f"{failing:,} of {counted(total, 'row')}"
-
-
-def in_table(table: str, columns: tuple[str, ...]) -> str:
-    """Columns as people name them: ``photos.id``, ``labels (photo, label)``."""
-    return f"{table}.{columns[0]}" if len(columns) == 1 else f"{table} ({', '.join(columns)})"
-
-
-def find_failing(work: Work, relation: Relation, failing: Callable[[], DataFrame]) -> Finding:
-    """Count the failing rows and keep some; ``failing`` makes their frame."""
-    total = relation.count()
-    if not total:
-        return Finding(True, of_rows(0, 0))
-    found = gather(failing(), work.pipeline.kept_rows)
-    return Finding(not found.rows, of_rows(found.rows, total), found.rows, found)

@@ -1,12 +1,8 @@
-"""What checks ask of the ground that a run stands on: its tables, before the run and now.
+"""The tables that checks refer to: as the run leaves them, and as they were before it.
 
-A protocol: a run has more (see ``running``), a test less. Nothing here writes.
-
-The tables that checks speak of: as the run leaves them, and as they were before it.
-
-While a run is planned, tables have columns and no rows yet; later they are what the run's branch
-holds. Checks are built from either in the same way, so that what can be planned can be run. Rows
-are read by executors, only the columns and rows that are asked for.
+While a run is planned, tables have columns but no rows yet; later they are what the run's branch
+holds. Checks are built the same way from either, so whatever can be planned can be run. Executors
+read the rows, and only the columns and rows that are needed.
 """
 
 from __future__ import annotations
@@ -36,7 +32,8 @@ if TYPE_CHECKING:
 
 
 class Ground(Protocol):
-    """The repository's tables as they were when the run began, and as its branch has them."""
+    """What checks need to know of a run: the tables as they were when it began, and as its branch
+    has them now. Nothing here writes."""
 
     @property
     def repository(self) -> Repository: ...
@@ -46,35 +43,35 @@ class Ground(Protocol):
 
     @property
     def base(self) -> Hash | None:
-        """The commit that the run began with; None before the first."""
+        """The commit that the run started from; None before the first commit."""
 
     @property
     def branch(self) -> str:
-        """The run's branch of the repository."""
+        """The run's branch in the repository."""
 
     def has(self, table: str) -> bool:
-        """Whether there was a table when the run began."""
+        """Whether the table existed when the run began."""
 
     def open(self, table: str) -> Table:
-        """As it was then."""
+        """The table as it was then."""
 
     def has_now(self, table: str) -> bool: ...
 
     def open_now(self, table: str) -> Table:
-        """As the run's branch has it, committed or not."""
+        """The table on the run's branch, committed or not."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A table as one side of a check sees it."""
+    """A table as a check sees it."""
 
     name: str
     schema: pa.Schema
     table: Table | None = None
-    """None: there are no rows, or not yet."""
+    """None: there are no rows, or none yet."""
 
     def count(self) -> int:
-        """How many rows there are, from the manifest."""
+        """The number of rows, from the manifest."""
         return 0 if self.table is None else self.table.count_rows()
 
     def rows(
@@ -84,10 +81,10 @@ class Relation:
         where: str | None = None,
         parameters: Parameters = None,
     ) -> DataFrame:
-        """Some columns of the rows for which a condition of the engine's dialect holds.
+        """Some columns of the rows for which a condition in the engine's dialect holds.
 
-        Raises InvalidInputError for a condition that is wrong, UnsupportedError for a column of a
-        type that Spark does not have.
+        Raises InvalidInputError for a wrong condition, UnsupportedError for a type that Spark does
+        not have.
         """
         if self.table is not None:
             return read_snapshot(spark, self.table._snapshot, columns, where, parameters)
@@ -97,7 +94,7 @@ class Relation:
         return spark.createDataFrame([], spark_schema(scanned))
 
     def check_condition(self, where: str, parameters: Parameters = None) -> None:
-        """Raise InvalidInputError for a condition that these rows cannot be asked."""
+        """Raise InvalidInputError for a condition that does not fit these columns."""
         parse_predicate(where, row_schema(self._stored), parameters)
 
     @cached_property
@@ -110,14 +107,14 @@ Find = Callable[[str], Relation | None]
 
 @dataclass(frozen=True)
 class Relations:
-    """All tables that a check may speak of."""
+    """All tables that a check may refer to."""
 
     find_now: Find
     find_before: Find
     names: Callable[[], Iterable[str]]
 
     def now(self, table: str, spot: Spot) -> Relation:
-        """As the run leaves it; raises InvalidInputError that begins with the spot."""
+        """As the run leaves it; raises InvalidInputError, starting with the spot."""
         found = self.find_now(table)
         if found is None:
             raise wrong(
@@ -128,14 +125,14 @@ class Relations:
         return found
 
     def before(self, table: str, spot: Spot) -> Relation | None:
-        """As it was before the run; None if it was not there."""
+        """As it was before the run; None if it did not exist."""
         self.now(table, spot)
         return self.find_before(table)
 
 
 def planned_relations(ground: Ground, planned: Mapping[str, pa.Schema]) -> Relations:
-    """What there will be, from columns alone; ``planned`` are those of tables that the run makes
-    or changes."""
+    """The tables to expect, from columns alone; ``planned`` are those that the run creates or
+    changes."""
     future = _own_tables(ground) | dict(planned)
 
     def before(table: str) -> Relation | None:
@@ -151,7 +148,7 @@ def planned_relations(ground: Ground, planned: Mapping[str, pa.Schema]) -> Relat
 
 
 def standing_relations(ground: Ground) -> Relations:
-    """What the run's branch holds, and what there was when the run began."""
+    """The tables on the run's branch, and those that existed when the run began."""
     own = _own_tables(ground)
 
     def now(table: str) -> Relation | None:
@@ -170,7 +167,7 @@ def standing_relations(ground: Ground) -> Relations:
 
 
 def _own_tables(ground: Ground) -> dict[str, pa.Schema]:
-    """Tables of the run that are only made when there is a row for them."""
+    """Tables of the run that are only created once there is a row for them."""
     return {ground.pipeline.quarantine.table: QUARANTINE_SCHEMA}
 
 

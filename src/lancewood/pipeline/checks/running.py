@@ -1,17 +1,9 @@
-"""The kinds of checks: every class of ``definition.model`` and what is done for it.
+"""Planning and running the checks of a pipeline, in the order of its file.
 
-What is wrong with the checks, told before anything is written.
-
-Every check is built as it will be built later, on tables without rows that have the columns which
-the run will leave. Spark analyses; no job runs.
-
-The rows of failed checks, kept for people: one Lance table for each check, in a run's folder.
-
-They are few and small by the time they get here: see ``gathering``.
-
-Running the checks of a pipeline, in the order of its file, on what a run has loaded.
-
-Says what each found and keeps failing rows. What follows from it is for the run to decide.
+A check is planned before anything is written, on empty tables with the columns that the run will
+leave; Spark analyses it, and no job runs. Later the same check runs on what was loaded. The rows
+that fail it are kept as a Lance table in the run's folder, one for each check. What follows from
+the results is decided by the run.
 """
 
 from __future__ import annotations
@@ -67,6 +59,9 @@ KINDS: Mapping[type[Check], Kind] = {
     SchemaCheck: SCHEMA,
     ReferenceCheck: REFERENCES,
 }
+_DIRECTORY = "failures"
+_not_in_names = re.compile(r"[^\w .+=,-]")
+Around = Callable[[Check], AbstractContextManager[object]]
 
 
 def kind_of(check: Check) -> Kind:
@@ -74,13 +69,13 @@ def kind_of(check: Check) -> Kind:
 
 
 def table_of(check: Check) -> str | None:
-    """The table that a check is about; a query is about none alone."""
+    """The table that a check is about; None for a query."""
     return getattr(check, "table", None)
 
 
 def tables_seen(check: Check) -> frozenset[str]:
-    """All tables that a check looks at, now or as they were, as it spells them: in SQL that may
-    differ from the repository in upper and lower case."""
+    """All tables that a check reads, now or as they were, spelt as in the check. In SQL the case
+    may differ from the repository's."""
     if isinstance(check, SqlCheck):
         return frozenset(each.table for each in table_names(check.sql))
     other = {check.other} if isinstance(check, ReferenceCheck) else set[str]()
@@ -91,12 +86,12 @@ def tables_seen(check: Check) -> frozenset[str]:
 def plan_checks(
     spark: SparkSession, pipeline: Pipeline, ground: Ground, planned: Mapping[str, pa.Schema]
 ) -> None:
-    """Raise InvalidInputError, which begins with the spot, for the first check that speaks of what
-    there will not be: tables, columns, functions, values of another type, SQL that means nothing.
+    """Raise InvalidInputError, starting with the spot, for the first check that refers to something
+    that will not exist: a table, a column, a function, a value of another type; or for SQL that
+    Spark cannot analyse.
 
-    ``planned`` are the columns of tables that the run makes or changes: what ``plan_targets``
-    gives. SQL may call the pipeline's functions: the frames of the run, which are open now, have
-    made them known.
+    ``planned`` are the columns of tables that the run creates or changes, from ``plan_targets``.
+    SQL may call the pipeline's functions, which the run's open frames have registered.
     """
     work = Work(spark, pipeline, planned_relations(ground, planned))
     for check in pipeline.checks:
@@ -105,8 +100,8 @@ def plan_checks(
 
 
 def check_tables(pipeline: Pipeline, ground: Ground) -> None:
-    """Raise InvalidInputError for the first check of a table that nobody has and no target makes:
-    what can be told of checks without Spark."""
+    """Raise InvalidInputError for the first check of a table that does not exist and that no target
+    creates. This needs no Spark."""
     standing = planned_relations(ground, {})
     names = {*standing.names(), *(each.table for each in pipeline.targets)}
     relations = replace(standing, names=lambda: names)
@@ -119,23 +114,19 @@ def check_tables(pipeline: Pipeline, ground: Ground) -> None:
                 relations.now(table, check.spot.at(*key))
 
 
-_DIRECTORY = "failures"
-_not_in_names = re.compile(r"[^\w .+=,-]")
-
-
 @dataclass
 class Keeping:
-    """Where failing rows go."""
+    """Where failing rows are written."""
 
     folder: Path
     _taken: set[str] = field(default_factory=set)
 
     def clear(self) -> None:
-        """Remove what an earlier attempt has kept."""
+        """Remove what an earlier attempt kept."""
         shutil.rmtree(self.folder / _DIRECTORY, ignore_errors=True)
 
     def keep(self, check: str, rows: pa.Table) -> str:
-        """Write the rows of a check; gives where they are."""
+        """Write the failing rows of a check; returns their place."""
         at = self.folder / _DIRECTORY / f"{self._file_name(check)}.lance"
         at.parent.mkdir(parents=True, exist_ok=True)
         create(at, rows, message=f"rows that fail check {check!r}")
@@ -151,9 +142,6 @@ class Keeping:
         return name
 
 
-Around = Callable[[Check], AbstractContextManager[object]]
-
-
 def run_checks(
     spark: SparkSession,
     pipeline: Pipeline,
@@ -162,11 +150,11 @@ def run_checks(
     *,
     around: Around | None = None,
 ) -> list[CheckFacts]:
-    """Run all checks; failing rows are kept below ``folder``, in place of what was kept there.
+    """Run all checks; failing rows are kept below ``folder``, replacing what was there.
 
-    ``around`` gives what each check happens in, for who wants to tell that it begins and ends.
-    SQL may call the pipeline's functions; frames that have made them known must be closed by now.
-    Raises LancewoodError that names the check for one that could not be run.
+    Each check runs inside ``around(check)``, which can report its beginning and end. SQL may call
+    the pipeline's functions, so frames that registered them must be closed by now. Raises
+    LancewoodError, naming the check, for one that could not run.
     """
     work = Work(spark, pipeline, standing_relations(ground))
     keeping = Keeping(folder)
@@ -180,13 +168,13 @@ def run_checks(
 
 
 def has_failed(checks: Iterable[CheckFacts]) -> bool:
-    """Whether a run must not be published: a check failed that is not only a warning."""
+    """Whether the run must not be published: a check failed that is not just a warning."""
     return any(not each.is_passed and not each.is_warning for each in checks)
 
 
 @contextmanager
 def _functions(spark: SparkSession, pipeline: Pipeline) -> Iterator[None]:
-    """The functions of the pipeline are known to SQL inside of the block."""
+    """SQL knows the pipeline's functions inside the block."""
     if not any(isinstance(each, SqlCheck) for each in pipeline.checks):
         yield
         return

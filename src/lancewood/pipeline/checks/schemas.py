@@ -1,12 +1,8 @@
-"""How the columns of a table changed, fields inside of columns too: in words, and whether all that
-they could hold before they can hold now.
+"""The check that a table keeps its columns, or that they only became wider.
 
-Pure. Metadata does not count, except for the name of an extension type: that is a part of the type.
-
-The check that a table keeps its columns, or that they only became wider.
-
-Compares what manifests say: no job runs, and there are no failing rows. A table that was not there
-before is not judged.
+It compares manifests, so no job runs and there are no failing rows. A table that did not exist
+before is not judged. Of the metadata only the name of an extension type counts: it is part of the
+type.
 """
 
 from __future__ import annotations
@@ -23,22 +19,26 @@ from lancewood.pipeline.definition.model import SchemaCheck, SchemaRule
 
 _UNITS = ("s", "ms", "us", "ns")
 _FLOAT_DIGITS = {16: 11, 32: 24, 64: 53}
-"""The bits of whole numbers that a float holds exactly, by its width."""
+"""The bits of integers that a float of this width holds exactly."""
 _DECIMAL_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-"""The digits that whole numbers of so many bits may have."""
+"""The digits that an integer of this many bits may have."""
+_TEXTS = [pa.string().id, pa.string_view().id, pa.large_string().id]
+_BINARIES = [pa.binary().id, pa.binary_view().id, pa.large_binary().id]
+_DATES = [pa.date32().id, pa.date64().id]
+_MOST_TOLD = 10
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is not what it was."""
+    """One difference between two schemas."""
 
     text: str
     is_wider: bool
-    """Whether every value that was possible before is possible now."""
+    """Whether every value that was possible before still is."""
 
 
 def schema_changes(before: pa.Schema, now: pa.Schema) -> list[Change]:
-    """All changes, in the order of the columns; the order itself is a change, and the last."""
+    """All changes, in column order; a change of the order itself comes last."""
     return list(_fields(list(before), list(now), ""))
 
 
@@ -93,7 +93,7 @@ def _type(before: Any, now: Any, path: str) -> Iterator[Change]:
 
 
 def is_wider(before: Any, now: Any) -> bool:
-    """Whether a type without fields holds every value of another one, exactly."""
+    """Whether a type without fields holds every value of another one exactly."""
     types = pa.types
     if before == now or types.is_null(before):
         return True
@@ -108,7 +108,7 @@ def is_wider(before: Any, now: Any) -> bool:
         return bool(digits and now.scale >= before.scale)
     for family in (_TEXTS, _BINARIES, _DATES):
         if before.id in family and now.id in family:
-            # The first ones of a family hold less.
+            # Families are sorted: the first types hold less.
             return family.index(now.id) >= family.index(before.id)
     if types.is_fixed_size_binary(before):
         return now.id in _BINARIES
@@ -119,11 +119,6 @@ def is_wider(before: Any, now: Any) -> bool:
     ):
         return _is_finer(before, now)
     return False
-
-
-_TEXTS = [pa.string().id, pa.string_view().id, pa.large_string().id]
-_BINARIES = [pa.binary().id, pa.binary_view().id, pa.large_binary().id]
-_DATES = [pa.date32().id, pa.date64().id]
 
 
 def _holds_integers(before: Any, now: Any) -> bool:
@@ -142,7 +137,7 @@ def _holds_integers(before: Any, now: Any) -> bool:
 
 
 def _is_finer(before: Any, now: Any) -> bool:
-    """Nanoseconds hold three hundred years each way, and not what others hold."""
+    """Nanoseconds only reach three hundred years each way, so they hold less than other units."""
     if now.unit == "ns" and not pa.types.is_time(now):
         return bool(before.unit == "ns")
     return _UNITS.index(now.unit) >= _UNITS.index(before.unit)
@@ -179,9 +174,6 @@ def _extension(field: pa.Field) -> str | None:
     return dict(found).get(EXTENSION_NAME.encode(), b"").decode(errors="replace") or None
 
 
-_MOST_TOLD = 10
-
-
 def _asked(check: SchemaCheck) -> str:
     if check.rule is SchemaRule.UNCHANGED:
         return f"{check.table} has the columns that it had"
@@ -198,12 +190,9 @@ def _judge(work: Work, check: SchemaCheck) -> Finding:
     if before is None:
         return Finding(True, "the table is new: there is nothing to compare with")
     changes = schema_changes(before.schema, now.schema)
-    wrong = [each for each in changes if not _is_fine(check, each)]
+    may_widen = check.rule is SchemaRule.WIDENED
+    wrong = [each for each in changes if not (may_widen and each.is_wider)]
     return Finding(not wrong, _told(wrong or changes))
-
-
-def _is_fine(check: SchemaCheck, change: Change) -> bool:
-    return check.rule is SchemaRule.WIDENED and change.is_wider
 
 
 def _told(changes: list[Change]) -> str:

@@ -1,25 +1,13 @@
-"""Names of tables in the SQL of a check: as the run leaves them, or with ``published.`` before the
-name, as they were before it.
+"""The check that a query returns no rows.
 
-Views are bound to names without a qualifier (see ``frames.queries``), so a published table gets one
-of those, and the rest of the text stays as it is. Pure.
+A table name means the table as the run leaves it, and ``published.name`` the one before the run,
+which has no rows if it did not exist. Views can only be bound to unqualified names (see
+``frames.functions``), so each published table gets such a name, and the rest of the text stays.
 
-Which columns a query needs of the tables it reads.
-
-A scan on Spark reads every column that it is made with, so a check on two numbers should not read
-the pictures beside them. A column that the text of the query does not mention can be left out
-where nothing in the query stands for all columns. Where only the outermost SELECT does, with a
-plain ``*``, what it shows has no influence on which rows there are: then large columns are left
-out, and small ones are shown. Pure, and careful: in doubt all columns are needed.
-
-The result of any query in a form that a table can hold: names that are allowed and differ, types
-that tables have. What no table can hold becomes text.
-
-The check that a query returns no rows.
-
-Only the tables that the query names are opened, and of those only the columns that it needs are
-read. Tables go by name as the run leaves them, ``published.`` before the name means before it; one
-that was not there then has no rows.
+Only columns that the query needs are read. A column that the text does not mention is left out,
+unless something in the query stands for all columns. A plain ``*`` in the outermost SELECT has no
+influence on which rows there are: small columns are shown then, and large ones left out. In doubt
+all columns are read. Column types that no table can hold are kept as text.
 """
 
 from __future__ import annotations
@@ -51,6 +39,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+Shown = Callable[[pa.Field], bool]
+_WHOLE_ROWS = frozenset(["NATURAL", "PIVOT", "UNPIVOT", "TABLE", "TRANSFORM", "|>"])
+"""Words by which a query refers to columns that it does not name."""
+_MOST_CHARACTERS = 300
+
+
 @dataclass(frozen=True, order=True)
 class TableName:
     """A table that a query reads."""
@@ -61,12 +55,12 @@ class TableName:
 
     @property
     def bound(self) -> str:
-        """The name without a qualifier that stands for it in the text."""
+        """The unqualified name that stands for the table in the text."""
         return f"{PUBLISHED}.{self.table}" if self.is_published else self.table
 
 
 def table_names(sql: str) -> list[TableName]:
-    """The tables that a query reads, each once, or once for each spelling."""
+    """The tables that a query reads, each spelling once."""
     found = (TableName(each.name, bool(each.db)) for each in tables_in(parsed_query(sql)))
     return list(dict.fromkeys(found))
 
@@ -74,14 +68,14 @@ def table_names(sql: str) -> list[TableName]:
 def without_qualifiers(sql: str) -> str:
     """The query with ``published.photos`` as one name, in backticks.
 
-    A table without an alias keeps the name that columns are qualified with: ``photos.id`` and
-    ``published.photos.id`` mean what they meant.
+    A table without an alias gets its own name as alias, so ``photos.id`` and
+    ``published.photos.id`` keep their meaning.
     """
     from sqlglot import exp
 
     tree = parsed_query(sql)
     tables = [each for each in tables_in(tree) if each.db]
-    # Behind a sample no alias can be put without reading more of Spark's grammar.
+    # Placing an alias after a sample would take more of Spark's grammar.
     unnamed = [each for each in tables if not each.alias and not each.args.get("sample")]
     plain = {each.name.casefold() for each in unnamed}
     edits = []
@@ -106,13 +100,8 @@ def _end(identifier: Any) -> int:
     return int(identifier.meta["end"]) + 1
 
 
-Shown = Callable[[pa.Field], bool]
-_WHOLE_ROWS = frozenset(["NATURAL", "PIVOT", "UNPIVOT", "TABLE", "TRANSFORM", "|>"])
-"""Words with which a query means columns that it does not name."""
-
-
 class QueryColumns:
-    """What one query asks of tables."""
+    """The columns that one query needs."""
 
     def __init__(self, sql: str) -> None:
         self._text = sql.casefold()
@@ -123,9 +112,9 @@ class QueryColumns:
         self._has_star = bool(stars)
 
     def of(self, schema: pa.Schema, is_shown: Shown | None = None) -> list[str]:
-        """The columns of a table that have to be read, at least one, in the table's order.
+        """The columns of a table that must be read, at least one, in table order.
 
-        ``is_shown`` says which ones a star is about; by default those that are small.
+        ``is_shown`` says which columns a star shows; by default the small ones.
         """
         is_shown = is_shown or (lambda field: is_small(field.type))
         if self._is_open:
@@ -156,7 +145,7 @@ def _stars(tree: Any) -> Sequence[Any]:
 
 
 def _is_outer(star: Any, tree: Any) -> bool:
-    """Whether a star only says what is shown of the rows that there are anyway."""
+    """Whether a star only decides what is shown of the rows, not which rows there are."""
     from sqlglot import exp
 
     if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
@@ -166,7 +155,7 @@ def _is_outer(star: Any, tree: Any) -> bool:
 
 
 def _has_named_columns(tree: Any) -> bool:
-    """Whether columns of a table are named by their order, as in ``photos AS p (a, b)``."""
+    """Whether columns of a table are named by position, as in ``photos AS p (a, b)``."""
     from sqlglot import exp
 
     return any(
@@ -176,14 +165,14 @@ def _has_named_columns(tree: Any) -> bool:
 
 
 def _cheapest(schema: pa.Schema) -> list[str]:
-    """For a query that only counts rows."""
+    """One column for a query that only counts rows."""
     small = [each for each in schema if is_small(each.type)]
     fixed = [each for each in small if pa.types.is_primitive(each.type)]
     return [each.name for each in (fixed or small or list(schema))[:1]]
 
 
 def shaped(frame: DataFrame) -> DataFrame:
-    """The same rows, to be kept."""
+    """The same rows with column names and types that a table can hold."""
     from pyspark.sql import functions
 
     names = allowed_names(frame.columns)
@@ -201,8 +190,8 @@ def shaped(frame: DataFrame) -> DataFrame:
 
 
 def allowed_names(names: Sequence[str]) -> list[str]:
-    """Names for the columns of a table: a name that is taken gets a number, one that is not
-    allowed gives way to its place."""
+    """Names for the columns of a table: a duplicate gets a number, a name that is not allowed is
+    replaced by its position."""
     found: list[str] = []
     taken: set[str] = set()
     for number, name in enumerate(names, 1):
@@ -234,9 +223,6 @@ def _is_kept(kind: Any) -> bool:
     return True
 
 
-_MOST_CHARACTERS = 300
-
-
 def _asked(check: SqlCheck) -> str:
     return f"no rows from {shorten(' '.join(check.sql.split()), _MOST_CHARACTERS)}"
 
@@ -254,7 +240,7 @@ def _judge(work: Work, check: SqlCheck) -> Finding:
 
 @contextmanager
 def _queried(work: Work, check: SqlCheck) -> Iterator[DataFrame]:
-    """The result of the query, analysed; its views are there until the end of the block."""
+    """The analysed result of the query; its views exist until the end of the block."""
     query = _Query(work, check.spot.at("sql"), check.sql)
     with told_at(query.spot):
         columns = QueryColumns(check.sql)
@@ -263,19 +249,16 @@ def _queried(work: Work, check: SqlCheck) -> Iterator[DataFrame]:
         try:
             frame = query.frame(needed)
         except InvalidInputError:
-            # Perhaps because of a column that was left out; else this says it with all of them.
-            frame = query.frame(query.views(_readable))
+            # Perhaps a column is missing that was left out; if not, this raises the same.
+            readable = query.views(lambda schema: [e.name for e in schema if is_readable(e)])
+            frame = query.frame(readable)
         yield frame
     finally:
         query.close()
 
 
-def _readable(schema: pa.Schema) -> list[str]:
-    return [each.name for each in schema if is_readable(each)]
-
-
 class _Query:
-    """A query of a check over its tables."""
+    """The query of a check, over its tables."""
 
     def __init__(self, work: Work, spot: Spot, sql: str) -> None:
         self._work, self.spot = work, spot
@@ -284,14 +267,14 @@ class _Query:
         self._views: list[Views] = []
 
     def views(self, columns: Callable[[pa.Schema], list[str]]) -> dict[str, str]:
-        """Views of some columns of the tables, by the names that the query has for them."""
+        """Views of some columns of the tables, by the names that the query uses."""
         made = Views(self._work.spark)
         self._views.append(made)
         found: dict[str, str] = {}
         with refused_at(self.spot, self._work.pipeline):
             for number, (name, relation) in enumerate(self._relations.items()):
                 rows = relation.rows(self._work.spark, columns(relation.schema))
-                # A number, for names of tables may have characters that those of views may not.
+                # A number: table names may have characters that view names may not.
                 found[name] = made.named(str(number), rows)
         return found
 
@@ -310,7 +293,7 @@ class _Query:
 
 
 def _relations(relations: Relations, names: list[TableName], spot: Spot) -> dict[str, Relation]:
-    """By the names that stand for them in the text, each once in one spelling."""
+    """The tables by the names that stand for them in the text, one spelling each."""
     found: dict[str, Relation] = {}
     for each in names:
         now = relations.now(_spelt(relations, each.table), spot)
@@ -329,7 +312,7 @@ def _relations(relations: Relations, names: list[TableName], spot: Spot) -> dict
 
 
 def _spelt(relations: Relations, table: str) -> str:
-    """A table as the repository spells it, if that is clear: SQL knows no upper and lower case."""
+    """A table as the repository spells it, if that is clear: SQL ignores case."""
     if relations.find_now(table) is not None:
         return table
     same = [each for each in relations.names() if each.casefold() == table.casefold()]

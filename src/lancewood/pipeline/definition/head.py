@@ -1,8 +1,6 @@
-"""The section ``[pipeline]``: what it is called, and where and how it publishes.
+"""The section ``[pipeline]``, and the small ones: ``[quarantine]``, ``[stream]``, ``[spark]``.
 
-Knows which names the repository allows. Opens none.
-
-The small sections: ``[quarantine]``, ``[stream]`` and ``[spark]``.
+Names are checked against the rules of the repository, which is not opened.
 """
 
 from __future__ import annotations
@@ -51,20 +49,23 @@ KEYS = (
     "storage_options",
 )
 RUNS = "run"
-"""Branches of runs are below it, so that none can have it as a name."""
+"""The branches of runs are below it, so no other branch can have this name."""
 MOST_ATTEMPTS = 20
 MOST_KEPT_ROWS = 100_000
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Pipeline)}
-_EXAMPLES = {
-    "run": ("20260131T235959Z-0a1b2c", "a", "0", "A_b-c.d", "x" * 100),
-    "date": ("2026-01-31",),
-}
+_RUN_EXAMPLES = ("20260131T235959Z-0a1b2c", "a", "0", "A_b-c.d", "x" * 100)
+_DATE_EXAMPLE = "2026-01-31"
 _place = re.compile(r"\{([^{}]*)\}|[{}]")
+QUARANTINE_KEYS = ("table", "most_rows", "most_share")
+STREAM_KEYS = ("source", "trigger", "checkpoint", "options")
+SPARK_KEYS = ("master",)
+"""Besides all settings whose names start with ``spark.``."""
+AVAILABLE_NOW = "available-now"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the section says, defaults filled in."""
+    """The section ``[pipeline]``, defaults filled in."""
 
     name: str
     repository: str
@@ -80,7 +81,7 @@ class Head:
 
 
 def read_head(section: Section, folder: Path) -> Head:
-    """Raises InvalidInputError for the first key that is wrong."""
+    """Read ``[pipeline]``; raises InvalidInputError for the first wrong key."""
     name = section.needed_text("name")
     with told_at(section.spot.at("name")):
         checked_pipeline(name)
@@ -108,12 +109,6 @@ def read_head(section: Section, folder: Path) -> Head:
     )
 
 
-def filled_tag(template: str, *, run: str, pipeline: str, date: str) -> str:
-    """The tag of one run; raises InvalidInputError for one that is no good name."""
-    values = {"run": run, "pipeline": pipeline, "date": date}
-    return checked_tag(_place.sub(lambda found: values.get(found[1] or "", found[0]), template))
-
-
 def _branch(section: Section) -> str:
     branch = section.text("branch") or str(_DEFAULTS["branch"])
     with told_at(section.spot.at("branch")):
@@ -136,22 +131,21 @@ def _tag(section: Section, pipeline: str) -> str | None:
                 spot, f"{found[0]!r} stands for nothing: there are {{run}}, {{pipeline}}, {{date}}"
             )
     with told_at(spot):
-        for run in _EXAMPLES["run"]:
-            filled_tag(template, run=run, pipeline=pipeline, date=_EXAMPLES["date"][0])
+        for run in _RUN_EXAMPLES:
+            filled_tag(template, run=run, pipeline=pipeline, date=_DATE_EXAMPLE)
     return template
 
 
-QUARANTINE_KEYS = ("table", "most_rows", "most_share")
-STREAM_KEYS = ("source", "trigger", "checkpoint", "options")
-SPARK_KEYS = ("master",)
-"""Besides every setting whose name begins with ``spark.``."""
-AVAILABLE_NOW = "available-now"
+def filled_tag(template: str, *, run: str, pipeline: str, date: str) -> str:
+    """The tag of one run; raises InvalidInputError if it is not a valid name."""
+    values = {"run": run, "pipeline": pipeline, "date": date}
+    return checked_tag(_place.sub(lambda found: values.get(found[1] or "", found[0]), template))
 
 
 def read_quarantine(
     top: Section, sources: tuple[Source, ...], targets: tuple[Target, ...], pipeline: str
 ) -> Quarantine:
-    """The limits that the file sets; where it sets none, no row may be bad.
+    """The limits that the file sets; without any, no row may be bad.
 
     Refuses a target that is one of the tables that runs keep for themselves.
     """
@@ -180,7 +174,7 @@ def read_quarantine(
 def read_stream(
     top: Section, sources: tuple[Source, ...], head: Head, folder: Path
 ) -> Stream | None:
-    """Which source comes in micro-batches, and when."""
+    """Which source comes in micro-batches, and when; None without ``[stream]``."""
     section = top.table("stream", STREAM_KEYS)
     if section is None:
         return None

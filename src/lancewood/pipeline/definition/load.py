@@ -1,16 +1,11 @@
-"""One number for what a file says: the same for the same pipeline, however it is laid out.
+"""From a pipeline file to checked values: everything that can be refused before anything runs.
 
-Parameters are filled in. Of secrets only the templates count; formatting, comments, the order of
-tables and the settings of the session do not.
+Reads the file and nothing else: no Spark is started, no repository opened, no function imported.
 
-Which frame needs which: every name leads to a frame, and none leads back to itself.
-
-Knows the names in SQL and in the keys ``from`` and ``inputs``. Reads nothing.
-
-From a pipeline file to checked values: everything that can be refused before anything runs.
-
-Reads the file and nothing else. Starts no Spark, opens no repository, imports no function of the
-file's.
+Frames refer to each other by the names in SQL and in the keys ``from`` and ``inputs``; every name
+must lead to a frame, and none back to itself. The digest identifies what the file says, however it
+is laid out, with parameters filled in. Of a secret only the template counts; formatting, comments,
+the order of tables and the settings of the session do not.
 """
 
 from __future__ import annotations
@@ -51,42 +46,88 @@ from lancewood.pipeline.definition.targets import read_targets
 from lancewood.pipeline.definition.toml_file import read_toml
 
 _LEFT_OUT = ("params", "spark")
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "[pipeline]": head.KEYS,
+    "[params]": parameters.KEYS,
+    "[spark]": SPARK_KEYS,
+    "[sources.<name>]": sources.KEYS,
+    "[[sources.<name>.reject]]": rejects.KEYS,
+    "[steps.<name>]": STEP_KEYS,
+    "[functions.<name>]": FUNCTION_KEYS,
+    "[[targets]]": targets.KEYS,
+    "[[checks]]": checks.KEYS,
+    "[checks.rows]": checks.ROWS_KEYS,
+    "[checks.references]": checks.REFERENCES_KEYS,
+    "[quarantine]": QUARANTINE_KEYS,
+    "[stream]": STREAM_KEYS,
+}
+"""Every key of every section; ``docs/pipeline-file.md`` explains them."""
+SECTIONS = (
+    "pipeline",
+    "params",
+    "spark",
+    "sources",
+    "steps",
+    "functions",
+    "targets",
+    "checks",
+    "quarantine",
+    "stream",
+)
 
 
-def digest_of(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
-    """SHA-256 of ``canonical``, in hex."""
-    return hashlib.sha256(canonical(data, filling, spot).encode()).hexdigest()
+def load(
+    path: str | Path,
+    parameters: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Pipeline:
+    """The pipeline that a file describes, with its parameters filled in.
+
+    Secrets come from ``environment``, by default that of the process. Raises InvalidInputError,
+    which starts with file, line and key, for the first thing that is wrong, and NotFoundError if
+    there is no such file.
+    """
+    file = Path(os.path.abspath(path))
+    data, spot = read_toml(file)
+    given = read_parameters(data.get("params"), parameters or {}, spot.at("params"))
+    filling = Filling(given, os.environ if environment is None else environment)
+    top = Section(data, spot, SECTIONS, filling)
+    about = read_head(top.needed_table("pipeline", head.KEYS), file.parent)
+    all_sources = read_sources(top, file.parent, about.name)
+    all_steps = read_steps(top)
+    all_targets = read_targets(top, file.parent)
+    check_wiring(all_sources, all_steps, all_targets)
+    pipeline = Pipeline(
+        file=file,
+        digest=digest_of(data, filling, spot),
+        parameters=given,
+        sources=all_sources,
+        steps=all_steps,
+        functions=read_functions(top),
+        targets=all_targets,
+        checks=read_checks(top),
+        quarantine=read_quarantine(top, all_sources, all_targets, about.name),
+        spark=read_spark(top),
+        stream=read_stream(top, all_sources, about, file.parent),
+        **{each.name: getattr(about, each.name) for each in fields(about)},
+    )
+    _check_used(filling, spot)
+    return pipeline
 
 
-def canonical(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
-    """What the file says, as JSON with one way to write it."""
-    said = {
-        key: _said(value, filling, spot.at(key))
-        for key, value in data.items()
-        if key not in _LEFT_OUT and value != {}
-    }
-    return json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-
-
-def _said(value: Any, filling: Filling, spot: Spot) -> Any:
-    if isinstance(value, dict):
-        return {key: _said(each, filling, spot.at(key)) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_said(each, filling, spot.at(index)) for index, each in enumerate(value)]
-    if isinstance(value, str):
-        filled = filling.option(value, spot)
-        return {"secret": filled.template} if isinstance(filled, Secret) else filled
-    if isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return {"float": repr(value)}
-    return {"time": value.isoformat()}
+def _check_used(filling: Filling, spot: Spot) -> None:
+    """A parameter that nothing uses was probably forgotten somewhere."""
+    for name in filling.parameters:
+        if name not in filling.used:
+            raise wrong(
+                spot.at("params", name), f"nothing uses ${{{name}}}: use it, or leave it out"
+            )
 
 
 def check_wiring(
     sources: Sequence[Source], steps: Sequence[Step], targets: Sequence[Target]
 ) -> None:
-    """Raises InvalidInputError for the first name that leads nowhere, or in a circle."""
+    """Raise InvalidInputError for the first name that leads nowhere, or in a circle."""
     frames: list[Source | Step] = [*sources, *steps]
     _check_twice(frames)
     source_names = [each.name for each in sources]
@@ -105,11 +146,11 @@ def check_wiring(
 
 
 def frames_in(sql: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The frames that a query reads, each as often as it stands there, spelt as they are known:
-    SQL does not tell upper and lower case apart.
+    """The frames that a query reads, as often as it names them, in their own spelling: SQL ignores
+    case.
 
-    Raises InvalidInputError for what is not one SELECT, and for a name that is none of the frames:
-    also for one with a qualifier, which would be a table of Spark's catalog.
+    Raises InvalidInputError for anything but a single SELECT, and for a name that is not a frame. A
+    qualified name would be a table of Spark's catalog, and is refused as well.
     """
     known = {each.casefold(): each for each in names}
     found = []
@@ -167,80 +208,31 @@ def _check_circles(needs: Mapping[str, tuple[str, ...]], spots: Mapping[str, Spo
                 stack.append((following, iter(needs[following])))
 
 
-KEYS: Mapping[str, tuple[str, ...]] = {
-    "[pipeline]": head.KEYS,
-    "[params]": parameters.KEYS,
-    "[spark]": SPARK_KEYS,
-    "[sources.<name>]": sources.KEYS,
-    "[[sources.<name>.reject]]": rejects.KEYS,
-    "[steps.<name>]": STEP_KEYS,
-    "[functions.<name>]": FUNCTION_KEYS,
-    "[[targets]]": targets.KEYS,
-    "[[checks]]": checks.KEYS,
-    "[checks.rows]": checks.ROWS_KEYS,
-    "[checks.references]": checks.REFERENCES_KEYS,
-    "[quarantine]": QUARANTINE_KEYS,
-    "[stream]": STREAM_KEYS,
-}
-"""Every key of every section that a file may have; ``docs/pipeline-file.md`` explains them."""
-
-SECTIONS = (
-    "pipeline",
-    "params",
-    "spark",
-    "sources",
-    "steps",
-    "functions",
-    "targets",
-    "checks",
-    "quarantine",
-    "stream",
-)
+def digest_of(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
+    """SHA-256 of ``canonical``, in hex."""
+    return hashlib.sha256(canonical(data, filling, spot).encode()).hexdigest()
 
 
-def load(
-    path: str | Path,
-    parameters: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
-) -> Pipeline:
-    """The pipeline that a file describes, with its parameters filled in.
-
-    ``environment`` is where secrets come from: that of the process if it is not given. Raises
-    InvalidInputError, which begins with file, line and key, for the first thing that is wrong, and
-    NotFoundError where there is no such file.
-    """
-    file = Path(os.path.abspath(path))
-    data, spot = read_toml(file)
-    given = read_parameters(data.get("params"), parameters or {}, spot.at("params"))
-    filling = Filling(given, os.environ if environment is None else environment)
-    top = Section(data, spot, SECTIONS, filling)
-    about = read_head(top.needed_table("pipeline", head.KEYS), file.parent)
-    all_sources = read_sources(top, file.parent, about.name)
-    all_steps = read_steps(top)
-    all_targets = read_targets(top, file.parent)
-    check_wiring(all_sources, all_steps, all_targets)
-    pipeline = Pipeline(
-        file=file,
-        digest=digest_of(data, filling, spot),
-        parameters=given,
-        sources=all_sources,
-        steps=all_steps,
-        functions=read_functions(top),
-        targets=all_targets,
-        checks=read_checks(top),
-        quarantine=read_quarantine(top, all_sources, all_targets, about.name),
-        spark=read_spark(top),
-        stream=read_stream(top, all_sources, about, file.parent),
-        **{each.name: getattr(about, each.name) for each in fields(about)},
-    )
-    _check_used(filling, spot)
-    return pipeline
+def canonical(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
+    """What the file says, as JSON in one canonical form."""
+    said = {
+        key: _said(value, filling, spot.at(key))
+        for key, value in data.items()
+        if key not in _LEFT_OUT and value != {}
+    }
+    return json.dumps(said, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
-def _check_used(filling: Filling, spot: Spot) -> None:
-    """A parameter that changes nothing is one that was forgotten somewhere."""
-    for name in filling.parameters:
-        if name not in filling.used:
-            raise wrong(
-                spot.at("params", name), f"nothing uses ${{{name}}}: use it, or leave it out"
-            )
+def _said(value: Any, filling: Filling, spot: Spot) -> Any:
+    if isinstance(value, dict):
+        return {key: _said(each, filling, spot.at(key)) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_said(each, filling, spot.at(index)) for index, each in enumerate(value)]
+    if isinstance(value, str):
+        filled = filling.option(value, spot)
+        return {"secret": filled.template} if isinstance(filled, Secret) else filled
+    if isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return {"float": repr(value)}
+    return {"time": value.isoformat()}

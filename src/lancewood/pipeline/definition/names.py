@@ -1,11 +1,8 @@
-"""Names that a file gives: of the pipeline, of frames, functions, parameters and checks.
+"""Names and paths that a file gives.
 
-Knows what becomes of each: a frame is a view in Spark SQL, a pipeline a file and a part of a ref,
-a check a file. Rules of tables and branches are the repository's.
-
-Paths and uris of the file, as they are from anywhere.
-
-Relative ones are against the directory of the file. What has a scheme stays as it is written.
+A name has to suit what it becomes: a frame is a view in Spark SQL, a pipeline a file and part of a
+ref, a check a file. The repository has the rules for tables and branches. Paths are relative to the
+directory of the file; anything with a scheme stays as written.
 """
 
 from __future__ import annotations
@@ -24,7 +21,6 @@ _is_identifier = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _is_pipeline = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*").fullmatch
 _is_python = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*").fullmatch
 _is_format = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:[.$-][A-Za-z0-9_]+)*").fullmatch
-
 _WORDS = """
     all alter and anti any as between case cast cluster create cross current_catalog
     current_database current_date current_path current_schema current_time current_timestamp
@@ -36,10 +32,13 @@ _WORDS = """
 """
 RESERVED = frozenset(_WORDS.split())
 """Words that Spark SQL, or the parser that finds names in it, may take for something else."""
+_WILD = re.compile(r"[{}\[\]*?\\]")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
 
 
 def checked_frame(name: str) -> str:
-    """The name of a source or a step: one that SQL knows without quotes."""
+    """The name of a source or a step: an identifier that SQL knows without quotes."""
     return _identifier("frame", name)
 
 
@@ -48,8 +47,23 @@ def checked_function(name: str) -> str:
     return _identifier("function", name)
 
 
+def _identifier(kind: str, name: str) -> str:
+    why = None
+    if len(name) > _MOST_CHARACTERS:
+        why = f"it has {len(name)} characters, {_MOST_CHARACTERS} are allowed"
+    elif not _is_identifier(name):
+        why = "it has to begin with a letter or '_', and to go on with letters, digits and '_'"
+    elif name.lower() in RESERVED:
+        why = "it is a word of SQL"
+    if why:
+        raise InvalidInputError(
+            f"{kind} name {name!r} is not allowed: {why}, so that SQL knows it without quotes"
+        )
+    return name
+
+
 def checked_pipeline(name: str) -> str:
-    """The name of a pipeline: also that of a file, and a part of a ref."""
+    """The name of a pipeline, which is also a file name and part of a ref."""
     if len(name) > _MOST_CHARACTERS or not _is_pipeline(name):
         raise InvalidInputError(
             f"pipeline name {name!r} is not allowed: it has to begin with a letter or a digit, and "
@@ -59,7 +73,7 @@ def checked_pipeline(name: str) -> str:
 
 
 def checked_check(name: str) -> str:
-    """The name of a check: any short text that a file may be called, too."""
+    """The name of a check: any short text that can also be a file name."""
     why = None
     if len(name) > _MOST_OF_A_CHECK or len(name.encode()) > _MOST_BYTES_OF_A_CHECK:
         why = f"it is longer than {_MOST_OF_A_CHECK} characters, or {_MOST_BYTES_OF_A_CHECK} bytes"
@@ -85,7 +99,7 @@ def checked_python(text: str) -> str:
 
 
 def checked_format(text: str) -> str:
-    """The name of a format of Spark's: a short one, or a class."""
+    """The name of a Spark format: a short one, or a class."""
     if not _is_format(text):
         raise InvalidInputError(f"{text!r} is no format: write it as parquet, csv, json or jdbc")
     return text
@@ -96,28 +110,8 @@ def checked_files_table(pipeline: str, source: str) -> str:
     return checked_table(f"{pipeline}_{source}_files")
 
 
-def _identifier(kind: str, name: str) -> str:
-    why = None
-    if len(name) > _MOST_CHARACTERS:
-        why = f"it has {len(name)} characters, {_MOST_CHARACTERS} are allowed"
-    elif not _is_identifier(name):
-        why = "it has to begin with a letter or '_', and to go on with letters, digits and '_'"
-    elif name.lower() in RESERVED:
-        why = "it is a word of SQL"
-    if why:
-        raise InvalidInputError(
-            f"{kind} name {name!r} is not allowed: {why}, so that SQL knows it without quotes"
-        )
-    return name
-
-
-_WILD = re.compile(r"[{}\[\]*?\\]")
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
-
-
 def resolved(folder: Path, place: str) -> str:
-    """The path in full, or the uri; wild cards stay. Raises InvalidInputError for ``~``."""
+    """The full path, or the uri; wild cards stay. Raises InvalidInputError for ``~``."""
     if is_uri(place):
         return place
     if place == "~" or place.startswith("~/"):
@@ -128,29 +122,29 @@ def resolved(folder: Path, place: str) -> str:
 
 
 def resolved_pattern(folder: Path, place: str) -> str:
-    """The same for a path that may have wild cards: the directory of the file has none, whatever
-    it is called."""
+    """The same for a path with wild cards; characters of the file's own directory are taken
+    literally."""
     return resolved(Path(literal(str(folder))), place)
 
 
 def resolved_path(folder: Path, place: str) -> str:
-    """The same for what has to be on a disk of this machine."""
+    """The same for a path that must be on a local disk."""
     if is_uri(place):
         raise InvalidInputError(f"takes a path on a disk of this machine, got {place!r}")
     return resolved(folder, place)
 
 
 def literal(path: str) -> str:
-    """A path as Spark takes it for itself, whatever wild cards are in it."""
+    """A path with its wild cards escaped, so that Spark takes it literally."""
     return _WILD.sub(r"\\\g<0>", path)
 
 
 def single_path(pattern: str) -> str | None:
-    """The one path that a pattern stands for, as it is on the disk; None if it has wild cards."""
+    """The one path on disk that a pattern stands for; None if it has wild cards."""
     has_wild_cards = _WILD.search(_ESCAPED.sub("", pattern)) is not None
     return None if has_wild_cards else _ESCAPED.sub(r"\1", pattern)
 
 
 def is_uri(place: str) -> bool:
-    """Whether it begins with a scheme: ``s3://``, ``file:/``."""
+    """Whether it starts with a scheme: ``s3://``, ``file:/``."""
     return _has_scheme(place) is not None

@@ -1,16 +1,9 @@
-"""Whether a text that is put into SQL stays where it is put.
+"""Parameters, ``${name}``, and secrets, ``${env:NAME}``, in the texts of a file.
 
-Knows the quotes and comments of Spark SQL, and nothing of its grammar. A value between quotes may
-not end them; one outside may be any expression, but not begin a comment or another statement.
-
-Texts that may be shown: with templates where secrets would stand.
-
-Knows where a pipeline may have secrets, and the spellings in which errors of others repeat them.
-
-``${name}`` and ``${env:NAME}``: what stands for parameters and for secrets in texts.
-
-Knows where a value may stand, and that no value of the environment leaves in an error. Does not
-know the keys of any section.
+A value may not break out of the SQL that it is put into: inside quotes it may not end them, and
+outside it may be any expression, but not start a comment or another statement. Only the quotes and
+comments of Spark SQL are understood, not its grammar. No secret appears in an error, in any of the
+spellings in which errors of other libraries might repeat it.
 """
 
 from __future__ import annotations
@@ -38,80 +31,8 @@ _closings = {
 _ENDS = {"--": ("\n", "\r"), "/*": ("*/", "/*")}
 _OUTSIDE = (";", "--", "/*")
 _COMMENTS = ("--", "/*")
-
-
-class Quoting:
-    """Reads a SQL text in parts, and knows what the place behind the last one is inside of."""
-
-    def __init__(self) -> None:
-        self._inside = ""
-
-    def read(self, text: str) -> None:
-        """Go on over a part that the file has."""
-        at = 0
-        while at < len(text):
-            if not self._inside:
-                found = _opening(text, at)
-                if found is None:
-                    return
-                self._inside, at = found[0].lower(), found.end()
-                continue
-            closing = _closings[self._inside](text, at)
-            if closing is None:
-                return
-            self._inside, at = "", closing.end()
-
-    def breaks(self, value: str) -> str | None:
-        """Why a value may not stand here; None if it may."""
-        if not self._inside:
-            found = [each for each in _OUTSIDE if each in value]
-            return f"has a {found[0]!r}, which would end the statement here" if found else None
-        ends = _ENDS.get(self._inside) or (self._inside[-1], "\\")
-        found = [each for each in ends if each in value]
-        where = "a comment" if self._inside in _COMMENTS else f"{self._inside[-1]} quotes"
-        return f"has a {found[0]!r}, and stands inside {where}" if found else None
-
-
-def hide(pipeline: Pipeline, text: str) -> str:
-    """The text with the template of every secret in place of what it holds.
-
-    Each value of the environment is hidden as a whole and by itself, as it is and as it looks in
-    a uri, in JSON and in a Python text.
-    """
-    shown: dict[str, str] = {}
-    for secret in _secrets(pipeline):
-        for value, template in [
-            (secret.text, secret.template),
-            *((each, f"${{env:{name}}}") for name, each in secret.values),
-        ]:
-            for spelling in _spellings(value):
-                shown.setdefault(spelling, template)
-    found = sorted((each for each in shown if each), key=len, reverse=True)
-    if not found:
-        return text
-    return re.sub("|".join(map(re.escape, found)), lambda each: shown[each[0]], text)
-
-
-def _secrets(pipeline: Pipeline) -> Iterator[Secret]:
-    options: list[Option] = [*pipeline.storage_options.values()]
-    for source in pipeline.sources:
-        options += source.options.values()
-    yield from (each for each in options if isinstance(each, Secret))
-
-
-def _spellings(value: str) -> Iterator[str]:
-    yield value
-    yield quote(value, safe="")
-    yield quote(value)
-    yield quote_plus(value)
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield repr(value)[1:-1]
-
-
 KEYS = ("default", "required", "help")
-"""Of a parameter that is a table."""
-
+"""Of a parameter that is declared as a table."""
 _ENVIRONMENT = "env:"
 _place = re.compile(r"(\$\$\{)|\$\{([^{}\n]*)\}|(\$\{)")
 _is_name = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
@@ -120,19 +41,19 @@ _is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 @dataclass(slots=True)
 class Filling:
-    """The values that texts of a file are filled with."""
+    """The values that are filled into the texts of a file."""
 
     parameters: Mapping[str, str]
     environment: Mapping[str, str] = field(repr=False)
     used: set[str] = field(default_factory=set)
-    """The parameters that some text has asked for."""
+    """The parameters that some text has used."""
 
     def text(self, template: str, spot: Spot) -> str:
-        """With parameters filled in; secrets are refused."""
+        """The text with parameters filled in; secrets are refused."""
         return "".join(value for _, value in self._parts(template, spot))
 
     def sql(self, template: str, spot: Spot) -> str:
-        """The same for SQL: a value may not end the quotes or the comment that it stands in."""
+        """The same for SQL: a value may not end the quotes or the comment around it."""
         quoting = Quoting()
         parts = []
         for name, value in self._parts(template, spot):
@@ -153,7 +74,7 @@ class Filling:
         return filled
 
     def option(self, template: str, spot: Spot) -> Option:
-        """With parameters filled in; a Secret where the text asks for the environment."""
+        """The text with parameters filled in; a Secret if it uses the environment."""
         shown, filled, values = [], [], {}
         for name, value in self._parts(template, spot, with_secrets=True):
             is_secret = name is not None and name.startswith(_ENVIRONMENT)
@@ -168,7 +89,7 @@ class Filling:
     def _parts(
         self, template: str, spot: Spot, *, with_secrets: bool = False
     ) -> Iterator[tuple[str | None, str]]:
-        """(what it stands for, text), from left to right; None for what stands for itself."""
+        """(name of the placeholder, text) from left to right; the name is None for literal text."""
         end = 0
         for found in _place.finditer(template):
             yield None, template[end : found.start()]
@@ -210,10 +131,10 @@ class Filling:
 
 
 def read_parameters(declared: object, given: Mapping[str, str], spot: Spot) -> dict[str, str]:
-    """The value of every parameter: the one that was given, or its default.
+    """The value of every parameter: the given one, or its default.
 
-    ``declared`` is the table ``[params]``. Refuses what was given and is not declared, and what
-    is required and was not given.
+    ``declared`` is the table ``[params]``. Refuses a given parameter that is not declared, and a
+    required one that is not given.
     """
     table = declared if declared is not None else {}
     if not isinstance(table, dict):
@@ -234,7 +155,7 @@ def read_parameters(declared: object, given: Mapping[str, str], spot: Spot) -> d
 
 
 def _default(name: str, value: Any, spot: Spot) -> str | None:
-    """None for a parameter that has to be given."""
+    """None for a required parameter."""
     if not _is_name(name):
         raise wrong(
             spot,
@@ -284,3 +205,72 @@ def _is_plain(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in text
+
+
+class Quoting:
+    """Reads SQL text in parts, and knows which quotes or comment the next part is inside."""
+
+    def __init__(self) -> None:
+        self._inside = ""
+
+    def read(self, text: str) -> None:
+        """Continue over a part of the file."""
+        at = 0
+        while at < len(text):
+            if not self._inside:
+                found = _opening(text, at)
+                if found is None:
+                    return
+                self._inside, at = found[0].lower(), found.end()
+                continue
+            closing = _closings[self._inside](text, at)
+            if closing is None:
+                return
+            self._inside, at = "", closing.end()
+
+    def breaks(self, value: str) -> str | None:
+        """Why a value may not stand here; None if it may."""
+        if not self._inside:
+            found = [each for each in _OUTSIDE if each in value]
+            return f"has a {found[0]!r}, which would end the statement here" if found else None
+        ends = _ENDS.get(self._inside) or (self._inside[-1], "\\")
+        found = [each for each in ends if each in value]
+        where = "a comment" if self._inside in _COMMENTS else f"{self._inside[-1]} quotes"
+        return f"has a {found[0]!r}, and stands inside {where}" if found else None
+
+
+def hide(pipeline: Pipeline, text: str) -> str:
+    """The text with the template of every secret in place of its value.
+
+    Every value from the environment is hidden, plain and as it looks in a uri, in JSON and in a
+    Python text.
+    """
+    shown: dict[str, str] = {}
+    for secret in _secrets(pipeline):
+        for value, template in [
+            (secret.text, secret.template),
+            *((each, f"${{env:{name}}}") for name, each in secret.values),
+        ]:
+            for spelling in _spellings(value):
+                shown.setdefault(spelling, template)
+    found = sorted((each for each in shown if each), key=len, reverse=True)
+    if not found:
+        return text
+    return re.sub("|".join(map(re.escape, found)), lambda each: shown[each[0]], text)
+
+
+def _secrets(pipeline: Pipeline) -> Iterator[Secret]:
+    options: list[Option] = [*pipeline.storage_options.values()]
+    for source in pipeline.sources:
+        options += source.options.values()
+    yield from (each for each in options if isinstance(each, Secret))
+
+
+def _spellings(value: str) -> Iterator[str]:
+    yield value
+    yield quote(value, safe="")
+    yield quote(value)
+    yield quote_plus(value)
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]

@@ -1,9 +1,7 @@
-"""Lengths of time as the file writes them: ``7 days``, ``12 hours``, ``10 seconds``.
+"""One table of the file: each of its keys, read as the kind of value that it must be.
 
-One table of the file: its keys, each read as what it has to be.
-
-Knows kinds of values, and refuses others and keys that nobody knows, with the spot. Does not know
-what the values mean; that is for the files of the sections.
+Other kinds of values and unknown keys are refused, with the spot. What the values mean is up to the
+modules of the sections.
 """
 
 from __future__ import annotations
@@ -21,26 +19,6 @@ from lancewood.pipeline.definition.refusal import described, near, told_at, wron
 UNITS = ("seconds", "minutes", "hours", "days", "weeks")
 LONGEST = timedelta(days=3_660)
 _is_duration = re.compile(r"\s*(\d{1,10})\s+([a-z]+?)s?\s*").fullmatch
-
-
-def parsed_duration(text: str) -> timedelta:
-    """Raises InvalidInputError for what is no length of time, none at all, or above ten years."""
-    found = _is_duration(text)
-    unit = f"{found[2]}s" if found else ""
-    if found is None or unit not in UNITS:
-        raise InvalidInputError(
-            f'{text!r} is no length of time: write it as "7 days" or "12 hours", '
-            f"in {', '.join(UNITS)}"
-        )
-    try:
-        length = timedelta(**{unit: int(found[1])})
-    except OverflowError:
-        length = timedelta.max
-    if not timedelta() < length <= LONGEST:
-        raise InvalidInputError(f"{text!r} is not from one second to ten years")
-    return length
-
-
 _is_percentage = re.compile(r"\s*([+-]?\d{1,9}(?:\.\d{1,9})?)\s*%\s*").fullmatch
 
 
@@ -73,13 +51,10 @@ class Section:
         return None if value is None else self._text(value, self.spot.at(key))
 
     def needed_text(self, key: str) -> str:
-        found = self.text(key)
-        if found is None:
-            raise wrong(self.spot, f"the key {key!r} is missing")
-        return found
+        return self._needed(key, self.text(key))
 
     def sql(self, key: str) -> str | None:
-        """A text that is SQL, or an expression in it."""
+        """A text that is SQL, or an SQL expression."""
         value = self._get(key)
         if value is None:
             return None
@@ -87,13 +62,10 @@ class Section:
         return self._checked(self.filling.sql(self._string(value, spot), spot), spot)
 
     def needed_sql(self, key: str) -> str:
-        found = self.sql(key)
-        if found is None:
-            raise wrong(self.spot, f"the key {key!r} is missing")
-        return found
+        return self._needed(key, self.sql(key))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of different texts; a key that is there needs at least one."""
+        """A list of distinct texts; if the key is there, it needs at least one."""
         value = self._get(key)
         if value is None:
             return ()
@@ -133,7 +105,7 @@ class Section:
         return int(value)
 
     def share(self, key: str, least: float) -> float | None:
-        """A part of something: ``0.05`` or ``"5 %"``; beyond one only in percent."""
+        """A fraction: ``0.05`` or ``"5 %"``; above one only as a percentage."""
         value = self._get(key)
         if value is None:
             return None
@@ -164,7 +136,7 @@ class Section:
         return None if value is None else self._section(value, self.spot.at(key), keys)
 
     def needed_table(self, key: str, keys: Sequence[str] | None) -> Section:
-        """An empty one where the file has none."""
+        """An empty one if the file has none."""
         return self.table(key, keys) or self._section({}, self.spot.at(key), keys)
 
     def tables(self, key: str, keys: Sequence[str]) -> list[Section]:
@@ -178,19 +150,24 @@ class Section:
         return [self._section(each, spot.at(i), keys) for i, each in enumerate(value)]
 
     def options(self, key: str) -> dict[str, Option]:
-        """Texts by name, secrets among them; numbers, true and false become texts."""
+        """Texts by name, possibly secrets; numbers, true and false become texts."""
         value = self._get(key)
         return {} if value is None else self._flat(value, self.spot.at(key), with_secrets=True)
 
     def settings(self, *, but: Sequence[str] = ()) -> dict[str, str]:
-        """The whole table as texts by name, without secrets, and without some of its keys."""
+        """The whole table as texts by name, without secrets and without the keys ``but``."""
         rest = {name: value for name, value in self._values.items() if name not in but}
         flat = self._flat(rest, self.spot, with_secrets=False)
         return {name: str(value) for name, value in flat.items()}
 
     def value(self, key: str) -> object:
-        """Any value, its texts filled."""
+        """Any value, with its texts filled in."""
         return self._filled(self._get(key), self.spot.at(key))
+
+    def _needed(self, key: str, found: str | None) -> str:
+        if found is None:
+            raise wrong(self.spot, f"the key {key!r} is missing")
+        return found
 
     def _get(self, key: str) -> Any:
         if self._keys is not None and key not in self._keys:
@@ -220,7 +197,7 @@ class Section:
     def _flat(
         self, value: Any, spot: Spot, *, with_secrets: bool, above: str = ""
     ) -> dict[str, Option]:
-        """TOML makes tables of ``a.b = 1`` without quotes: they are one name here."""
+        """TOML makes nested tables of ``a.b = 1`` without quotes; here it is one name."""
         if not isinstance(value, dict):
             raise wrong(spot, f"takes a table, got {described(value)}")
         found: dict[str, Option] = {}
@@ -260,3 +237,22 @@ class Section:
 def _one_of(asked: str, known: list[str]) -> str:
     told = near(asked, known)
     return told if told.startswith("there") else f"{told} (there are {', '.join(known)})"
+
+
+def parsed_duration(text: str) -> timedelta:
+    """A length of time such as ``7 days``; raises InvalidInputError for anything else, and unless
+    it is more than nothing and at most ten years."""
+    found = _is_duration(text)
+    unit = f"{found[2]}s" if found else ""
+    if found is None or unit not in UNITS:
+        raise InvalidInputError(
+            f'{text!r} is no length of time: write it as "7 days" or "12 hours", '
+            f"in {', '.join(UNITS)}"
+        )
+    try:
+        length = timedelta(**{unit: int(found[1])})
+    except OverflowError:
+        length = timedelta.max
+    if not timedelta() < length <= LONGEST:
+        raise InvalidInputError(f"{text!r} is not from one second to ten years")
+    return length

@@ -1,10 +1,7 @@
-"""The sections ``[sources.<name>]``: where rows come from.
+"""The sections ``[sources.<name>]``, ``[steps.<name>]`` and ``[functions.<name>]``.
 
-Knows which keys belong together. Whether a source can be read is for Spark to say.
-
-The sections ``[steps.<name>]`` and ``[functions.<name>]``: what is computed.
-
-Knows how SQL and Python functions are named. Imports no function and analyses no SQL.
+Checks which keys belong together and how SQL and Python functions are named. No function is
+imported, and no SQL is analysed. Whether a source can be read is for Spark to say.
 """
 
 from __future__ import annotations
@@ -50,9 +47,11 @@ _GOES_WITH: Mapping[str, tuple[str, ...]] = {
     "uri": ("revision", "incremental", "columns"),
     "sql": (),
 }
-"""The four kinds of sources, and the keys that each may have beside ``bad`` and ``reject``."""
+"""The four kinds of sources, and the keys that each may have besides ``bad`` and ``reject``."""
 _FILES = frozenset(["avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"])
-"""Formats that are read from paths and nothing else."""
+"""Formats that are only read from paths."""
+STEP_KEYS = ("sql", "python", "inputs", "arguments", "bad", "reject")
+FUNCTION_KEYS = ("python", "returns")
 
 
 def read_sources(top: Section, folder: Path, pipeline: str) -> tuple[Source, ...]:
@@ -75,7 +74,7 @@ def _read(name: str, above: Section, folder: Path, pipeline: str) -> Source:
         options=section.options("options"),
         schema=section.text("schema"),
         table=_table(section),
-        uri=_place(section, "uri", folder),
+        uri=_uri(section, folder),
         revision=section.text("revision"),
         sql=_sql(section),
         incremental=section.flag("incremental"),
@@ -129,12 +128,10 @@ def _paths(section: Section, folder: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _place(section: Section, key: str, folder: Path) -> str | None:
-    found = section.text(key)
-    if found is None:
-        return None
-    with told_at(section.spot.at(key)):
-        return resolved(folder, found)
+def _uri(section: Section, folder: Path) -> str | None:
+    found = section.text("uri")
+    with told_at(section.spot.at("uri")):
+        return None if found is None else resolved(folder, found)
 
 
 def _table(section: Section) -> str | None:
@@ -166,30 +163,10 @@ def _check_files(section: Section, source: Source, pipeline: str) -> None:
             checked_files_table(pipeline, source.name)
 
 
-STEP_KEYS = ("sql", "python", "inputs", "arguments", "bad", "reject")
-FUNCTION_KEYS = ("python", "returns")
-
-
 def read_steps(top: Section) -> tuple[Step, ...]:
     """Every step, in the order of the file."""
     above = top.needed_table("steps", None)
     return tuple(_step(name, above) for name in above.names())
-
-
-def read_functions(top: Section) -> tuple[Function, ...]:
-    """Every function, in the order of the file; SQL does not tell upper and lower case apart."""
-    above = top.needed_table("functions", None)
-    seen: dict[str, str] = {}
-    found = []
-    for name in above.names():
-        spot = above.spot.at(name)
-        with told_at(spot):
-            checked_function(name)
-        if seen.setdefault(name.casefold(), name) != name:
-            raise wrong(spot, f"is the same name as {seen[name.casefold()]!r} to SQL")
-        section = above.needed_table(name, FUNCTION_KEYS)
-        found.append(Function(name, section.spot, _python(section), section.needed_text("returns")))
-    return tuple(found)
 
 
 def _step(name: str, above: Section) -> Step:
@@ -218,6 +195,22 @@ def _step(name: str, above: Section) -> Step:
         bad=bad,
         rejects=rejects,
     )
+
+
+def read_functions(top: Section) -> tuple[Function, ...]:
+    """Every function, in the order of the file. Names may not differ in case only."""
+    above = top.needed_table("functions", None)
+    seen: dict[str, str] = {}
+    found = []
+    for name in above.names():
+        spot = above.spot.at(name)
+        with told_at(spot):
+            checked_function(name)
+        if seen.setdefault(name.casefold(), name) != name:
+            raise wrong(spot, f"is the same name as {seen[name.casefold()]!r} to SQL")
+        section = above.needed_table(name, FUNCTION_KEYS)
+        found.append(Function(name, section.spot, _python(section), section.needed_text("returns")))
+    return tuple(found)
 
 
 def _python(section: Section) -> str:

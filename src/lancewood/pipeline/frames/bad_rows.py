@@ -1,18 +1,12 @@
-"""A row as one JSON text for people, in which binaries are short.
-
-Spark writes the text, row by row, on executors. Values that JSON has no word for become what a
-cast to text makes of them.
-
-On which lines of their files the rows are that do not parse.
-
-Spark does not say. The files that have such rows, and no others, are read once more as plain lines,
-and the rows are found by their texts. A row that parses is not: nobody has its text any more.
-
-Good rows and bad ones: a row is bad if its ``bad`` column says why, if a predicate rejects it,
+"""Good rows and bad ones. A row is bad if its ``bad`` column says why, if a predicate rejects it,
 or if it did not parse.
 
-A Python function that raises is an error of the run, and no bad row. Both kinds of rows come from
-one evaluation, which is for the caller to see to: ``judged`` is computed once and kept.
+A Python function that raises is an error of the run, not a bad row. Good and bad rows come from one
+evaluation: the caller computes ``Judged.rows`` once and keeps it.
+
+Spark does not say on which line a row is that does not parse. The files with such rows, and no
+others, are read once more as plain lines, and the rows are found by their text. Rows that do parse
+have lost their text, so they get no line.
 """
 
 from __future__ import annotations
@@ -33,150 +27,24 @@ if TYPE_CHECKING:
 
 _SHOWN_BYTES = 24
 MOST_TEXT = 65_536
-"""Characters of one text; a line that does not parse may be a whole file."""
-
-
-def record_of(schema: StructType) -> Column:
-    """The JSON of a row with these columns; nulls are written as such."""
-    from pyspark.sql import functions as F
-
-    if not schema.fields:
-        return F.lit("{}")
-    columns = [_shown(F.col(quoted(e.name)), e.dataType).alias(e.name) for e in schema.fields]
-    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
-
-
-def _shown(column: Column, kind: DataType) -> Column:
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    if isinstance(kind, T.BinaryType):
-        return _short(column)
-    if isinstance(kind, T.StringType):
-        return F.left(column, F.lit(MOST_TEXT))
-    if isinstance(kind, T.StructType):
-        fields = [_shown(column.getField(e.name), e.dataType).alias(e.name) for e in kind.fields]
-        return F.when(column.isNotNull(), F.struct(*fields)) if fields else column
-    if isinstance(kind, T.ArrayType):
-        inner = kind.elementType
-        return F.transform(column, lambda each: _shown(each, inner)) if _has_more(inner) else column
-    if isinstance(kind, T.MapType):
-        values = kind.valueType
-        texts = F.map_from_arrays(
-            F.transform(F.map_keys(column), _text),
-            F.transform(F.map_values(column), lambda each: _shown(each, values)),
-        )
-        return F.when(column.isNotNull(), texts)
-    if isinstance(kind, T.NumericType | T.BooleanType | T.DateType):
-        return column
-    if isinstance(kind, T.TimestampType | T.TimestampNTZType | T.VariantType):
-        return column
-    return _text(column)
-
-
-def _has_more(kind: DataType) -> bool:
-    """Whether a value is to be shown otherwise than JSON does."""
-    from pyspark.sql import types as T
-
-    return not isinstance(kind, T.NumericType | T.BooleanType | T.DateType | T.TimestampType)
-
-
-def _short(column: Column) -> Column:
-    """A few bytes in base 64; of more only how many there are."""
-    from pyspark.sql import functions as F
-
-    size = F.length(column)
-    told = F.concat(F.format_number(size, 0), F.lit(" bytes"))
-    return F.when(size > _SHOWN_BYTES, told).otherwise(F.base64(column))
-
-
-def _text(column: Any) -> Column:
-    return column.cast("string")  # type: ignore[no-any-return]
-
-
+"""The most characters of one text; a line that does not parse may be a whole file."""
 LINE = "_lancewood_line"
 _NTH = "_lancewood_nth"
 _MOST_FILES = 1_000
 _BY_LINES = frozenset(["csv", "json"])
 _OTHER_LINES = frozenset(["multiline", "linesep", "encoding", "charset"])
 """Options with which a row is not a line, or not the same text."""
-
-
-def with_lines(rows: DataFrame, source: Source) -> DataFrame:
-    """The rows with the numbers of their lines, from 1 on, in a last column; null where a row is
-    not known by its text. Runs a small job to see which files there are."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    unknown = rows.withColumn(LINE, F.lit(None).cast(T.LongType()))
-    if not _has_lines(source) or not {CORRUPT, FILE}.issubset(rows.columns):
-        return unknown
-    broken = rows.where(F.col(CORRUPT).isNotNull())
-    files = [each[0] for each in broken.select(FILE).distinct().limit(_MOST_FILES + 1).collect()]
-    if not 0 < len(files) <= _MOST_FILES:
-        return unknown
-    lines = _lines(broken, files)
-    if lines is None:
-        return unknown
-    # A header may read as a broken row does, and comes first: equal texts are told from the end.
-    places = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
-    found = broken.withColumn(_NTH, _nth(F.lit(1))).join(places, [FILE, CORRUPT, _NTH], "left")
-    return found.drop(_NTH).unionByName(unknown.where(F.col(CORRUPT).isNull()))
-
-
-def _has_lines(source: Source) -> bool:
-    said = {each.casefold() for each in source.options}
-    return (source.format or "").casefold() in _BY_LINES and said.isdisjoint(_OTHER_LINES)
-
-
-def _lines(broken: DataFrame, files: list[str]) -> DataFrame | None:
-    """The lines of some files that read as a broken row does, with their numbers; None if a file is
-    gone by now. Spark reads files in blocks, each in order within a task, and knows where in the
-    file a block begins."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    reader = broken.sparkSession.read.option("ignoreMissingFiles", "true")
-    try:
-        read = reader.text([literal(each) for each in files])
-        _ = read.schema
-    except spark_errors():
-        return None
-    lines = read.select(
-        file_of(read).alias(FILE),
-        F.col("value").alias(CORRUPT),
-        read.metadataColumn("_metadata")["file_block_start"].alias("block"),
-        F.monotonically_increasing_id().alias("at"),
-    )
-    blocks = lines.groupBy(FILE, "block").agg(F.min("at").alias("first"), F.count("*").alias("n"))
-    earlier = Window.partitionBy(FILE).orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
-    before = F.coalesce(F.sum("n").over(earlier), F.lit(0)).alias("before")
-    starts = blocks.select(FILE, "block", "first", before)
-    number = F.col("before") + F.col("at") - F.col("first") + 1
-    wanted = broken.select(FILE, CORRUPT).distinct()
-    hits = lines.join(wanted, [FILE, CORRUPT], "left_semi").join(starts, [FILE, "block"])
-    return hits.select(FILE, CORRUPT, number.alias(LINE))
-
-
-def _nth(order: Column) -> Column:
-    """Which of the rows that read alike in one file a row is."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    return F.row_number().over(Window.partitionBy(FILE, CORRUPT).orderBy(order))
-
-
 _JUDGED = "_lancewood_reason"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The rows of a source or step, each with the reason why it is bad in a last column."""
+    """The rows of a source or step, with the reason why a row is bad in a last column."""
 
     name: str
     rows: DataFrame
     left_out: tuple[str, ...]
-    """Columns that only say what is bad: good rows do not have them."""
+    """Columns that only say what is bad; good rows do not have them."""
 
     def good(self) -> DataFrame:
         from pyspark.sql import functions as F
@@ -185,8 +53,8 @@ class Judged:
         return kept.drop(_JUDGED, *self.left_out)
 
     def bad(self, origin: Source | Step | None = None) -> DataFrame:
-        """With the columns ``origin``, ``reason``, ``file``, ``line`` and ``record``. Lines are
-        looked for if the origin is given."""
+        """The columns ``origin``, ``reason``, ``file``, ``line`` and ``record`` of the bad rows;
+        lines are only searched for if the origin is given."""
         from pyspark.sql import functions as F
 
         rows = self.rows.where(F.col(_JUDGED).isNotNull())
@@ -212,11 +80,11 @@ class Judged:
 
 
 def judge(frame: DataFrame, origin: Source | Step, pipeline: Pipeline) -> Judged | None:
-    """The rows of a frame with what is wrong with each; None where nothing says what is bad.
+    """The rows of a frame with what is wrong with each; None if nothing says what is bad.
 
-    The first that finds fault with a row is its reason: the ``bad`` column, then the predicates in
-    their order; a predicate that is null for a row finds no fault. Raises InvalidInputError for a
-    column that is not there and for what is no predicate.
+    The reason is the first that applies: the ``bad`` column, then the predicates in order. A
+    predicate that is null does not apply. Raises InvalidInputError for a missing column and for an
+    expression that is not a predicate.
     """
     from pyspark.sql import functions as F
 
@@ -271,8 +139,71 @@ def _unparsed(origin: Source | Step) -> str:
     return f"does not parse as {kind or 'a row'} with this schema"
 
 
+def with_lines(rows: DataFrame, source: Source) -> DataFrame:
+    """The rows with their line numbers, from 1 on, in a last column; null where a row cannot be
+    found by its text. Runs a small job to list the files."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    unknown = rows.withColumn(LINE, F.lit(None).cast(T.LongType()))
+    if not _has_lines(source) or not {CORRUPT, FILE}.issubset(rows.columns):
+        return unknown
+    broken = rows.where(F.col(CORRUPT).isNotNull())
+    files = [each[0] for each in broken.select(FILE).distinct().limit(_MOST_FILES + 1).collect()]
+    if not 0 < len(files) <= _MOST_FILES:
+        return unknown
+    lines = _lines(broken, files)
+    if lines is None:
+        return unknown
+    # A header may read like a broken row, and comes first: so equal texts count from the end.
+    places = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
+    found = broken.withColumn(_NTH, _nth(F.lit(1))).join(places, [FILE, CORRUPT, _NTH], "left")
+    return found.drop(_NTH).unionByName(unknown.where(F.col(CORRUPT).isNull()))
+
+
+def _has_lines(source: Source) -> bool:
+    said = {each.casefold() for each in source.options}
+    return (source.format or "").casefold() in _BY_LINES and said.isdisjoint(_OTHER_LINES)
+
+
+def _lines(broken: DataFrame, files: list[str]) -> DataFrame | None:
+    """The numbered lines that read like a broken row; None if a file is gone by now. Spark reads
+    files in blocks, each in order within one task, and knows where a block starts in its file."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    reader = broken.sparkSession.read.option("ignoreMissingFiles", "true")
+    try:
+        read = reader.text([literal(each) for each in files])
+        _ = read.schema
+    except spark_errors():
+        return None
+    lines = read.select(
+        file_of(read).alias(FILE),
+        F.col("value").alias(CORRUPT),
+        read.metadataColumn("_metadata")["file_block_start"].alias("block"),
+        F.monotonically_increasing_id().alias("at"),
+    )
+    blocks = lines.groupBy(FILE, "block").agg(F.min("at").alias("first"), F.count("*").alias("n"))
+    earlier = Window.partitionBy(FILE).orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("n").over(earlier), F.lit(0)).alias("before")
+    starts = blocks.select(FILE, "block", "first", before)
+    number = F.col("before") + F.col("at") - F.col("first") + 1
+    wanted = broken.select(FILE, CORRUPT).distinct()
+    hits = lines.join(wanted, [FILE, CORRUPT], "left_semi").join(starts, [FILE, "block"])
+    return hits.select(FILE, CORRUPT, number.alias(LINE))
+
+
+def _nth(order: Column) -> Column:
+    """The number of a row among those of one file that read alike."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    return F.row_number().over(Window.partitionBy(FILE, CORRUPT).orderBy(order))
+
+
 def _record(schema: StructType) -> Column:
-    """The whole row; of one that does not parse its text, in which all that is known of it is."""
+    """The whole row as JSON; of a row that does not parse, its text."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
@@ -282,3 +213,60 @@ def _record(schema: StructType) -> Column:
     text = F.left(F.col(CORRUPT), F.lit(MOST_TEXT)).alias("text")
     unparsed = F.to_json(F.struct(text))
     return F.when(F.col(CORRUPT).isNotNull(), unparsed).otherwise(record_of(whole))
+
+
+def record_of(schema: StructType) -> Column:
+    """A row with these columns as JSON for people, nulls included. Large binaries are short; values
+    that JSON has no word for are cast to text."""
+    from pyspark.sql import functions as F
+
+    if not schema.fields:
+        return F.lit("{}")
+    columns = [_shown(F.col(quoted(e.name)), e.dataType).alias(e.name) for e in schema.fields]
+    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+
+
+def _shown(column: Column, kind: DataType) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.BinaryType):
+        return _short(column)
+    if isinstance(kind, T.StringType):
+        return F.left(column, F.lit(MOST_TEXT))
+    if isinstance(kind, T.StructType):
+        fields = [_shown(column.getField(e.name), e.dataType).alias(e.name) for e in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*fields)) if fields else column
+    if isinstance(kind, T.ArrayType):
+        inner = kind.elementType
+        return F.transform(column, lambda each: _shown(each, inner)) if _has_more(inner) else column
+    if isinstance(kind, T.MapType):
+        values = kind.valueType
+        texts = F.map_from_arrays(
+            F.transform(F.map_keys(column), _text),
+            F.transform(F.map_values(column), lambda each: _shown(each, values)),
+        )
+        return F.when(column.isNotNull(), texts)
+    if not _has_more(kind) or isinstance(kind, T.TimestampNTZType | T.VariantType):
+        return column
+    return _text(column)
+
+
+def _has_more(kind: DataType) -> bool:
+    """Whether JSON alone would not show a value well."""
+    from pyspark.sql import types as T
+
+    return not isinstance(kind, T.NumericType | T.BooleanType | T.DateType | T.TimestampType)
+
+
+def _short(column: Column) -> Column:
+    """A few bytes in base 64; of a longer binary only the size."""
+    from pyspark.sql import functions as F
+
+    size = F.length(column)
+    told = F.concat(F.format_number(size, 0), F.lit(" bytes"))
+    return F.when(size > _SHOWN_BYTES, told).otherwise(F.base64(column))
+
+
+def _text(column: Any) -> Column:
+    return column.cast("string")  # type: ignore[no-any-return]

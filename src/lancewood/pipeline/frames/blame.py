@@ -1,11 +1,7 @@
-"""Who reads which frame: what targets need, directly or through steps, and how often.
+"""Which target, step or Python function is to blame for an error while rows are on their way.
 
-Pure. Knows names and SQL, no frames.
-
-Who is to blame for what fails while rows are on their way: the target, the step, its Python.
-
-Which step a function belongs to is told by its traceback: functions of the file travel to executors
-by value and keep their places. Where two steps may have called it, both are named.
+A traceback tells which step a function belongs to: the functions of a file travel to executors by
+value and keep their place in the source. If two steps may have called it, both are named.
 """
 
 from __future__ import annotations
@@ -24,26 +20,25 @@ from lancewood.spark.running.failures import CALLS, Call
 
 @dataclass(frozen=True)
 class Uses:
-    """The frames of a pipeline and what they are made of."""
+    """The frames of a pipeline and what they read."""
 
     inputs: Mapping[str, Sequence[str]]
-    """Of every source and step the frames that it reads, each as often as it does."""
+    """For every source and step the frames that it reads, as often as it does."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """How often a frame is read on the way to a target; those that no target needs are not here."""
+    """How often a frame is read on the way to targets; frames that no target needs are missing."""
     in_steps: frozenset[str] = frozenset()
-    """Those that some other frame of these reads, and perhaps not all of its rows."""
+    """Frames that another frame reads, perhaps not all of their rows."""
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Uses:
-        """That all names lead to frames, and none back to itself, was seen when the file was
-        read."""
-        names = [each.name for each in pipeline.sources] + [each.name for each in pipeline.steps]
-        inputs = {each.name: _inputs(each, names) for each in pipeline.sources}
-        inputs.update({each.name: _inputs(each, names) for each in pipeline.steps})
+        """The file was checked when it was read: all names lead to frames, and none to itself."""
+        frames: list[Source | Step] = [*pipeline.sources, *pipeline.steps]
+        names = [each.name for each in frames]
+        inputs = {each.name: _inputs(each, names) for each in frames}
         counts: Counter[str] = Counter()
         for target in pipeline.targets:
             if target.source is not None:
-                # Rows that delete and rows that upsert are told apart in two passes.
+                # Rows that delete and rows that upsert are separated in two passes.
                 counts[target.source] += 1 if target.deleted is None else 2
         needed, in_steps = list(counts), set[str]()
         for name in needed:
@@ -64,8 +59,8 @@ def _inputs(origin: Source | Step, names: Iterable[str]) -> tuple[str, ...]:
 def blamed(
     pipeline: Pipeline, error: Exception, what: str, target: Target | None = None
 ) -> Exception:
-    """The error to raise in place of another one: what rows or functions are found guilty of says
-    at which target that was, and in which step. Any other error is given back as it is."""
+    """The error to raise in place of another one: if rows or functions caused it, it says at which
+    target and in which step. Any other error is returned unchanged."""
     found = failed(pipeline, error, what) if isinstance(error, spark_errors()) else error
     if not isinstance(found, LancewoodError):
         return error
@@ -84,8 +79,8 @@ def blamed(
 
 
 def steps_to_blame(pipeline: Pipeline, calls: Sequence[Call], source: str | None) -> list[str]:
-    """The steps on the way to a frame, or all without one, whose Python is among the calls: those
-    whose SQL calls one of the functions, else those that are Python of the same module."""
+    """The steps on the way to a frame, or all if ``source`` is None, whose Python is among the
+    calls: those whose SQL calls one of the functions, else those with Python of the same module."""
     known = _on_the_way(pipeline, source)
     steps = [each for each in pipeline.steps if each.name in known]
     functions = [each.name for each in pipeline.functions if _is_called(each.python, calls)]
@@ -110,7 +105,7 @@ def _is_called(named: str, calls: Sequence[Call]) -> bool:
 
 
 def _calls_in(named: str, calls: Sequence[Call]) -> Iterator[Call]:
-    """Those in the module of ``module:function``."""
+    """The calls in the module of ``module:function``."""
     path = named.partition(":")[0].replace(".", "/")
     for each in calls:
         if each.file.replace("\\", "/").endswith((f"/{path}.py", f"/{path}/__init__.py")):

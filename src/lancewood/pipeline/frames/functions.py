@@ -1,18 +1,12 @@
-"""Python functions that the SQL of a pipeline calls by name.
+"""What a pipeline computes in Spark: SQL over its frames, and the Python that it calls.
 
-A function takes the values of one row, or, if it says so, whole Arrow arrays: its parameters are
-annotated with ``pa.Array``, or it has the attribute ``arrow = True``. One that is a UDF of
-PySpark's already is taken as it is. Names are the session's: one that is taken is refused, and all
-are given back in the end.
+SQL reads frames through views with unique names. The text is not changed: a WITH around it binds
+its names to the views, so aliases, CTEs and letter case keep their meaning, also over Connect.
 
-Steps that are Python: a function from frames to a frame.
-
-It is called once, on the driver, before anything is written: what it plans is executed later.
-
-SQL of a pipeline over its frames, through views whose names nobody else in a session has.
-
-The SQL itself is not changed: its names are bound to the views around it. So what Spark means by
-aliases, CTEs and letters of either case stays what it means. Over Connect as on a classic session.
+A function that SQL calls takes the values of one row. If its parameters are annotated with
+``pa.Array``, or it has the attribute ``arrow = True``, it takes Arrow arrays. A UDF of PySpark's is
+taken as it is. Names belong to the session: one that is taken is refused, and all are dropped in
+the end. A Python step is called once, on the driver, before anything is written.
 """
 
 from __future__ import annotations
@@ -39,17 +33,62 @@ if TYPE_CHECKING:
 
 
 _ARROW = frozenset([pa.Array, pa.ChunkedArray, "pa.Array", "pyarrow.Array"])
+LINES_BEFORE = 1
+"""How many lines ``over_views`` puts before the SQL."""
+
+
+def over_views(sql: str, views: Mapping[str, str]) -> str:
+    """The same query with names bound to views; ``views`` has the view of each name."""
+    if not views:
+        return sql
+    bound = ", ".join(f"`{name}` AS (SELECT * FROM `{view}`)" for name, view in views.items())
+    return f"WITH {bound} (\n{without_end(sql)}\n)"
+
+
+def without_end(sql: str) -> str:
+    """The query without trailing semicolons, also where comments follow them."""
+    from sqlglot import TokenType, tokenize
+
+    tokens = tokenize(sql, read="spark")
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        last = tokens.pop()
+        sql = f"{sql[: last.start]} {sql[last.start + 1 :]}"
+    return sql.rstrip()
+
+
+class Views:
+    """Frames as temporary views with unique names, until ``close``."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._prefix = f"lancewood_{uuid4().hex}"
+        self._by_frame: dict[str, str] = {}
+
+    def named(self, name: str, frame: DataFrame) -> str:
+        """The view of a frame, created when first asked for."""
+        known = self._by_frame.get(name)
+        if known is None:
+            known = f"{self._prefix}_{name}"
+            frame.createOrReplaceTempView(known)
+            self._by_frame[name] = known
+        return known
+
+    def close(self) -> None:
+        """Drop the views."""
+        for each in self._by_frame.values():
+            self._spark.catalog.dropTempView(each)
+        self._by_frame.clear()
 
 
 class Registered:
-    """The functions of one run, known to the session by name until ``close``."""
+    """The functions of one run, registered in the session until ``close``."""
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline, modules: Modules) -> None:
         self._spark, self._pipeline, self._modules = spark, pipeline, modules
         self._names: list[str] = []
 
     def register(self, functions: Iterable[Function]) -> None:
-        """Make them known; raises InvalidInputError for one that cannot be."""
+        """Register the functions; raises InvalidInputError for one that cannot be."""
         for each in functions:
             found = self._modules.function(each.python, each.spot.at("python"))
             with refused_at(each.spot, self._pipeline):
@@ -79,21 +118,20 @@ class Registered:
                 )
             register(named.name, given)
         elif takes_arrow(function):
-            is_annotated = _is_annotated(function)
-            # With annotations PySpark sees by itself what it is, perhaps an iterator; without
-            # them it has to be told, and would rather not be.
-            form = None if is_annotated else spark.ArrowUDFType.SCALAR
+            # PySpark infers the kind from annotations, perhaps an iterator. Without them it has to
+            # be told, and warns.
+            form = None if _is_annotated(function) else spark.ArrowUDFType.SCALAR
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "It is preferred to specify type hints")
                 register(named.name, spark.arrow_udf(function, kind, form))
         else:
             with warnings.catch_warnings():
-                # Said of every function with annotations that are not those of arrays.
+                # PySpark warns of all annotations other than those of arrays.
                 warnings.filterwarnings("ignore", "Cannot infer the eval type from type hints")
                 register(named.name, function, kind)
 
     def close(self) -> None:
-        """Give the names back."""
+        """Drop the functions."""
         for each in self._names:
             self._spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS `{each}`")
         self._names.clear()
@@ -107,7 +145,7 @@ def takes_arrow(function: Callable[..., Any]) -> bool:
 def _is_annotated(function: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # something of C, which does not say
+    except (TypeError, ValueError):  # written in C, without a signature
         return False
     return any(_names_arrow(each.annotation) for each in parameters)
 
@@ -121,7 +159,7 @@ def _names_arrow(annotation: Any) -> bool:
 
 
 def _data_type(text: str) -> Any:
-    """A Spark type from DDL; raises InvalidInputError for another text."""
+    """A Spark type from DDL; raises InvalidInputError for other text."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import DataType
 
@@ -134,13 +172,12 @@ def _data_type(text: str) -> Any:
 
 
 def check_step(step: Step, modules: Modules) -> None:
-    """Raise InvalidInputError for a function that is not there, or does not take what it would
-    be given."""
+    """Raise InvalidInputError if the function is missing or does not take these arguments."""
     assert step.python is not None
     function = modules.function(step.python, step.spot.at("python"))
     try:
         inspect.signature(function).bind(*step.inputs, **step.arguments)
-    except ValueError:  # something of C, which does not say
+    except ValueError:  # written in C, without a signature
         return
     except TypeError as misfit:
         frames = counted(len(step.inputs), "frame")
@@ -154,7 +191,7 @@ def check_step(step: Step, modules: Modules) -> None:
 def run_step(
     step: Step, inputs: Sequence[DataFrame], modules: Modules, pipeline: Pipeline
 ) -> DataFrame:
-    """What the function makes of its frames; raises InvalidInputError for what is no frame."""
+    """The frame that the function returns; raises InvalidInputError for anything else."""
     from pyspark.sql import DataFrame
 
     assert step.python is not None
@@ -173,50 +210,3 @@ def run_step(
         what = "nothing" if made is None else f"a {type(made).__module__}.{type(made).__qualname__}"
         raise wrong(spot, f"{step.python!r} has to return a DataFrame of Spark's, got {what}")
     return made
-
-
-LINES_BEFORE = 1
-"""So many lines stand before the SQL in what ``over_views`` makes of it."""
-
-
-def over_views(sql: str, views: Mapping[str, str]) -> str:
-    """The same query, in which names are those of views; ``views`` are by such names."""
-    if not views:
-        return sql
-    bound = ", ".join(f"`{name}` AS (SELECT * FROM `{view}`)" for name, view in views.items())
-    return f"WITH {bound} (\n{without_end(sql)}\n)"
-
-
-def without_end(sql: str) -> str:
-    """Without semicolons behind the query, also where comments follow them."""
-    from sqlglot import TokenType, tokenize
-
-    tokens = tokenize(sql, read="spark")
-    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
-        last = tokens.pop()
-        sql = f"{sql[: last.start]} {sql[last.start + 1 :]}"
-    return sql.rstrip()
-
-
-class Views:
-    """Frames under names of their own in a session, until ``close``."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-        self._prefix = f"lancewood_{uuid4().hex}"
-        self._by_frame: dict[str, str] = {}
-
-    def named(self, name: str, frame: DataFrame) -> str:
-        """The view of a frame, made when it is first asked for."""
-        known = self._by_frame.get(name)
-        if known is None:
-            known = f"{self._prefix}_{name}"
-            frame.createOrReplaceTempView(known)
-            self._by_frame[name] = known
-        return known
-
-    def close(self) -> None:
-        """Take the views out of the session."""
-        for each in self._by_frame.values():
-            self._spark.catalog.dropTempView(each)
-        self._by_frame.clear()

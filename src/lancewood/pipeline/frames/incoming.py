@@ -1,12 +1,9 @@
-"""How many rows came in, counted by Spark while it reads them for other reasons.
+"""What one source brings in: everything, its new files, or its new rows.
 
-A count that no job has come by is not known: nobody waits for it for long. Over Connect a job
-brings it only if the frame was used without SQL of ours in between, for the client does not see
-what is behind a view.
-
-What comes in by one source: everything, the files that are new, or the rows that are new.
-
-One face for all kinds, so that a run need not know which it has.
+All kinds have one interface, so a run need not know which it has. Spark counts the rows while it
+reads them for other reasons. If no job has counted them, the number is unknown, and nothing waits
+for it for long. Over Connect the count only arrives if the frame was used without our SQL in
+between, since the client cannot see behind a view.
 """
 
 from __future__ import annotations
@@ -34,140 +31,41 @@ _ROWS = "rows"
 _PATIENCE_SECONDS = 0.5
 _PAUSE_SECONDS = 0.01
 _BY_COLUMNS = frozenset(["parquet", "orc"])
-"""Formats that Spark reads column by column, and that say how many rows they have."""
+"""Formats that Spark reads column by column, and that know their number of rows."""
 _WHOLE_FILES = "binaryfile"
-
-
-class RowCount:
-    """Counts the rows of a frame the first time that it is evaluated."""
-
-    def __init__(self) -> None:
-        from pyspark.sql import Observation
-
-        self._observation: Any = Observation()
-        self._is_connect = False
-        self._patience = _PATIENCE_SECONDS
-
-    def of(self, frame: DataFrame) -> DataFrame:
-        """The frame to be used from now on."""
-        from pyspark.sql import functions as F
-
-        self._is_connect = is_connect(frame.sparkSession)
-        return frame.observe(self._observation, F.count(F.lit(1)).alias(_ROWS))
-
-    def value(self) -> int | None:
-        """The count; None if no job has evaluated the frame, or none to its end."""
-        try:
-            if not self._is_connect and not self._has_arrived():
-                return None
-            found = self._observation.get.get(_ROWS)
-        except spark_errors():  # the optimizer has left the frame out
-            return None
-        return None if found is None else int(found)
-
-    def _has_arrived(self) -> bool:
-        """Spark tells of a job that has ended a moment later; it is waited for once."""
-        future = self._observation._jo.future()
-        end, self._patience = time.monotonic() + self._patience, 0.0
-        while not future.isCompleted():
-            if time.monotonic() > end:
-                return False
-            time.sleep(_PAUSE_SECONDS)
-        return True
-
-
-class RowsOfFiles:
-    """The rows of files that say it themselves: one each, or what a small job of Spark's finds in
-    their footers. Not known of those in partitions: a run may have read few of them."""
-
-    def __init__(self, frame: DataFrame, source: Source) -> None:
-        self._frame, self._source = frame, source
-
-    def value(self) -> int | None:
-        """The count; None if it is not known."""
-        return self._value
-
-    @cached_property
-    def _value(self) -> int | None:
-        if (self._source.format or "").casefold() == _WHOLE_FILES:
-            return files_and_bytes(self._frame)[0]
-        if not is_by_columns(self._source) or _has_partitions(self._frame):
-            return None
-        try:
-            return self._frame.count()
-        except spark_errors():  # one of them is gone by now
-            return None
-
-
-def is_by_columns(source: Source) -> bool:
-    """Whether a part of a source is cheap to read."""
-    return (source.format or "").casefold() in _BY_COLUMNS
-
-
-def is_read_whole(frame: DataFrame, source: Source) -> bool:
-    """Whether Spark reads every row of a source, whatever is asked of them: then to count them
-    costs nothing. So it is with files of rows, unless they lie in partitions."""
-    format = (source.format or "").casefold()
-    if not source.paths or is_by_columns(source) or format == _WHOLE_FILES:
-        return False
-    return not _has_partitions(frame)
-
-
-def _has_partitions(frame: DataFrame) -> bool:
-    """Whether directories say something of the rows in them (``day=7``), or Spark does not tell."""
-    if is_connect(frame.sparkSession):
-        return True
-    java: Any = frame._jdf
-    try:
-        leaves = java.queryExecution().analyzed().collectLeaves()
-        found = [leaves.apply(at).relation().partitionSchema() for at in range(leaves.size())]
-        return any(not each.isEmpty() for each in found)
-    except spark_errors():  # no files
-        return True
-
-
-def files_and_bytes(frame: DataFrame) -> tuple[int | None, int | None]:
-    """How many files a frame of ``spark.read`` has, and how large they are, as Spark has listed
-    them; not known over Connect, and for what is not in files."""
-    if is_connect(frame.sparkSession):
-        return None, None
-    java: Any = frame._jdf
-    try:
-        files = len(java.inputFiles())
-        size = int(java.queryExecution().optimizedPlan().stats().sizeInBytes())
-    except spark_errors():
-        return None, None
-    return (files, size) if files else (None, None)
 
 
 class Incoming(Protocol):
     """The rows of a source for one run, found once."""
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """All of them, as they come."""
+        """All of them."""
 
     def counting(self, frame: DataFrame) -> DataFrame:
         """The same, counted while they are read."""
 
     def is_empty(self) -> bool:
-        """Whether it is known that there is nothing new."""
+        """Whether it is certain that there is nothing new."""
+        return False
 
     def news(self) -> str:
-        """The same for the same rows, another for others."""
+        """A text that is the same for the same rows, and differs for others."""
 
     def facts(self) -> SourceFacts: ...
 
     def state(self) -> dict[str, Any] | None:
         """What the next run has to know."""
+        return None
 
     def seen_files(self) -> tuple[str, DataFrame] | None:
-        """A table of files, and the rows that are to be appended to it."""
+        """A table of files, and the rows to append to it."""
+        return None
 
 
 def find_incoming(
     spark: SparkSession, pipeline: Pipeline, source: Source, ground: Tables, state: object
 ) -> Incoming:
-    """Open, or list, what a source names; raises what that raises."""
+    """Open or list what a source names."""
     if source.format is None:
         opened = open_source(pipeline, source, ground)
         if not source.incremental:
@@ -179,8 +77,8 @@ def find_incoming(
 
 
 @dataclass
-class Whole:
-    """Everything that a source has, of whatever kind; not incremental."""
+class Whole(Incoming):
+    """Everything that a source has; not incremental."""
 
     source: Source
     read: Callable[[SparkSession], DataFrame]
@@ -196,9 +94,6 @@ class Whole:
         self._count = RowCount()
         return self._count.of(frame)
 
-    def is_empty(self) -> bool:
-        return False
-
     def news(self) -> str:
         return ""
 
@@ -208,15 +103,9 @@ class Whole:
             facts.files, facts.bytes = files_and_bytes(self._read)
         return facts
 
-    def state(self) -> dict[str, Any] | None:
-        return None
-
-    def seen_files(self) -> tuple[str, DataFrame] | None:
-        return None
-
 
 @dataclass
-class Files:
+class Files(Incoming):
     """The files that are new."""
 
     spark: SparkSession
@@ -250,9 +139,6 @@ class Files:
             facts.rows = 0
         return facts
 
-    def state(self) -> dict[str, Any] | None:
-        return None
-
     def seen_files(self) -> tuple[str, DataFrame] | None:
         if not self.new.files and not self.new.source.is_from_start:
             return None
@@ -261,9 +147,9 @@ class Files:
 
 
 @dataclass
-class Rows:
-    """A Lance table, or the rows of it that are new. Also one that is read whole is remembered, so
-    that later runs can begin there."""
+class Rows(Incoming):
+    """A Lance table, or its new rows. The state is kept even if it was read whole, so that later
+    runs can start there."""
 
     source: Source
     rows: TableRows
@@ -294,9 +180,6 @@ class Rows:
     def state(self) -> dict[str, Any] | None:
         return self.rows.state()
 
-    def seen_files(self) -> tuple[str, DataFrame] | None:
-        return None
-
 
 def _facts(source: Source, count: RowCount | RowsOfFiles | None) -> SourceFacts:
     kind = source.format or ("sql" if source.sql is not None else "lance table")
@@ -305,7 +188,7 @@ def _facts(source: Source, count: RowCount | RowsOfFiles | None) -> SourceFacts:
 
 
 def _where(source: Source) -> str:
-    """Path, table or uri as the file says it: a secret is shown as its template."""
+    """Path, table or uri as the file has it: a secret is shown as its template."""
     if source.sql is not None:
         return ""
     if source.table is not None or source.uri is not None:
@@ -315,3 +198,105 @@ def _where(source: Source) -> str:
         return ", ".join(source.paths)
     said = {name.casefold(): str(value) for name, value in source.options.items()}
     return said.get("dbtable") or said.get("query") or said.get("url") or ""
+
+
+class RowCount:
+    """Counts the rows of a frame when it is first evaluated."""
+
+    def __init__(self) -> None:
+        from pyspark.sql import Observation
+
+        self._observation: Any = Observation()
+        self._is_connect = False
+        self._patience = _PATIENCE_SECONDS
+
+    def of(self, frame: DataFrame) -> DataFrame:
+        """The frame to use from now on."""
+        from pyspark.sql import functions as F
+
+        self._is_connect = is_connect(frame.sparkSession)
+        return frame.observe(self._observation, F.count(F.lit(1)).alias(_ROWS))
+
+    def value(self) -> int | None:
+        """The count; None if no job has evaluated the frame completely."""
+        try:
+            if not self._is_connect and not self._has_arrived():
+                return None
+            found = self._observation.get.get(_ROWS)
+        except spark_errors():  # the optimizer has left the frame out
+            return None
+        return None if found is None else int(found)
+
+    def _has_arrived(self) -> bool:
+        """Spark reports a finished job a moment later; we wait for that once."""
+        future = self._observation._jo.future()
+        end, self._patience = time.monotonic() + self._patience, 0.0
+        while not future.isCompleted():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        return True
+
+
+class RowsOfFiles:
+    """The rows of files that can tell it: one each, or what a small Spark job finds in their
+    footers. Unknown for partitioned files: a run may have read only some of them."""
+
+    def __init__(self, frame: DataFrame, source: Source) -> None:
+        self._frame, self._source = frame, source
+
+    def value(self) -> int | None:
+        """The count; None if it is unknown."""
+        return self._value
+
+    @cached_property
+    def _value(self) -> int | None:
+        if (self._source.format or "").casefold() == _WHOLE_FILES:
+            return files_and_bytes(self._frame)[0]
+        if not is_by_columns(self._source) or _has_partitions(self._frame):
+            return None
+        try:
+            return self._frame.count()
+        except spark_errors():  # one of them is gone by now
+            return None
+
+
+def is_by_columns(source: Source) -> bool:
+    """Whether it is cheap to read a part of a source."""
+    return (source.format or "").casefold() in _BY_COLUMNS
+
+
+def is_read_whole(frame: DataFrame, source: Source) -> bool:
+    """Whether Spark reads every row of a source anyway, so that counting is free: files of rows,
+    unless they are partitioned."""
+    format = (source.format or "").casefold()
+    if not source.paths or is_by_columns(source) or format == _WHOLE_FILES:
+        return False
+    return not _has_partitions(frame)
+
+
+def _has_partitions(frame: DataFrame) -> bool:
+    """Whether directories are partitions (``day=7``); True if Spark does not tell."""
+    if is_connect(frame.sparkSession):
+        return True
+    java: Any = frame._jdf
+    try:
+        leaves = java.queryExecution().analyzed().collectLeaves()
+        found = [leaves.apply(at).relation().partitionSchema() for at in range(leaves.size())]
+        return any(not each.isEmpty() for each in found)
+    except spark_errors():  # no files
+        return True
+
+
+def files_and_bytes(frame: DataFrame) -> tuple[int | None, int | None]:
+    """The number and size of the files of a frame, as Spark has listed them; unknown over Connect,
+    and for what is not in files."""
+    if is_connect(frame.sparkSession):
+        return None, None
+    java: Any = frame._jdf
+    try:
+        files = len(java.inputFiles())
+        size = int(java.queryExecution().optimizedPlan().stats().sizeInBytes())
+    except spark_errors():
+        return None, None
+    return (files, size) if files else (None, None)

@@ -1,15 +1,12 @@
-"""Python of a pipeline: from ``module:function`` to the function, looked for beside the file first.
+"""The Python of a pipeline: from ``module:function`` to the function, first beside the file.
 
-A module that is found beside the file is loaded anew for each run, and is forgotten when it is
-loaded: two pipelines may have modules of one name. As no importable module has them, its functions
-travel to executors by value, with what they use of the modules beside the file. A module from
-elsewhere is imported as usual, and executors must have it, too. Knows nothing of Spark.
+A module beside the file is loaded afresh for each run and then forgotten, as two pipelines may have
+modules of one name. Since it cannot be imported, its functions travel to executors by value, with
+what they use of other modules beside the file. Modules from elsewhere are imported as usual, and
+executors must have them too.
 
-One number for the Python of a pipeline: the modules beside its file that its functions are in,
-and those beside it that they import.
-
-Files are read, and nothing is imported. Packages of this Python are not looked at, nor what is
-imported by a name that is made up at run time.
+``code_digest`` covers the modules beside the file and what they import there. It reads files and
+imports nothing, so it misses names that are made up at run time; installed packages do not count.
 """
 
 from __future__ import annotations
@@ -32,6 +29,7 @@ from lancewood.pipeline.definition.refusal import near, wrong
 _NEVER = frozenset(["__main__", "lancewood", "pyspark_lance", *sys.stdlib_module_names])
 """Not looked for beside the file."""
 _loading = threading.RLock()
+_INIT = "__init__.py"
 
 
 @dataclass
@@ -39,14 +37,14 @@ class Modules:
     """The modules of one run, each loaded once."""
 
     folder: Path
-    """That of the pipeline file."""
+    """The directory of the pipeline file."""
     _loaded: dict[str, ModuleType] = field(default_factory=dict)
     _beside: dict[str, ModuleType] = field(default_factory=dict)
-    """What was loaded from the folder, also by modules that others import."""
+    """What was loaded from the folder, including modules that others import."""
 
     def function(self, named: str, spot: Spot) -> Callable[..., Any]:
-        """What ``module:function`` names; raises InvalidInputError if it is not there, or is
-        nothing that can be called."""
+        """What ``module:function`` names; raises InvalidInputError if it is missing or not
+        callable."""
         module_name, _, function_name = named.partition(":")
         found: Any = self._module(module_name, spot)
         for part in function_name.split("."):
@@ -85,7 +83,7 @@ class Modules:
         if not self._is_beside(name.partition(".")[0]):
             return importlib.import_module(name)
         with _loading, self._first(), self._apart():
-            # Modules of earlier calls are the same objects for those that come later.
+            # Modules loaded later import the same objects as earlier ones.
             sys.modules.update(self._beside)
             found = importlib.import_module(name)
             self._beside.update(self._those_beside())
@@ -96,7 +94,7 @@ class Modules:
         return top not in _NEVER and any(each.is_file() for each in places)
 
     def _those_beside(self) -> dict[str, ModuleType]:
-        """The modules that Python has by now under names that stand for something in the folder."""
+        """The loaded modules whose names stand for something in the folder."""
         tops: dict[str, bool] = {}
         found = {}
         for name, module in list(sys.modules.items()):
@@ -109,7 +107,7 @@ class Modules:
 
     @contextmanager
     def _first(self) -> Iterator[None]:
-        """The folder goes before every other place, for a while, and nothing is left in it."""
+        """Put the folder first on the path inside the block; nothing is written into it."""
         place, was = str(self.folder), sys.dont_write_bytecode
         importlib.invalidate_caches()
         sys.path.insert(0, place)
@@ -122,7 +120,7 @@ class Modules:
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
-        """Without the modules of others that have the same names, which are there again after."""
+        """Hide modules of the same names from elsewhere inside the block."""
         others = self._those_beside()
         for each in others:
             del sys.modules[each]
@@ -138,11 +136,8 @@ def _place(found: Any) -> str:
     return str(getattr(found, "__file__", None) or getattr(found, "__name__", repr(found)))
 
 
-_INIT = "__init__.py"
-
-
 def code_digest(pipeline: Pipeline) -> str:
-    """SHA-256, in hex, of names and content; the empty text where there is no such module."""
+    """SHA-256, in hex, of names and content; empty if there is no such module."""
     named = [*(each.python for each in pipeline.steps), *(e.python for e in pipeline.functions)]
     modules = [each.partition(":")[0] for each in named if each is not None]
     files = _files(pipeline.file.parent, modules)
@@ -155,7 +150,7 @@ def code_digest(pipeline: Pipeline) -> str:
 
 
 def _files(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
-    """By their paths below the folder, those of modules and of all that they lead to."""
+    """The content of modules and of all that they import, by path below the folder."""
     waiting, seen = list(modules), set[str]()
     files: dict[str, bytes] = {}
     while waiting:
@@ -176,10 +171,10 @@ def _files(folder: Path, modules: Iterable[str]) -> dict[str, bytes]:
 
 
 def _imported(source: bytes, package: str) -> Iterator[str]:
-    """The names that may be modules in what a file imports; ``package`` is the one it is in."""
+    """Names that may be modules in what a file imports; ``package`` is its own package."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):  # whoever loads it tells
+    except (SyntaxError, ValueError, RecursionError):  # loading it will tell
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

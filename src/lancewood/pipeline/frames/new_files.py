@@ -1,14 +1,12 @@
-"""Settings of a session that suit work with many files, for as long as it takes.
+"""The files of a source that no published run has read.
 
-They are the session's: what others plan in it meanwhile has them, too. Only how work is cut
-follows from them, never what comes out.
+Seen files are in a table of the repository, ``<pipeline>_<source>_files``, with size and time of
+change: a rewritten file is new. Spark lists and compares, without opening a file, on any file
+system that it knows; only new files come to the driver. The run reads exactly the listed files,
+never one that came later.
 
-The files of a source that no published run has read: those that are there, less those seen.
-
-Seen files are in a table of the repository, ``<pipeline>_<source>_files``, with their sizes and
-times of change: one that was written anew is new. Spark lists, without opening a file, on whatever
-file system it knows, and compares; only what is new comes to the driver. The run reads exactly
-what was listed, never a file that came later.
+Listing and opening change settings of the session for a while. Others who plan in it meanwhile get
+them too, but they only decide how work is cut into tasks, never the result.
 """
 
 from __future__ import annotations
@@ -37,42 +35,6 @@ if TYPE_CHECKING:
 _NO_BOUND = str(1 << 60)
 _TASKS_PER_SLOT = 4
 _turn = threading.Lock()
-
-
-@contextmanager
-def listing_many(spark: SparkSession) -> Iterator[None]:
-    """Names of files, however large, come from as many tasks as run at once: Spark would make a
-    task for every 128 MB that it does not read."""
-    with _set(spark, {"spark.sql.files.maxPartitionBytes": _NO_BOUND}):
-        yield
-
-
-@contextmanager
-def opening_many(spark: SparkSession) -> Iterator[None]:
-    """Files that are named one by one are looked for by a few tasks: Spark would make a task for
-    each of them."""
-    tasks = max(8, _TASKS_PER_SLOT * slots(spark))
-    name = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-    with _set(spark, {name: str(tasks)}):
-        yield
-
-
-@contextmanager
-def _set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    with _turn:
-        before = {name: spark.conf.get(name, None) for name in settings}
-        try:
-            for name, value in settings.items():
-                spark.conf.set(name, value)
-            yield
-        finally:
-            for name, was in before.items():
-                if was is None:
-                    spark.conf.unset(name)
-                else:
-                    spark.conf.set(name, was)
-
-
 _COLUMNS = "path string, size long, modified timestamp, run string"
 _SCHEMA = pa.schema(
     [
@@ -86,7 +48,7 @@ _IDENTITY = ["path", "size", "modified"]
 _LISTING_OPTIONS = frozenset(
     ["recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath"]
 )
-"""The options of Spark that decide which files there are."""
+"""Spark's options that decide which files there are."""
 _RECURSIVE, _BASE = "recursivefilelookup", "basePath"
 
 
@@ -95,17 +57,17 @@ class NewFile(NamedTuple):
     size: int
     modified: datetime
     root: int
-    """Under which of the source's paths it was found first."""
+    """The index of the source's path under which it was found first."""
 
 
 @dataclass(frozen=True)
 class NewFiles:
-    """What a source has that is new."""
+    """The new files of a source."""
 
     source: Source
     files: tuple[NewFile, ...]
     seen_in: str
-    """The table that is to know them once they are published."""
+    """The table that records them once they are published."""
 
     @property
     def bytes(self) -> int:
@@ -132,13 +94,14 @@ class NewFiles:
         except Exception as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
+            first_line = str(error).splitlines()[0]
             raise InvalidInputError(
-                f"a file was removed or replaced after it was listed: {_first(error)}. Run again"
+                f"a file was removed or replaced after it was listed: {first_line}. Run again"
             ) from None
 
     def check_unchanged(self, spark: SparkSession) -> None:
-        """Raise RetryableConflictError if one of them was written anew since it was listed: nobody
-        knows which of its rows were read. To be asked after they were; one that is gone is fine."""
+        """Raise RetryableConflictError if a file was rewritten since it was listed: it is unknown
+        which of its rows were read. Call it after reading. A file that is gone is fine."""
         from pyspark.sql import functions as F
 
         mine = self.table(spark, "").select(
@@ -156,7 +119,7 @@ class NewFiles:
                     )
 
     def table(self, spark: SparkSession, run: str) -> DataFrame:
-        """The same as rows of the table of seen files."""
+        """The files as rows of the table of seen files."""
         columns: list[tuple[Any, ...]] = list(zip(*self.files, strict=True)) or [()] * 4
         columns[3] = (run,) * len(self.files)
         arrays = [pa.array(each, kind) for each, kind in zip(columns, _SCHEMA.types, strict=True)]
@@ -166,7 +129,7 @@ class NewFiles:
 def find_new_files(
     spark: SparkSession, pipeline: Pipeline, source: Source, ground: Tables
 ) -> NewFiles:
-    """What is there now, less what published runs have read; one small job of Spark's."""
+    """The files that are there now and that no published run has read; one small Spark job."""
     from pyspark.sql import functions as F
 
     seen_in = checked_files_table(pipeline.name, source.name)
@@ -179,14 +142,14 @@ def find_new_files(
     if ground.has(seen_in) and not source.is_from_start:
         seen = ground.read(spark, seen_in).select(*_IDENTITY)
         listed = listed.join(seen, _IDENTITY, "left_anti")
-    # As a number: a datetime of Spark's is one of the zone of this machine.
+    # As a number: Spark returns datetimes in the time zone of this machine.
     with listing_many(spark):
         found = listed.withColumn("modified", F.unix_micros("modified")).toArrow()
     return NewFiles(source, tuple(sorted(_files(found))), seen_in)
 
 
 def _listed(spark: SparkSession, source: Source, root: int) -> DataFrame:
-    """Path, size and time of the files below one path; their content stays where it is."""
+    """Path, size and time of the files below one path, without their content."""
     from pyspark.sql import functions as F
 
     reader = spark.read.format("binaryFile")
@@ -211,7 +174,8 @@ def _files(found: pa.Table) -> Iterable[NewFile]:
 
 
 def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
-    """Below which directories are partitions (``day=7``): Spark cannot know it from files alone."""
+    """The directory below which partitions (``day=7``) start: Spark cannot tell from files
+    alone."""
     said = {name.casefold(): value for name, value in source.options.items()}
     is_recursive = str(said.get(_RECURSIVE, "")).casefold() == "true"
     is_said = is_recursive or _BASE.casefold() in said
@@ -220,26 +184,55 @@ def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
 
 
 def _analysed(frame: DataFrame) -> DataFrame:
-    """The frame, once Spark has looked for its files: over Connect it has not by itself."""
+    """The frame, once Spark has looked up its files; over Connect it does not by itself."""
     _ = frame.schema
     return frame
 
 
 def _nothing(spark: SparkSession, source: Source) -> DataFrame:
-    """A frame without rows; its columns are those that files have, or that the schema says."""
+    """A frame without rows, with the columns of the files or of the schema."""
     reader = configured(spark.read, source)
     return with_file(reader.load(list(source.paths)), source).limit(0)
 
 
 @contextmanager
+def listing_many(spark: SparkSession) -> Iterator[None]:
+    """List files with as many tasks as run at once: Spark would make a task for every 128 MB,
+    although it reads none of them."""
+    with _set(spark, {"spark.sql.files.maxPartitionBytes": _NO_BOUND}):
+        yield
+
+
+@contextmanager
+def opening_many(spark: SparkSession) -> Iterator[None]:
+    """Look up named files with a few tasks: Spark would make a task for each file."""
+    tasks = max(8, _TASKS_PER_SLOT * slots(spark))
+    name = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    with _set(spark, {name: str(tasks)}):
+        yield
+
+
+@contextmanager
+def _set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    with _turn:
+        before = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, was in before.items():
+                if was is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, was)
+
+
+@contextmanager
 def _may_be_gone() -> Iterator[None]:
-    """A path that leads nowhere any more has no file that is another one."""
+    """A path that no longer exists has no rewritten file."""
     try:
         yield
     except spark_errors() as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
-
-
-def _first(error: Exception) -> str:
-    return str(error).splitlines()[0]

@@ -1,10 +1,6 @@
-"""What frames ask of the ground that a run stands on: the repository's tables, to be read.
+"""Sources as Spark or a Lance table give them: the whole of one moment, with no row read yet.
 
-A protocol: a run has more (see ``running``), a test less. Nothing here writes.
-
-Sources as Spark or a Lance table give them, whole: the rows of one moment, not one of them read.
-
-What is new since the last run is for ``new_files`` and ``new_rows``, what is bad for ``bad_rows``.
+``new_files`` and ``new_rows`` find what is new since the last run, ``bad_rows`` what is bad.
 """
 
 from __future__ import annotations
@@ -27,8 +23,19 @@ if TYPE_CHECKING:
     Reader = TypeVar("Reader", bound=Any)
 
 
+CORRUPT = "_lancewood_corrupt"
+"""The column in which Spark keeps the text of a row that does not parse."""
+FILE = "_lancewood_file"
+"""The column with the uri of the file of a row that may be bad."""
+_FILE_TIME = "_lancewood_file_time"
+_PARSED = frozenset(["csv", "json", "xml"])
+_CORRUPT_OPTION = "columnNameOfCorruptRecord"
+_MODE = "mode"
+_FORMATS_OF_FILES = _PARSED | {"text", "parquet", "orc", "avro", "binaryfile"}
+
+
 class Tables(Protocol):
-    """The tables of a repository at the commit that a run began with."""
+    """The tables of a repository at the commit that a run started from. Nothing here writes."""
 
     @property
     def repository(self) -> Repository: ...
@@ -39,7 +46,7 @@ class Tables(Protocol):
 
     @property
     def base(self) -> Hash | None:
-        """The commit; None in a repository, or on a branch, that has none."""
+        """The commit; None if the repository or the branch has none."""
 
     def read(self, spark: SparkSession, table: str, *, revision: str | None = None) -> DataFrame:
         """A table exactly as it is pinned."""
@@ -49,22 +56,12 @@ class Tables(Protocol):
     def has(self, table: str, *, revision: str | None = None) -> bool: ...
 
 
-CORRUPT = "_lancewood_corrupt"
-"""The column in which Spark keeps the text of a row that does not parse."""
-FILE = "_lancewood_file"
-"""The column in which a row that may be bad has the uri of its file."""
-_FILE_TIME = "_lancewood_file_time"
-_PARSED = frozenset(["csv", "json", "xml"])
-_CORRUPT_OPTION = "columnNameOfCorruptRecord"
-_MODE = "mode"
-_FORMATS_OF_FILES = _PARSED | {"text", "parquet", "orc", "avro", "binaryfile"}
-
-
 def configured(reader: Reader, source: Source) -> Reader:
-    """A reader of batches or of streams with the format, options and schema of a source.
+    """A batch or stream reader with the format, options and schema of a source.
 
     Rows of csv, json and xml that do not parse are kept in a column of our own if there is a
-    schema, and else end the run; unless the file says ``mode`` or where Spark is to keep them.
+    schema; without one they end the run. A file that sets ``mode`` or the column for them overrides
+    this.
     """
     options = {**_parsing(source), **source.options}
     reader = reader.format(source.format)
@@ -76,14 +73,29 @@ def configured(reader: Reader, source: Source) -> Reader:
     return reader
 
 
+def _parsing(source: Source) -> dict[str, Option]:
+    if not _is_ours(source):
+        return {}
+    if keeps_corrupt(source):
+        return {_MODE: "PERMISSIVE", _CORRUPT_OPTION: CORRUPT}
+    return {_MODE: "FAILFAST"}
+
+
 def keeps_corrupt(source: Source) -> bool:
-    """Whether a row that does not parse is a bad one, and not an error."""
+    """Whether a row that does not parse is a bad row, not an error."""
     return source.schema is not None and _is_ours(source)
 
 
+def _is_ours(source: Source) -> bool:
+    """Whether rows may fail to parse, and the file leaves it to us what happens to them."""
+    said = {each.casefold() for each in source.options}
+    is_said = not said.isdisjoint((_MODE, _CORRUPT_OPTION.casefold()))
+    return (source.format or "").casefold() in _PARSED and not is_said
+
+
 def with_file(frame: DataFrame, source: Source) -> DataFrame:
-    """A frame of Spark's reader with the file of each row, where some may be bad and are in
-    files, and with its time, if the source asks for that; once more does no harm."""
+    """The frame with the file of each row, if rows may be bad and come from files, and with the
+    file's time if the source asks for it. Calling it twice is harmless."""
     if source.file_time is not None and _FILE_TIME not in frame.columns:
         written = frame.metadataColumn("_metadata")["file_modification_time"]
         frame = frame.withColumn(_FILE_TIME, written)
@@ -95,16 +107,16 @@ def with_file(frame: DataFrame, source: Source) -> DataFrame:
 
 
 def file_of(frame: DataFrame) -> Column:
-    """The uri of the file that a row of Spark's reader is from, as people write it."""
+    """The unescaped uri of the file that a row was read from."""
     from pyspark.sql import functions as F
 
-    # Spark escapes as URLs do, but for the plus: that stands for itself.
+    # Spark escapes like a URL, except that a plus stands for itself.
     escaped = frame.metadataColumn("_metadata")["file_path"]
     return F.url_decode(F.replace(escaped, F.lit("+"), F.lit("%2B")))
 
 
 def plain_options(options: Mapping[str, Option]) -> dict[str, str]:
-    """For Spark and stores only: secrets are spelt out."""
+    """Options with secrets spelt out, only for Spark and stores."""
     return {name: each.text if isinstance(each, Secret) else each for name, each in options.items()}
 
 
@@ -115,7 +127,7 @@ def read_format(spark: SparkSession, source: Source) -> DataFrame:
 
 
 def open_source(pipeline: Pipeline, source: Source, ground: Tables) -> Snapshot:
-    """The version of the Lance table that a source means, now.
+    """The current version of the Lance table that a source names.
 
     Raises NotFoundError, and what opening a table raises.
     """
@@ -163,29 +175,14 @@ def chosen_columns(frame: DataFrame, source: Source) -> DataFrame:
 
 
 def quoted(column: str) -> str:
-    """A column for Spark, whatever is in its name."""
+    """A column name, quoted for Spark."""
     return "`" + column.replace("`", "``") + "`"
 
 
 def check_unique(frame: DataFrame) -> None:
-    """Raise InvalidInputError for a frame that has two columns of one name."""
+    """Raise InvalidInputError if two columns have the same name."""
     seen: set[str] = set()
     for each in frame.columns:
         if each.casefold() in seen:
             raise InvalidInputError(f"two columns are called {each!r}: give one another name")
         seen.add(each.casefold())
-
-
-def _parsing(source: Source) -> dict[str, Option]:
-    if not _is_ours(source):
-        return {}
-    if keeps_corrupt(source):
-        return {_MODE: "PERMISSIVE", _CORRUPT_OPTION: CORRUPT}
-    return {_MODE: "FAILFAST"}
-
-
-def _is_ours(source: Source) -> bool:
-    """Whether rows may not parse, and the file leaves it to us what becomes of them."""
-    said = {each.casefold() for each in source.options}
-    is_said = not said.isdisjoint((_MODE, _CORRUPT_OPTION.casefold()))
-    return (source.format or "").casefold() in _PARSED and not is_said

@@ -1,15 +1,15 @@
-"""What a change wrote, told from two manifests: nothing is read besides them.
+"""Loading one target onto the run's branch.
 
-Loading one target onto the run's branch.
-
-Every write goes through ``lancewood.spark``: executors write files, the driver commits a version
-on the table's branch. Who records that in the repository is not known here, nor who publishes it.
+Every write goes through ``lancewood.spark``: executors write files, and the driver commits a
+version on the table's branch. Recording that in the repository and publishing it is done elsewhere.
+What a change wrote is derived from two manifests; nothing else is read.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,23 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def new_files(before: Table, after: Table) -> tuple[int, int]:
-    """How many data files one version has that another has not, and their bytes where known."""
-    found = {each.path: each.size or 0 for each in _new_files(before, after)}
-    return len(found), sum(found.values())
-
-
-def _new_files(before: Table, after: Table) -> Iterator[DataFile]:
-    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
-    for fragment in net.added:
-        yield from fragment.files
-    for changed in net.changed:
-        known = {each.path for each in changed.then.files}
-        yield from (each for each in changed.now.files if each.path not in known)
-
-
 def stage_of(target: Target) -> str:
-    """What loading a target is called before people."""
+    """The name of the stage that loads a target."""
     return f"load {target.table}"
 
 
@@ -73,16 +58,18 @@ def load_target(
     frames: Loadable,
     listener: Listener | None = None,
 ) -> TargetFacts:
-    """Write what a target says, on the run's branch; gives what was done.
+    """Write what a target says on the run's branch; returns what was done.
 
-    A table that is not there is made; one that is to begin anew loses its rows and columns first. A
-    frame without rows makes no version of one that is, unless it overwrites it. The listener hears
-    how far the work is, under the name of ``stage_of``; that the stage begins and ends is for the
-    run to tell.
+    A missing table is created; one that starts anew first loses its rows and columns. An empty
+    frame makes no version of an existing table, unless it overwrites it. The listener hears of
+    progress under the name of ``stage_of``; the run reports the beginning and end of the stage.
     """
     started = time.monotonic()
     was_there = is_there(ground, target.table)
-    place = find_place(ground, target.table) if was_there else _made(ground, target, frames)
+    if was_there:
+        place = find_place(ground, target.table)
+    else:
+        place = new_place(ground, target.table, _new_schema(target, frames), target.uri)
     before = place.opened()
     if was_there and target.is_anew:
         before.overwrite(_new_schema(target, frames).empty_table())
@@ -110,39 +97,25 @@ def load_target(
     )
 
 
-def _made(ground: Ground, target: Target, frames: Loadable) -> Place:
-    return new_place(ground, target.table, _new_schema(target, frames), target.uri)
-
-
 def _new_schema(target: Target, frames: Loadable) -> pa.Schema:
-    """The columns of a table that is made by a target."""
+    """The columns of a table that a target creates."""
     assert target.source is not None
     frame = chosen(frames.frame(target.source), target.columns_left_out)
     return new_schema(frame.schema, stored_types(target))
 
 
+@dataclass
 class _Loading:
-    """One target on its way."""
+    """One target being loaded."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        ground: Ground,
-        target: Target,
-        frames: Loadable,
-        listener: Listener,
-        place: Place,
-    ) -> None:
-        self._spark = spark
-        self._ground = ground
-        self._target = target
-        self._frames = frames
-        self._listener = listener
-        self._place = place
-        pipeline = ground.pipeline.name
-        self._message = f"{pipeline} {ground.run}: {target.mode.value} {target.table}"
-        self._counts: tuple[RowCount, RowCount] | None = None
-        """Of the rows that came, and of those that ``keep`` left."""
+    _spark: SparkSession
+    _ground: Ground
+    _target: Target
+    _frames: Loadable
+    _listener: Listener
+    _place: Place
+    _counts: tuple[RowCount, RowCount] | None = None
+    """Of all rows, and of those that ``keep`` left."""
 
     def run(self) -> Written:
         match self._target.mode:
@@ -154,6 +127,11 @@ class _Loading:
                 return self._merge()
             case Mode.ADD_COLUMNS:
                 return self._fill()
+
+    @property
+    def _message(self) -> str:
+        ground, target = self._ground, self._target
+        return f"{ground.pipeline.name} {ground.run}: {target.mode.value} {target.table}"
 
     @property
     def _frame(self) -> DataFrame:
@@ -184,6 +162,8 @@ class _Loading:
         return self._write("overwrite", schema=schema, **self._limits)
 
     def _merge(self) -> Written:
+        from pyspark.sql import functions
+
         choices = choices_of(self._target)
         said: dict[str, Any] = {
             "on": choices.on,
@@ -198,7 +178,7 @@ class _Loading:
         if choices.matched == "update":
             frame = self._without_computed(frame)
         if self._target.deleted is not None:
-            frame = _with_flag(frame, self._target.deleted)
+            frame = frame.withColumn(DELETED, functions.expr(self._target.deleted))
             said["deleted"] = DELETED
         try:
             return self._write("merge", frame, **said)
@@ -210,16 +190,15 @@ class _Loading:
 
     @property
     def duplicates(self) -> int | None:
-        """How many rows of the frame were left out because of ``keep``; None where that is not
-        known."""
+        """How many rows of the frame ``keep`` left out; None if that is unknown."""
         if self._counts is None:
             return None
         given, kept = (each.value() for each in self._counts)
         return None if given is None or kept is None else given - kept
 
     def _without_computed(self, frame: DataFrame) -> DataFrame:
-        """The frame with null for what the pipeline computes from a row: a row that is updated
-        loses it, and a later target computes it anew."""
+        """The frame with null for what the pipeline computes from a row: an updated row loses it,
+        and a later target computes it again."""
         from pyspark.sql import functions
 
         known = self._place.opened().schema
@@ -259,8 +238,16 @@ def computed_columns(pipeline: Pipeline, table: str) -> set[str]:
     }
 
 
-def _with_flag(frame: DataFrame, predicate: str) -> DataFrame:
-    """The frame with a column that says which rows delete."""
-    from pyspark.sql import functions
+def new_files(before: Table, after: Table) -> tuple[int, int]:
+    """The number of data files that only the second version has, and their bytes if known."""
+    found = {each.path: each.size or 0 for each in _new_files(before, after)}
+    return len(found), sum(found.values())
 
-    return frame.withColumn(DELETED, functions.expr(predicate))
+
+def _new_files(before: Table, after: Table) -> Iterator[DataFile]:
+    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
+    for fragment in net.added:
+        yield from fragment.files
+    for changed in net.changed:
+        known = {each.path for each in changed.then.files}
+        yield from (each for each in changed.now.files if each.path not in known)

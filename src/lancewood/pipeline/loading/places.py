@@ -1,9 +1,4 @@
-"""What loading asks of the ground that a run stands on, and of its frames.
-
-Protocols: a run has more (see ``running`` and ``frames``), a test less.
-
-Where the table of a target is, while it is written.
-"""
+"""Where the tables of targets are written, and what loading needs of a run and its frames."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Ground(Protocol):
-    """The repository's tables, as a run reads them and writes them on a branch of its own."""
+    """The repository's tables, as a run reads them, and writes them on its own branch."""
 
     @property
     def repository(self) -> Repository: ...
@@ -39,15 +34,15 @@ class Ground(Protocol):
 
     @property
     def branch(self) -> str:
-        """The run's branch of the repository."""
+        """The run's branch in the repository."""
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What opens the tables, with the secrets in it."""
+        """Options to open the tables with, secrets included."""
 
     def has(self, table: str, *, revision: str | None = None) -> bool:
-        """Whether a commit has a table; by default the one that the run began with. Then also
-        whether there is one at the place that its target names."""
+        """Whether a commit has a table; by default the one that the run started from. Then a table
+        at the place that its target names counts, too."""
 
     def has_now(self, table: str) -> bool:
         """Whether the run's branch has a table."""
@@ -55,12 +50,12 @@ class Ground(Protocol):
     def open(self, table: str, *, revision: str | None = None) -> Table: ...
 
     def place(self, table: str) -> tuple[str, str | None]:
-        """Uri and branch of a table that is there, to be written now."""
+        """Uri and branch of an existing table, ready to be written."""
 
     def create(
         self, table: str, schema: pa.Schema, uri: str | None = None
     ) -> tuple[str, str | None]:
-        """The same for a table that is not there: it has these columns and no rows."""
+        """The same for a new table with these columns and no rows."""
 
 
 class Loadable(Protocol):
@@ -72,21 +67,21 @@ class Loadable(Protocol):
     def schema(self, name: str) -> StructType: ...
 
     def bad_rows(self) -> DataFrame | None:
-        """The others, with the columns ``origin``, ``reason``, ``file``, ``line`` and ``record``;
-        None where nothing can be bad."""
+        """The bad rows, with the columns ``origin``, ``reason``, ``file``, ``line`` and ``record``;
+        None if nothing can be bad."""
 
     def counted(self) -> Sequence[SourceFacts]:
-        """What came in by sources; ``rows`` are all, good and bad."""
+        """What came in by sources; ``rows`` counts good and bad ones."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A table on the run's branch, to be written."""
+    """A table to write on the run's branch."""
 
     uri: str
     branch: str | None
     options: dict[str, str] | None = field(repr=False)
-    """They may hold secrets."""
+    """May hold secrets."""
 
     def opened(self) -> Table:
         """As it stands now."""
@@ -94,23 +89,23 @@ class Place:
 
 
 def is_there(ground: Ground, table: str) -> bool:
-    """Whether there is a table to be written, perhaps by an earlier target."""
+    """Whether the table exists, perhaps made by an earlier target."""
     return ground.has_now(table) or ground.has(table)
 
 
 def find_place(ground: Ground, table: str) -> Place:
-    """Where a table is written that is there."""
+    """Where an existing table is written."""
     return Place(*ground.place(table), ground.storage_options)
 
 
 def new_place(ground: Ground, table: str, schema: pa.Schema, uri: str | None = None) -> Place:
-    """The same for one that is not."""
+    """Where a new table is written; creates it."""
     return Place(*ground.create(table, schema, uri), ground.storage_options)
 
 
 def prepare_places(ground: Ground) -> None:
-    """Make ready all tables that targets write and that are there, so that one which cannot be
-    written, because it has diverged, is told before the first of them is."""
+    """Prepare all existing tables that targets write, so that a table that cannot be written,
+    because it has diverged, is reported before any is written."""
     tables = dict.fromkeys(each.table for each in ground.pipeline.targets)
     for each in tables:
         if is_there(ground, each):

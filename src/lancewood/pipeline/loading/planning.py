@@ -1,17 +1,11 @@
-"""The columns that a target gives its table, from the schemas of frame and table alone.
+"""Checking targets before anything is written, and the columns that they give their tables.
 
-What a frame cannot say, such as a vector's length, the file says under ``types``. Reads nothing.
+Frame columns are compared with those that the tables have, or will have by then: an earlier target
+may create or widen a table. What a frame cannot say, such as the length of a vector, the file says
+under ``types``. Nothing is written, and no Spark job runs.
 
-``keep`` and ``order_by``: of the rows of a frame that have one key, one counts.
-
-Where the columns that tell the order are the same as well, which row it is depends on what is in
-the rows and on nothing else: the same rows give the same table. Knows frames, and no tables.
-
-What is wrong with the targets, told before anything is written.
-
-Compares the frames' columns with those that the tables have, or will have by the time: a table may
-be made or widened by an earlier target of the run. Which keys go together was seen when the file
-was read. Writes nothing, and runs no Spark job.
+With ``keep`` and ``order_by`` one row of each key counts. If the ordering columns are equal as
+well, the content of the rows decides, so the same rows always give the same table.
 """
 
 from __future__ import annotations
@@ -45,107 +39,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def stored_types(target: Target) -> dict[str, pa.DataType]:
-    """What the target says under ``types``; raises InvalidInputError for what is no type."""
-    return {name: parse_type(text) for name, text in target.types.items()}
-
-
-def new_schema(
-    frame: StructType, types: Mapping[str, pa.DataType], known: pa.Schema | None = None
-) -> pa.Schema:
-    """The columns of a table that a frame makes, or whose rows it replaces: ``known`` are those
-    that it has, and a column keeps its type where the frame has the same.
-
-    Raises InvalidInputError for types that the frame's values cannot have, UnsupportedError for
-    columns that no table can hold.
-    """
-    derived = Writing(frame).table if known is None else kept_columns(frame, known)
-    for name in types:
-        if name not in derived.names:
-            raise InvalidInputError(
-                f"types names {name!r}, which the frame does not have; {near(name, derived.names)}"
-            )
-    fields = [each.with_type(types[each.name]) if each.name in types else each for each in derived]
-    made: pa.Schema = Writing(frame, schema=pa.schema(fields)).table
-    if not schema_from_arrow(made).fields:
-        raise InvalidInputError("a table needs at least one column, the frame has none")
-    return made
-
-
-def check_types(types: Mapping[str, pa.DataType], known: pa.Schema) -> None:
-    """Raise InvalidInputError for a type that is not the one a table has."""
-    for name, kind in types.items():
-        at = known.get_field_index(name)
-        if at < 0:
-            raise InvalidInputError(
-                f"types names {name!r}, which the table does not have; {near(name, known.names)}"
-            )
-        if known.field(at).type != kind:
-            raise InvalidInputError(
-                f"column {name!r} is to be {kind}, and the table has it already as "
-                f"{known.field(at).type}; types are for a new table: leave this one out"
-            )
-
-
-def without_columns(frame: StructType, names: tuple[str, ...]) -> StructType:
-    """Raises InvalidInputError for a column that is to be left out and is not there."""
-    from pyspark.sql.types import StructType
-
-    for each in names:
-        if each not in frame.names:
-            raise InvalidInputError(
-                f"leave_out names {each!r}, which the frame does not have; "
-                f"{near(each, frame.names)}"
-            )
-    return StructType([each for each in frame.fields if each.name not in names])
-
-
-def chosen(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
-    """A frame without some columns."""
-    return frame.drop(*names) if names else frame
-
-
 _PLACE = "__lancewood_place"
-
-
-def without_duplicates(frame: DataFrame, target: Target) -> DataFrame:
-    """One row for each key; a key with a null in it is like no other, and all its rows stay."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    keys = [F.col(quoted(each)) for each in target.on]
-    order = [F.col(quoted(each)) for each in target.order_by]
-    if target.keep == "last":
-        order = [each.desc() for each in order]
-    # Spark has no hash for a map: its text has one.
-    content = [
-        F.to_json(F.struct(name)) if _has_map(field.dataType) else F.col(name)
-        for field in frame.schema.fields
-        if (name := quoted(field.name))
-    ]
-    place = F.row_number().over(Window.partitionBy(*keys).orderBy(*order, F.xxhash64(*content)))
-    has_null = reduce(or_, (each.isNull() for each in keys))
-    return frame.withColumn(_PLACE, place).where((F.col(_PLACE) == 1) | has_null).drop(_PLACE)
-
-
-def _has_map(kind: DataType) -> bool:
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    if isinstance(kind, StructType):
-        return any(_has_map(each.dataType) for each in kind.fields)
-    if isinstance(kind, ArrayType):
-        return _has_map(kind.elementType)
-    return isinstance(kind, MapType)
-
-
 DELETED = "__lancewood_deleted"
-"""The column of our own that says which rows of a frame delete."""
+"""Our column that says which rows of a frame delete."""
 
 
 def plan_targets(spark: SparkSession, ground: Ground, frames: Loadable) -> dict[str, pa.Schema]:
-    """Check all targets; gives the columns that each table will have after the run.
+    """Check all targets; returns the columns of each table after the run.
 
-    Raises InvalidInputError that begins with the spot in the file.
+    Raises InvalidInputError, starting with the spot in the file.
     """
     planned: dict[str, pa.Schema] = {}
     for each in ground.pipeline.targets:
@@ -161,9 +63,9 @@ def plan_target(
     frames: Loadable,
     planned: Mapping[str, pa.Schema] | None = None,
 ) -> pa.Schema:
-    """Check one target; gives the columns that its table will have.
+    """Check one target; returns the columns that its table will have.
 
-    ``planned`` are the tables that earlier targets of the run make or change.
+    ``planned`` are the tables that earlier targets of the run create or change.
     """
     with refused_at(target.spot, ground.pipeline):
         check_not_exclusive(ground.repository._grounds, target.table)
@@ -202,7 +104,7 @@ def plan_target(
 
 
 def choices_of(target: Target) -> Choices:
-    """What a merge does; raises InvalidInputError for words that are none of its."""
+    """What a merge does; raises InvalidInputError for unknown words."""
     if not target.on:
         raise InvalidInputError("a merge needs 'on', the columns of the key")
     return Choices(
@@ -249,3 +151,93 @@ def _check_deleted(spark: SparkSession, ground: Ground, target: Target, frame: S
         raise wrong(
             spot, f"{target.deleted!r} is {kind.simpleString()}; it must be true or false for a row"
         )
+
+
+def stored_types(target: Target) -> dict[str, pa.DataType]:
+    """What the target says under ``types``; raises InvalidInputError for an unknown type."""
+    return {name: parse_type(text) for name, text in target.types.items()}
+
+
+def new_schema(
+    frame: StructType, types: Mapping[str, pa.DataType], known: pa.Schema | None = None
+) -> pa.Schema:
+    """The columns of a table that a frame creates or overwrites. ``known`` are its present columns;
+    one keeps its type if the frame has the same.
+
+    Raises InvalidInputError for types that do not fit the frame's values, UnsupportedError for
+    columns that no table can hold.
+    """
+    derived = Writing(frame).table if known is None else kept_columns(frame, known)
+    for name in types:
+        if name not in derived.names:
+            raise InvalidInputError(
+                f"types names {name!r}, which the frame does not have; {near(name, derived.names)}"
+            )
+    fields = [each.with_type(types[each.name]) if each.name in types else each for each in derived]
+    made: pa.Schema = Writing(frame, schema=pa.schema(fields)).table
+    if not schema_from_arrow(made).fields:
+        raise InvalidInputError("a table needs at least one column, the frame has none")
+    return made
+
+
+def check_types(types: Mapping[str, pa.DataType], known: pa.Schema) -> None:
+    """Raise InvalidInputError for a type that differs from the table's."""
+    for name, kind in types.items():
+        at = known.get_field_index(name)
+        if at < 0:
+            raise InvalidInputError(
+                f"types names {name!r}, which the table does not have; {near(name, known.names)}"
+            )
+        if known.field(at).type != kind:
+            raise InvalidInputError(
+                f"column {name!r} is to be {kind}, and the table has it already as "
+                f"{known.field(at).type}; types are for a new table: leave this one out"
+            )
+
+
+def without_columns(frame: StructType, names: tuple[str, ...]) -> StructType:
+    """The columns of a frame that remain; raises InvalidInputError for an unknown name."""
+    from pyspark.sql.types import StructType
+
+    for each in names:
+        if each not in frame.names:
+            raise InvalidInputError(
+                f"leave_out names {each!r}, which the frame does not have; "
+                f"{near(each, frame.names)}"
+            )
+    return StructType([each for each in frame.fields if each.name not in names])
+
+
+def chosen(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
+    """The frame without some columns."""
+    return frame.drop(*names) if names else frame
+
+
+def without_duplicates(frame: DataFrame, target: Target) -> DataFrame:
+    """One row for each key. A key with a null equals no other, so all such rows stay."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    keys = [F.col(quoted(each)) for each in target.on]
+    order = [F.col(quoted(each)) for each in target.order_by]
+    if target.keep == "last":
+        order = [each.desc() for each in order]
+    # Spark cannot hash a map, only its text.
+    content = [
+        F.to_json(F.struct(name)) if _has_map(field.dataType) else F.col(name)
+        for field in frame.schema.fields
+        if (name := quoted(field.name))
+    ]
+    place = F.row_number().over(Window.partitionBy(*keys).orderBy(*order, F.xxhash64(*content)))
+    has_null = reduce(or_, (each.isNull() for each in keys))
+    return frame.withColumn(_PLACE, place).where((F.col(_PLACE) == 1) | has_null).drop(_PLACE)
+
+
+def _has_map(kind: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_has_map(each.dataType) for each in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    return isinstance(kind, MapType)

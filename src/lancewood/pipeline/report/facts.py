@@ -1,13 +1,12 @@
-"""What a run did, in figures: filled in while it runs, and then shown as text, JSON or a page.
+"""What a run did, in figures, and what it reports while it works.
 
-Plain values, without secrets: everything in here may be shown to anybody who may see the tables.
-
-What a run says while it works. Whoever listens draws bars, or nothing.
+The facts are filled in while the run works, and shown as text, JSON or a page. They are plain
+values without secrets: anybody who may see the tables may see them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -17,16 +16,16 @@ class Ending(StrEnum):
 
     PUBLISHED = "published"
     NOTHING_NEW = "nothing new"
-    """Nothing came in, or nothing changed: no commit was made."""
+    """Nothing came in, or nothing changed: there is no commit."""
     ALREADY_PUBLISHED = "already published"
     """This run id was published before."""
     REVERTED = "reverted"
-    """It was published before, and taken back since; ``RunFacts.error`` tells by which commit."""
+    """It was published before and reverted since; ``RunFacts.error`` names the commit."""
     CHECKS_FAILED = "checks failed"
     TOO_MANY_BAD_ROWS = "too many bad rows"
     DRY_RUN = "dry run"
     FAILED = "failed"
-    """An error; ``RunFacts.error`` tells."""
+    """An error; see ``RunFacts.error``."""
 
 
 @dataclass(slots=True)
@@ -40,9 +39,9 @@ class SourceFacts:
     files: int | None = None
     bytes: int | None = None
     since: str | None = None
-    """What an incremental source was read since."""
+    """From where an incremental source was read."""
     is_derived: bool = False
-    """Whether it is a query over other sources, whose rows are counted there."""
+    """Whether it is a query over other sources, where its rows are counted."""
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class TargetFacts:
     table: str
     mode: str
     rows_before: int | None = None
-    """None: there was no such table."""
+    """None: the table did not exist."""
     rows_after: int | None = None
     inserted: int | None = None
     updated: int | None = None
@@ -61,9 +60,9 @@ class TargetFacts:
     version: int | None = None
     seconds: float = 0.0
     duplicates: int | None = None
-    """Rows of the frame that were left out because another one of their key was kept."""
+    """Rows of the frame left out because another row with the same key was kept."""
     replaced: int | None = None
-    """The rows that were there before an overwrite: they are not among the deleted."""
+    """The rows there were before an overwrite; they do not count as deleted."""
 
 
 @dataclass(slots=True)
@@ -79,7 +78,7 @@ class CheckFacts:
     found: str = ""
     """The figure: ``0 of 1,204 rows``, ``1,204 rows, 3.1 % more than before``."""
     failing_rows: int = 0
-    """Counted, also beyond those that are kept."""
+    """All of them, not just those that are kept."""
     columns: tuple[str, ...] = ()
     sample: tuple[tuple[str, ...], ...] = ()
     """The first failing rows, each value as a short text."""
@@ -98,8 +97,8 @@ class QuarantineFacts:
     by_reason: tuple[tuple[str, str, int], ...] = ()
     """(source or step, reason, rows), most first, at most twenty."""
     sample: tuple[tuple[str, str, str, str, str], ...] = ()
-    """A few of the rows: source or step, reason, file, line, and the row as JSON with short
-    values; file and line are empty where they are not known."""
+    """A few of the rows: source or step, reason, file, line, and the row as JSON with short values.
+    File and line are empty if unknown."""
 
 
 @dataclass(slots=True)
@@ -112,7 +111,7 @@ class StageFacts:
     begun: float | None = None
     """Seconds after the run began; None: when the stage before ended."""
     is_failed: bool = False
-    """Whether an error ended it."""
+    """Whether it ended with an error."""
 
 
 @dataclass(slots=True)
@@ -132,7 +131,7 @@ class RunFacts:
     run: str
     repository: str
     branch: str
-    """The one published into."""
+    """The branch to publish into."""
     run_branch: str
     started: str
     """ISO 8601, UTC."""
@@ -141,10 +140,10 @@ class RunFacts:
     seconds: float = 0.0
     attempts: int = 1
     batches: int | None = None
-    """Of a stream: how many micro-batches these are the facts of."""
+    """The number of micro-batches of a stream."""
     parameters: dict[str, str] = field(default_factory=dict)
     full_refresh: list[str] = field(default_factory=list)
-    """The tables that the run makes anew."""
+    """The tables that the run rebuilds."""
     sources: list[SourceFacts] = field(default_factory=list)
     targets: list[TargetFacts] = field(default_factory=list)
     checks: list[CheckFacts] = field(default_factory=list)
@@ -160,25 +159,23 @@ class RunFacts:
     """Lancewood, Spark, Python."""
     error: str | None = None
     what_next: list[str] = field(default_factory=list)
-    """Commands that a person may want to type now."""
+    """Commands that a person may want to type next."""
     folder: str = ""
-    """Where report and failing rows are kept."""
+    """Where the report and failing rows are kept."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for ``--json`` and ``report.json``."""
-        from dataclasses import asdict
-
+        """Plain values, for ``--json`` and ``report.json``."""
         return asdict(self)
 
 
 class Listener(Protocol):
-    """Told of each stage: called from the thread of the run, and ``moved`` from any thread."""
+    """Hears of each stage, on the thread of the run; ``moved`` may come from any thread."""
 
     def begun(self, stage: str) -> None:
         """A stage begins, such as ``load photos`` or ``check``."""
 
     def moved(self, stage: str, done: int, total: int) -> None:
-        """So many of Spark's tasks are done, as far as they are known."""
+        """So many of Spark's tasks are done, as far as known."""
 
     def ended(
         self,
@@ -189,7 +186,7 @@ class Listener(Protocol):
         bytes: int | None = None,
         files: int | None = None,
     ) -> None:
-        """A stage is done. One that failed does not end: ``over`` tells."""
+        """A stage is done. A failed stage does not end; ``over`` follows."""
 
     def told(self, text: str) -> None:
         """Something worth a line."""
@@ -199,7 +196,7 @@ class Listener(Protocol):
 
 
 class Silence:
-    """Nobody listens; or somebody who only wants to hear some of it, in a subclass."""
+    """Ignores everything; subclasses override what they want to hear."""
 
     def begun(self, stage: str) -> None: ...
 

@@ -1,12 +1,9 @@
-"""Numbers, sizes and times as people read them. The same on a page and in a terminal.
+"""Values as people read them, and HTML in which everything from outside is escaped.
 
-What is not known is a dash. Knows nothing of runs.
-
-HTML as text that cannot go wrong: whatever is not ``Html`` already is data, and is escaped.
-
-Data is also made visible and short here, so that nobody who builds a page can forget it: characters
-that are not seen, or that turn the order of a line around, stand as ``\x1b`` or ``\u202e``, and
-what is very long is cut. Knows nothing of runs.
+Whatever is not ``Html`` is data. Data is not only escaped but also made visible and short, so that
+no code that builds a page can forget it: invisible characters, and those that change the direction
+of a line, are written out, and very long text is cut. Numbers, sizes and times look the same on a
+page and in a terminal; an unknown value is a dash.
 """
 
 from __future__ import annotations
@@ -20,6 +17,15 @@ from typing import TypeAlias
 
 UNKNOWN = "\N{EN DASH}"
 _SHOWN_DIGITS = 12
+MOST_CHARACTERS = 300
+"""Of one piece of data; the rest is cut, and the length shown."""
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_VOID = {"meta", "link"}
+Child: TypeAlias = "str | None"
 
 
 def count(number: int | None) -> str:
@@ -33,13 +39,13 @@ def counted(number: int, thing: str) -> str:
 
 
 def total(numbers: Iterable[int | None]) -> int | None:
-    """The sum of those that are known; None if none is."""
+    """The sum of the known numbers; None if none is known."""
     known = [each for each in numbers if each is not None]
     return sum(known) if known else None
 
 
 def size(number: int | None) -> str:
-    """A number of bytes with the unit that keeps it short."""
+    """A number of bytes in the unit that keeps it short."""
     if number is None:
         return UNKNOWN
     amount = float(number)
@@ -70,7 +76,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(iso: str) -> str:
-    """A moment of ISO 8601 to the second, in UTC; any other text as it is."""
+    """An ISO 8601 time to the second, in UTC; any other text unchanged."""
     try:
         when = datetime.fromisoformat(iso)
         utc = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
@@ -88,35 +94,21 @@ def day(seconds_since_epoch: int) -> str:
 
 
 def short_hash(commit: str | None) -> str:
-    """What is shown of a commit, as in every message of ours."""
+    """What is shown of a commit, as in all our messages."""
     return UNKNOWN if commit is None else commit[:_SHOWN_DIGITS]
 
 
-MOST_CHARACTERS = 300
-"""Of one piece of data; the rest is cut, and the length told."""
-
-_UNSEEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
-)
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_VOID = {"meta", "link"}
-
-
 class Html(str):
-    """Markup: put into a page as it is."""
+    """Markup, put into a page as it is."""
 
     __slots__ = ()
-
-
-Child: TypeAlias = "str | None"
 
 
 def element(tag: str, *children: Child, **attributes: str | int | float | None) -> Html:
     """``<tag attribute="…">children</tag>``; children and attributes that are None are left out.
 
-    ``class_`` is the attribute ``class``, and ``aria_label`` is ``aria-label``. An attribute
-    that is ``Html`` is taken as it is, and must have no quotation marks.
+    ``class_`` is the attribute ``class``, and ``aria_label`` is ``aria-label``. An attribute that
+    is ``Html`` is taken as it is, and must not contain quotation marks.
     """
     told = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{joined(_attribute(value))}"'
@@ -129,7 +121,7 @@ def element(tag: str, *children: Child, **attributes: str | int | float | None) 
 
 
 def joined(*children: Child) -> Html:
-    """One after the other, without anything around them."""
+    """The children one after the other."""
     return Html(
         "".join(
             each if isinstance(each, Html) else data(each) for each in children if each is not None
@@ -138,24 +130,24 @@ def joined(*children: Child) -> Html:
 
 
 def data(text: str, most: int = MOST_CHARACTERS) -> Html:
-    """A text from outside, as one that can stand anywhere in a page."""
+    """A text from outside, safe anywhere in a page."""
     return Html(escape(shown(text, most)))
 
 
 def path(text: str, most: int = MOST_CHARACTERS) -> Html:
-    """The same for a path, a hash, a command or a name of several columns: where it is too long for
-    a line, it goes on in the next one after a slash or a plus."""
+    """The same for a path, hash, command or list of columns, which may break after a slash or
+    plus."""
     return Html(data(text, most).replace("/", "/<wbr>").replace("+", "+<wbr>"))
 
 
 def several_lines(text: str, most: int) -> Html:
-    """The same for a long text whose lines are kept."""
+    """The same for a long text that keeps its lines."""
     lines = shortened(text, most).replace("\r\n", "\n").split("\n")
     return Html("\n".join(path(each, len(each)) for each in lines))
 
 
 def shown(text: str, most: int = MOST_CHARACTERS) -> str:
-    """What a person sees of a text: short, and without anything hidden in it."""
+    """What a person sees of a text: short, with nothing hidden."""
     return visible(shortened(text, most))
 
 
@@ -169,7 +161,7 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most so many characters, and how many there are if that is not all."""
+    """At most so many characters, followed by the length if something was cut."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 

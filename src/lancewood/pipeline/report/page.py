@@ -1,12 +1,9 @@
-"""How a page looks: on a phone and on a wide screen, in light and in dark, and on paper.
+"""The page of a run: one HTML file that needs nothing else, neither network nor scripts.
 
-One colour for each meaning: good, warn and bad judge; insert, update and delete tell what happened
-to rows; all else is ink. Nothing is said by colour alone.
-
-The page of a run: one HTML file that needs nothing else, neither network nor scripts.
-
-A pure function of the facts: equal facts give equal bytes. What a browser may do with the page is
-said in the page itself: it draws what is here, runs nothing and loads nothing.
+A pure function of the facts: equal facts give equal bytes. The page itself tells the browser to run
+nothing and load nothing. It suits a phone, a wide screen and paper, in light and in dark. Each
+colour has one meaning: good, warn and bad judge; insert, update and delete say what happened to
+rows; everything else is ink. Nothing is said by colour alone.
 """
 
 from __future__ import annotations
@@ -34,17 +31,16 @@ from lancewood.pipeline.report.sections.loaded import (
 from lancewood.pipeline.report.sections.summary import summary_section, title_of
 from lancewood.pipeline.report.verdict import Tone, verdict
 
-ICON = (
+_ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">'
     '<circle cx="8" cy="8" r="7" fill="COLOUR"/></svg>'
 )
-ICON_COLOURS = {
+_ICON_COLOURS = {
     Tone.GOOD: "#1f7a4d",
     Tone.QUIET: "#6b7076",
     Tone.WARN: "#b57a00",
     Tone.BAD: "#b3261e",
 }
-
 _COLOURS = """
 :root {
   color-scheme: light dark;
@@ -62,7 +58,6 @@ _COLOURS = """
   }
 }
 """
-
 _TEXT = """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
@@ -88,7 +83,6 @@ code, b, span, em, td, th, dd { unicode-bidi: isolate; }
 .head > *, .pairs div > *, .marked > *, .commands > *, figcaption > *, figure p > *
   { min-width: 0; }
 """
-
 _VERDICT = """
 header, section { background: var(--card); border: 1px solid var(--line); border-radius: 14px;
   padding: clamp(1rem, 3vw, 1.7rem); margin-bottom: clamp(.8rem, 2vw, 1.25rem); }
@@ -120,7 +114,6 @@ header.quiet { color: var(--ink); }
 .pairs dt { color: var(--soft); }
 header .pairs { margin-top: 1.25rem; padding-top: 1.1rem; border-top: 1px solid var(--line); }
 """
-
 _TABLES = """
 .head { display: flex; flex-wrap: wrap; align-items: baseline; justify-content: space-between;
   gap: .15rem 1rem; margin-bottom: .75rem; }
@@ -165,7 +158,6 @@ tbody th { font-weight: 600; min-width: 7.5rem; max-width: 18rem; }
 .quiet + .scroll, .sample { margin-top: .8rem; }
 .marked em { display: block; font-style: normal; font-size: .84rem; color: var(--tone); }
 """
-
 _DRAWINGS = """
 .drawing { min-width: 7rem; width: 16%; }
 .drawing.long { min-width: 12rem; width: 46%; }
@@ -202,7 +194,6 @@ figure p { font-size: .8rem; color: var(--soft); }
 .name { border: 1px solid var(--line); border-radius: 5px; padding: .08rem .4rem;
   background: var(--faint); font-weight: 400; }
 """
-
 _REST = """
 article { border-left: 4px solid var(--tone); background: var(--faint);
   border-radius: 0 10px 10px 0; margin-bottom: .9rem;
@@ -256,10 +247,7 @@ footer { color: var(--soft); font-size: .85rem; padding-top: .3rem; padding-bott
   svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
-
 STYLE = "".join((_COLOURS, _TEXT, _VERDICT, _TABLES, _DRAWINGS, _REST))
-
-
 _SECTIONS = (
     sources_section,
     changes_section,
@@ -286,7 +274,7 @@ def page(facts: RunFacts) -> str:
 
 def _head(facts: RunFacts) -> Html:
     found = verdict(facts)
-    icon = "data:image/svg+xml," + quote(ICON.replace("COLOUR", ICON_COLOURS[found.tone]))
+    icon = "data:image/svg+xml," + quote(_ICON.replace("COLOUR", _ICON_COLOURS[found.tone]))
     return element(
         "head",
         element("meta", charset="utf-8"),

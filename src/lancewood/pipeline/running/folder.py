@@ -1,17 +1,12 @@
-"""The id of a run: who runs twice with the same one loads once.
+"""A run id, the folder of its run, and the claim that keeps the id from running twice at once.
 
-It names a branch of the repository and of its tables, a ref, a file and a directory, and keeps to
-the rules of all of them.
+The id names a branch of the repository and of its tables, a ref, a file and a directory, and obeys
+the rules of all of them. Running twice with one id loads once.
 
-The folder of a run below its repository: the report, and the rows of checks that failed.
-
-It is made when the run begins to work. The report is written when the run is over, so one without a
-report belongs to a run that is at work, or that was cut off.
-
-Claiming a run: the same id does not run twice at once in one repository.
-
-A file with a lock of the operating system on it, which goes with the process, however that ends.
-What the file says is for people. Knows nothing of what a run does.
+The folder holds the report and the rows of failed checks. It is made when the run starts to work,
+and the report is written at the end: without one, the run is at work or was cut off. The claim is
+an operating system lock on a file, which goes with the process however that ends. The content of
+the file is for people.
 """
 
 from __future__ import annotations
@@ -39,15 +34,21 @@ from lancewood.store.disk_root import refuse_links
 
 RUN_BRANCHES = "run/"
 _MOST_CHARACTERS = 100
+_MOST_BYTES = 64 << 20
+_RUNS = "lancewood/runs"
+_DATA, _PAGE, _FAILURES = "report.json", "report.html", "failures"
+_CLAIMS = "lancewood/runs/.claims"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_MOST_CLAIM_BYTES = 1024
 
 
 def new_run_id(now: datetime) -> str:
-    """An id that nobody else has: the time in UTC, and some chance."""
+    """A unique id: the time in UTC, and a random part."""
     return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def checked_run_id(text: str) -> str:
-    """The id itself; raises InvalidInputError, which says which rule it breaks."""
+    """The id itself; raises InvalidInputError that says which rule it breaks."""
     if not isinstance(text, str):
         raise InvalidInputError(f"the id of a run is a text, not {type(text).__name__}")
     why = None
@@ -71,11 +72,6 @@ def run_branch(run: str) -> str:
     return RUN_BRANCHES + run
 
 
-_MOST_BYTES = 64 << 20
-_RUNS = "lancewood/runs"
-_DATA, _PAGE, _FAILURES = "report.json", "report.html", "failures"
-
-
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """Where a run keeps what people look at."""
@@ -84,13 +80,13 @@ class RunFolder:
 
     @classmethod
     def of(cls, repository: Path, pipeline: str, run: str) -> RunFolder:
-        """Raises InvalidInputError where a symbolic link leads out of the repository."""
+        """Raises InvalidInputError if a symbolic link leads out of the repository."""
         refuse_links(str(repository), f"{_RUNS}/{pipeline}/{run}/{_FAILURES}")
         return cls(repository / _RUNS / pipeline / run)
 
     @classmethod
     def all_of(cls, repository: Path, run: str) -> list[RunFolder]:
-        """Those of a run id, in the order of their pipelines: usually one."""
+        """The folders of a run id, sorted by pipeline; usually one."""
         found = (each / run for each in (repository / _RUNS).glob("[!.]*"))
         return [cls(each) for each in sorted(found) if each.is_dir()]
 
@@ -108,7 +104,7 @@ class RunFolder:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run came to an end, whichever."""
+        """Whether the run has ended, in any way."""
         return self.data.exists()
 
     def begin(self) -> None:
@@ -119,14 +115,14 @@ class RunFolder:
         shutil.rmtree(self.path / _FAILURES, ignore_errors=True)
 
     def write(self, facts: RunFacts, page: str) -> None:
-        """Keep the report; the data last, for it says that the run is over."""
+        """Write the report; the data comes last, as it says that the run is over."""
         self.path.mkdir(parents=True, exist_ok=True)
         document = json.dumps(facts.to_json(), indent=2, ensure_ascii=False)
         for name, text in ((_PAGE, page), (_DATA, f"{document}\n")):
             file = self.path / name
             staged = file.with_name(f".{name}.{os.getpid()}")
             staged.unlink(missing_ok=True)
-            # A file that was not there: whoever sent the repository may have left a link.
+            # Exclusive: a repository that was received may have a link there.
             with staged.open("x", encoding="utf-8", errors="replace") as made:
                 made.write(text)
             staged.replace(file)
@@ -134,11 +130,11 @@ class RunFolder:
     def report(self) -> dict[str, Any]:
         """What was written when the run was over.
 
-        Raises FormatError for what no run has left there: a link, a pipe, what is no JSON.
+        Raises FormatError for anything that no run has written: a link, a pipe, invalid JSON.
         """
         name = str(self.data)
         try:
-            # A pipe that nobody writes to is not waited for.
+            # Do not wait for a pipe that nobody writes to.
             file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             with open(file, "rb") as opened:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -149,14 +145,9 @@ class RunFolder:
         return decode_object(data, name=name, most=_MOST_BYTES)
 
 
-_CLAIMS = "lancewood/runs/.claims"
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_MOST_CLAIM_BYTES = 1024
-
-
 @contextmanager
 def claimed(repository: Path, run: str) -> Iterator[None]:
-    """Hold a run id while the block runs; raises RetryableConflictError if somebody does."""
+    """Hold a run id inside the block; raises RetryableConflictError if another process does."""
     file = _file(repository, run)
     refuse_links(str(repository), f"{_CLAIMS}/{run}")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -174,13 +165,13 @@ def claimed(repository: Path, run: str) -> Iterator[None]:
         os.pwrite(descriptor, text.encode(), 0)
         yield
     finally:
-        # While the lock is held: who waits for this very file sees that it has no name any more.
+        # While the lock is held, so that a process waiting for this file sees that it is gone.
         file.unlink(missing_ok=True)
         os.close(descriptor)
 
 
 def is_claimed(repository: Path, run: str) -> bool:
-    """Whether somebody holds a run id at this moment."""
+    """Whether a run id is held at this moment."""
     try:
         descriptor = os.open(_file(repository, run), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -195,7 +186,7 @@ def is_claimed(repository: Path, run: str) -> bool:
 
 
 def _locked(file: Path) -> int | None:
-    """The file, locked by us; None if another has it."""
+    """The file, locked by us; None if another process has it."""
     while True:
         descriptor = os.open(file, _FLAGS, 0o644)
         try:
@@ -206,7 +197,7 @@ def _locked(file: Path) -> int | None:
             os.close(descriptor)
             return None
         except FileNotFoundError:
-            pass  # who had it has just let go
+            pass  # just released
         os.close(descriptor)
 
 

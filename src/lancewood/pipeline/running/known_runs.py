@@ -1,11 +1,8 @@
-"""The report of a run, read back: its figures for whoever asks later.
+"""The runs that a repository knows: those with a branch, those that were published, and their
+reports.
 
-Checked on the way, since anybody may have written the file of a repository that was received. Does
-not know how the run stands by now.
-
-The runs that a repository knows of: those with a branch, and those that were published.
-
-Reads refs, commits and the folders of runs. Changes nothing, and starts no Spark.
+Reads refs, commits and the folders of runs; changes nothing and starts no Spark. Reports are
+checked, since anybody may have written the files of a repository that was received.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar
@@ -42,94 +40,43 @@ _CHECK: dict[str, tuple[type, ...]] = {
     "failing_rows": (int,),
 }
 _Made = TypeVar("_Made")
-
-
-@dataclass(frozen=True, slots=True)
-class PastReport:
-    """What the report of a run says."""
-
-    started: str | None = None
-    seconds: float | None = None
-    error: str | None = None
-    targets: tuple[TargetFacts, ...] = ()
-    checks: tuple[CheckFacts, ...] = ()
-
-
-def past_report(folder: RunFolder) -> PastReport:
-    """What was written when the run was over; nothing at all of one that is not.
-
-    Raises FormatError for a file that no run has written.
-    """
-    if not folder.is_over:
-        return PastReport()
-    name = str(folder.data)
-    document = folder.report()
-    try:
-        return PastReport(
-            started=_checked(document.get("started"), _TEXT),
-            seconds=_seconds(document.get("seconds")),
-            error=_checked(document.get("error"), _TEXT),
-            targets=tuple(_made(TargetFacts, each, _TARGET) for each in document["targets"]),
-            checks=tuple(_made(CheckFacts, each, _CHECK) for each in document["checks"]),
-        )
-    except (TypeError, KeyError, OverflowError) as cause:
-        raise FormatError(f"{name}: is no report of a run: {cause}", file=name) from cause
-
-
-def _seconds(value: Any) -> float | None:
-    found = _checked(value, (int, float, NoneType))
-    return None if found is None else float(found)
-
-
-def _made(kind: type[_Made], value: Any, types: dict[str, tuple[type, ...]]) -> _Made:
-    return kind(**{key: _checked(value[key], types[key]) for key in types if key in value})
-
-
-def _checked(value: Any, types: tuple[type, ...]) -> Any:
-    """The value itself; a list has to be one of texts."""
-    if type(value) not in types:
-        raise TypeError(f"{value!r:.80} is not of a type that is written there")
-    return tuple(_checked(each, (str,)) for each in value) if type(value) is list else value
-
-
 AT_WORK, CUT_OFF, RESET_AWAY = "at work", "cut off", "reset away"
 _MARKS = "runs/"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """One run, and how it stands."""
+    """One run and its state."""
 
     run: str
     pipeline: str | None
-    """None where nothing tells: its folder is gone."""
+    """None if nothing tells, because its folder is gone."""
     state: str
-    """``at work``, ``cut off``, or how it ended: ``checks failed``, …; of one that was published
+    """``at work``, ``cut off``, or how it ended, such as ``checks failed``. For a published run
     what the history says now: ``published``, ``reverted by …``, ``reset away``."""
     when: datetime
     """When its branch last moved, or when it was published."""
     branch: str | None = None
     """Of a run that was not published."""
     commit: Hash | None = None
-    """That published it."""
+    """The commit that published it."""
     report: str | None = None
 
 
 def known_runs(
     repository: Repository, pipeline: str | None = None, limit: int | None = None
 ) -> list[KnownRun]:
-    """Runs that have a branch, and then published ones, the newest first of each kind, at most
-    ``limit``; ``pipeline`` takes those of one pipeline. A branch that a person made is none of
-    them."""
+    """Runs with a branch, then published ones, newest first, at most ``limit``; ``pipeline``
+    selects one pipeline. Branches made by people do not count."""
     kinds = [*_unfinished(repository, pipeline)], [*_published(repository, pipeline)]
-    found = [each for kind in kinds for each in sorted(kind, key=_when, reverse=True)]
+    found = [each for kind in kinds for each in sorted(kind, key=attrgetter("when"), reverse=True)]
     return _told_by_history(repository, found[:limit])
 
 
 def known_run(repository: Repository, run: str, pipeline: str | None = None) -> KnownRun:
-    """One of them, or one that ended without a branch and has left a report.
+    """One of them, or a run that ended without a branch and left a report.
 
-    Raises NotFoundError, and InvalidInputError for an id that runs of several pipelines have.
+    Raises NotFoundError, and InvalidInputError if runs of several pipelines have this id.
     """
     known = known_runs(repository, pipeline)
     found = [each for each in known if each.run == run]
@@ -152,10 +99,6 @@ def known_run(repository: Repository, run: str, pipeline: str | None = None) -> 
             f"there are runs {run!r} of {names}: say which pipeline with --pipeline", run=run
         )
     return found[0]
-
-
-def _when(run: KnownRun) -> datetime:
-    return run.when
 
 
 def _unfinished(repository: Repository, pipeline: str | None) -> Iterator[KnownRun]:
@@ -192,7 +135,7 @@ def _published(repository: Repository, pipeline: str | None) -> Iterator[KnownRu
 
 
 def _told_by_history(repository: Repository, runs: list[KnownRun]) -> list[KnownRun]:
-    """The same runs; those that were published as the histories of their branches have them now."""
+    """The same runs; published ones with the state that the history of their branch shows."""
     by_branch: dict[str, list[Hash]] = {}
     for each in runs:
         if each.commit is not None:
@@ -231,3 +174,51 @@ def _state(repository: Path, run: str, folder: RunFolder) -> str:
 
 def _report(folder: RunFolder) -> str | None:
     return str(folder.page) if folder.page.exists() else None
+
+
+@dataclass(frozen=True, slots=True)
+class PastReport:
+    """What the report of a run says."""
+
+    started: str | None = None
+    seconds: float | None = None
+    error: str | None = None
+    targets: tuple[TargetFacts, ...] = ()
+    checks: tuple[CheckFacts, ...] = ()
+
+
+def past_report(folder: RunFolder) -> PastReport:
+    """The report of a run; an empty one if the run is not over.
+
+    Raises FormatError for a file that no run has written.
+    """
+    if not folder.is_over:
+        return PastReport()
+    name = str(folder.data)
+    document = folder.report()
+    try:
+        return PastReport(
+            started=_checked(document.get("started"), _TEXT),
+            seconds=_seconds(document.get("seconds")),
+            error=_checked(document.get("error"), _TEXT),
+            targets=tuple(_made(TargetFacts, each, _TARGET) for each in document["targets"]),
+            checks=tuple(_made(CheckFacts, each, _CHECK) for each in document["checks"]),
+        )
+    except (TypeError, KeyError, OverflowError) as cause:
+        raise FormatError(f"{name}: is no report of a run: {cause}", file=name) from cause
+
+
+def _seconds(value: Any) -> float | None:
+    found = _checked(value, (int, float, NoneType))
+    return None if found is None else float(found)
+
+
+def _made(kind: type[_Made], value: Any, types: dict[str, tuple[type, ...]]) -> _Made:
+    return kind(**{key: _checked(value[key], types[key]) for key in types if key in value})
+
+
+def _checked(value: Any, types: tuple[type, ...]) -> Any:
+    """The value itself; a list must be one of texts."""
+    if type(value) not in types:
+        raise TypeError(f"{value!r:.80} is not of a type that is written there")
+    return tuple(_checked(each, (str,)) for each in value) if type(value) is list else value

@@ -1,13 +1,8 @@
-"""The parts that a run puts together: who makes frames, loads, checks and draws.
+"""What a run is put together from: the parts that do its work, its stages and its session.
 
-A run knows the order of things, and these know how each is done. A test puts others in their place.
-
-The stages of a run: told to who listens when they begin and end, and kept with their time.
-
-The session of a run that was not given one: with the settings that the file has.
-
-Spark logs every task and query that fails, through dozens of Java frames. Who runs a pipeline
-hears of it in our words, so those logs are off meanwhile.
+A run knows the order of things; the parts know how each is done, and a test can replace them. Spark
+logs every failing task and query with dozens of Java frames. As a run reports failures in our own
+words, those logs are off meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -40,11 +36,16 @@ if TYPE_CHECKING:
 
 
 Session: TypeAlias = Any
-"""A session of Spark; a run hands it on, and asks it for nothing but its version."""
+"""A Spark session; a run passes it on, and only asks for its version."""
+_TALKATIVE = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+)
 
 
 class RunFrames(Protocol):
-    """What a run asks of its frames; see ``frames.frames``."""
+    """What a run needs of its frames; see ``frames.frames``."""
 
     def check(self) -> None: ...
 
@@ -61,17 +62,6 @@ class RunFrames(Protocol):
     def close(self) -> None: ...
 
 
-class MakeFrames(Protocol):
-    def __call__(
-        self,
-        spark: Session,
-        pipeline: Pipeline,
-        ground: RunGround,
-        states: Mapping[str, Any],
-        overrides: Mapping[str, Any],
-    ) -> RunFrames: ...
-
-
 class RunChecks(Protocol):
     def __call__(
         self,
@@ -86,32 +76,35 @@ class RunChecks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Who does what in a run."""
+    """The functions that do the work of a run."""
 
     has_no_news: Callable[[Pipeline, RunGround, Mapping[str, Any]], bool]
-    """Whether it is certain, before Spark starts, that no incremental source has anything new."""
+    """Whether it is certain, before Spark starts, that no incremental source has news."""
     check_file: Callable[[Pipeline, RunGround], None]
-    """Refuses what can be refused without Spark, before it starts."""
-    frames: MakeFrames
+    """Refuses what can be refused before Spark starts."""
+    frames: Callable[
+        [Session, Pipeline, RunGround, Mapping[str, Any], Mapping[str, Any]], RunFrames
+    ]
+    """Opens the frames, from the states of incremental sources and frames that replace sources."""
     plan_targets: Callable[[Session, RunGround, Any], Mapping[str, pa.Schema]]
-    """Refuses targets that cannot be loaded, before anything is written; gives the columns that
+    """Refuses targets that cannot be loaded, before anything is written; returns the columns that
     their tables will have."""
     load_target: Callable[[Session, RunGround, Target, Any, Listener], TargetFacts]
     load_quarantine: Callable[[Session, RunGround, Pipeline, Any], QuarantineFacts]
     load_files: Callable[[Session, RunGround, str, Any], None]
-    """Appends the files that a source has read to their table; see ``real_parts``."""
+    """Appends the files that a source has read to their table."""
     plan_checks: Callable[[Session, Pipeline, RunGround, Mapping[str, pa.Schema]], None]
     """Refuses checks that cannot be made, before anything is written."""
     run_checks: RunChecks
     page: Callable[[RunFacts], str]
     """The report as a page."""
     following: Callable[[Session, Listener, str], AbstractContextManager[Any]]
-    """Tells how far Spark's tasks are while a stage lasts."""
+    """Reports how far Spark's tasks are during a stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What happens, one after the other."""
+    """The stages of a run: reported to the listener, and kept with their times."""
 
     listener: Listener
     facts: RunFacts
@@ -119,8 +112,8 @@ class Stages:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[StageFacts]:
-        """A stage; what it did can be noted in what it gives. One that fails is kept as such, and
-        who listens does not hear of its end."""
+        """One stage; its figures can be set on what it yields. A failed stage is kept as such, and
+        the listener does not hear of its end."""
         self.listener.begun(name)
         begun = time.monotonic()
         stage = StageFacts(name, 0.0, begun=begun - self._started, is_failed=True)
@@ -135,25 +128,33 @@ class Stages:
         )
 
 
+def new_facts(pipeline: Pipeline, run: str, run_branch: str, started: datetime) -> RunFacts:
+    """The facts of a run that begins."""
+    return RunFacts(
+        pipeline=pipeline.name,
+        run=run,
+        repository=pipeline.repository,
+        branch=pipeline.branch,
+        run_branch=run_branch,
+        started=started.isoformat(timespec="seconds"),
+        file=str(pipeline.file),
+        parameters=dict(pipeline.parameters),
+        full_refresh=[*pipeline.full_refresh],
+    )
+
+
 def start_session(pipeline: Pipeline) -> Session:
-    """A session as the file asks for, or the one that runs on that master already; where the file
-    names no master, any that runs."""
+    """A session as the file asks for, or the one that already runs on that master; any running one
+    if the file names no master."""
     said = dict(pipeline.spark)
     master = said.pop("master", None)
     return session(master, app_name=f"lancewood {pipeline.name}", conf=said)
 
 
-_TALKATIVE = (
-    "org.apache.spark.executor.Executor",
-    "org.apache.spark.scheduler.TaskSetManager",
-    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
-)
-
-
 @contextmanager
 def quiet(spark: SparkSession) -> Iterator[None]:
-    """Let Spark say nothing about tasks and queries that fail while the block runs; a server of
-    Spark Connect has a log of its own."""
+    """Keep Spark from logging failing tasks and queries inside the block; a Spark Connect server
+    has its own log."""
     java: Any = getattr(spark, "_jvm", None)
     if java is None:
         yield

@@ -1,20 +1,14 @@
-"""How far a run has come, told by the commits of its own branch.
+"""How a run that was cut off continues, and when the branches of unfinished runs are removed.
 
-Each target that is loaded becomes a commit there, and its message carries what was done so far: it
-is there with the rows, or not at all. After a crash the newest one tells where to go on.
+Each loaded target becomes a commit on the run's branch, whose message carries the progress so far:
+it is there together with the rows, or not at all. A run that was cut off continues after the last
+such commit if everything else is as before: the commit it started from, the definition, parameters,
+the Python beside the file and, unless everything was loaded, what incremental sources have to
+offer. Uncommitted writes are dropped. A run that ended and failed starts anew, since the data may
+be the reason.
 
-What a run that was cut off has left, and how it goes on: from there, or from the beginning.
-
-It goes on after the last target that is committed on its branch, if nothing that counts is another
-than before: the commit it began with, the definition, the parameters, the Python beside the file,
-and, as long as not everything was loaded, what incremental sources have to give. What it wrote and
-did not commit goes. A run that came to an end, and failed, begins anew: what made it fail may be in
-the data.
-
-Branches of runs that nobody finished: they go when they are old enough.
-
-A run that fails leaves its branch for people to look at. One that somebody holds at this moment is
-left alone, whatever its age, and so is a branch that no run has made.
+A failed run leaves its branch for people to look at; it is removed when it is old enough. A branch
+that a process holds, or that no run has made, is left alone.
 """
 
 from __future__ import annotations
@@ -41,8 +35,8 @@ from lancewood.repo.repository import Repository
 _KEY = "Lancewood-Progress: "
 _MOST_COMMITS = 10_000
 """Of a run's branch; a target makes a few."""
-
 F = TypeVar("F", SourceFacts, TargetFacts, QuarantineFacts)
+OLDER_THAN = timedelta(days=7)
 
 
 @dataclass
@@ -54,40 +48,35 @@ class Progress:
     digest: str
     """Of the definition."""
     code: str
-    """Of the Python beside it."""
+    """The digest of the Python beside it."""
     base: Hash | None
     started: str
-    """ISO 8601, UTC: of the attempt that began it."""
+    """ISO 8601, UTC: when the first attempt began."""
     news: str
-    """Of what incremental sources have to give: which files, which versions of tables."""
+    """What incremental sources have to offer: which files, which versions of tables."""
     targets: list[TargetFacts] = field(default_factory=list)
-    """Those that are loaded, in the order of the file."""
+    """The loaded ones, in the order of the file."""
     sources: list[SourceFacts] = field(default_factory=list)
     quarantine: QuarantineFacts | None = None
 
 
 def encode_message(title: str, progress: Progress) -> str:
-    """The message of a commit that brought a run so far."""
+    """The message of a commit on the run's branch."""
     return f"{title}\n\n{_KEY}{json.dumps(asdict(progress), ensure_ascii=False)}"
 
 
 def decode_message(message: str) -> Progress | None:
-    """What a message tells of a run; None where it tells nothing that can be understood."""
-    # Not ``splitlines``: JSON leaves some ends of lines as they are that Unicode knows.
+    """The progress in a message; None if there is none that can be understood."""
+    # Not ``splitlines``: JSON does not escape all line ends that Unicode knows.
     line = next((each for each in message.split("\n") if each.startswith(_KEY)), None)
     if line is None:
         return None
     try:
         found = json.loads(line.removeprefix(_KEY))
         quarantine = found["quarantine"]
+        plain = ("pipeline", "run", "digest", "code", "base", "started", "news")
         return Progress(
-            pipeline=found["pipeline"],
-            run=found["run"],
-            digest=found["digest"],
-            code=found["code"],
-            base=found["base"],
-            started=found["started"],
-            news=found["news"],
+            **{name: found[name] for name in plain},
             targets=[_facts(TargetFacts, each) for each in found["targets"]],
             sources=[_facts(SourceFacts, each) for each in found["sources"]],
             quarantine=None if quarantine is None else _facts(QuarantineFacts, quarantine),
@@ -97,7 +86,7 @@ def decode_message(message: str) -> Progress | None:
 
 
 def find_progress(commits: Iterable[Commit], base: Hash | None) -> Progress | None:
-    """The newest that is told by commits, the newest first, down to where the branch began."""
+    """The newest progress in these commits, newest first, down to where the branch began."""
     for _, commit in zip(range(_MOST_COMMITS), commits, strict=False):
         if commit.hash == base:
             return None
@@ -113,22 +102,22 @@ def _facts(kind: type[F], found: dict[str, Any]) -> F:
 
 
 def _plain(value: Any) -> Any:
-    """As it was before it went through JSON: what are lists there are tuples in facts."""
+    """A value as it was before JSON: lists there are tuples in facts."""
     return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A run that was cut off, and can go on."""
+    """What is left of a run that was cut off and can continue."""
 
     progress: Progress
     entry: Entry | None
-    """What is to be published of it, if everything was loaded."""
+    """What to publish, if everything was loaded."""
 
 
 def find_left(ground: RunGround, folder: RunFolder) -> Left | None:
-    """What a run can go on from; None if it begins anew. That incremental sources still give what
-    they gave then (``Progress.news``) is for who has the frames to see."""
+    """What a run can continue from; None if it starts anew. The caller, who has the frames, checks
+    that incremental sources still offer the same (``Progress.news``)."""
     repository, pipeline = ground.repository, ground.pipeline
     try:
         view = repository.at(HEADS + ground.branch)
@@ -148,14 +137,14 @@ def find_left(ground: RunGround, folder: RunFolder) -> Left | None:
 
 
 def is_of_a_run(repository: Repository, run: str) -> bool:
-    """Whether the branch that a run id stands for was made by a run, and not by a person: the
-    folder of the run is there, or a commit of the branch tells of it."""
+    """Whether the branch of a run id was made by a run and not by a person: the run's folder
+    exists, or a commit of the branch mentions the run."""
     if RunFolder.all_of(repository.path, run):
         return True
     try:
         tip = repository.at(HEADS + run_branch(run)).commit
     except NotFoundError:
-        return True  # there is none
+        return True  # there is no branch
     progress = decode_message(tip.message)
     return progress is not None and progress.run == run
 
@@ -166,25 +155,22 @@ def go_on(ground: RunGround) -> None:
 
 
 def begin(ground: RunGround, folder: RunFolder) -> None:
-    """A fresh branch at the base; one that is there goes, with its branches of tables, before
-    anything says that the run is at work again."""
+    """A fresh branch at the base. An existing one is removed first, with the branches of its
+    tables, before anything says that the run is at work again."""
     branches = ground.repository.branches
     remove_branch(ground)
     folder.begin()
     if ground.base is not None:
-        # Who deleted an earlier branch of that name may have left those of its tables.
+        # An earlier branch of that name may have been deleted without those of its tables.
         branches.delete_from_tables(ground.branch, ground.base)
     branches.create(ground.branch, at=ground.base)
     go_on(ground)
 
 
 def remove_branch(ground: RunGround) -> None:
-    """The run's branch goes, in the repository and in its tables; once more does no harm."""
+    """Remove the run's branch from the repository and its tables; harmless if it is gone."""
     with suppress(NotFoundError):
         ground.repository.branches.delete(ground.branch, force=True, tables=True)
-
-
-OLDER_THAN = timedelta(days=7)
 
 
 def clean(
@@ -195,11 +181,11 @@ def clean(
     pipeline: str | None = None,
 ) -> tuple[str, ...]:
     """Remove the branches of runs that were not published, in the repository and in its tables;
-    the ids of those runs. ``dry_run`` only tells which.
+    returns the ids of those runs. ``dry_run`` only lists them.
 
-    They go if they were last written before ``older_than``, and nobody is at work on them;
-    ``pipeline`` takes those of one pipeline only. A branch that cannot go, because it is the
-    current one, stays. Rows that a check kept and reports stay.
+    A branch goes if it was last written more than ``older_than`` ago and nobody is at work on it;
+    ``pipeline`` restricts this to one pipeline. The current branch stays, as do reports and kept
+    rows.
     """
     if older_than < timedelta(0):
         raise InvalidInputError(f"older_than is {older_than}: it takes a time of 0 or more")
@@ -215,7 +201,7 @@ def clean(
 
 
 def unfinished_runs(repository: Repository) -> list[str]:
-    """The ids of runs with a branch, or with what is left of one."""
+    """The ids of runs with a branch, or with the remains of one."""
     names = {*repository.branches.list(RUN_BRANCHES), *repository.branches.leaving()}
     found = (each.removeprefix(RUN_BRANCHES) for each in names if each.startswith(RUN_BRANCHES))
     return sorted(each for each in found if "/" not in each)
@@ -238,7 +224,7 @@ def _goes(repository: Repository, run: str, latest: datetime, *, dry_run: bool) 
 
 
 def last_written(repository: Repository, branch: str) -> datetime:
-    """When a branch last moved: the commit that it began with may be old."""
+    """When a branch last moved; the commit it started from may be older."""
     moved = next(iter(repository.reflog(HEADS + branch)), None)
     if moved is not None:
         return datetime.fromtimestamp(moved.by.seconds, UTC)

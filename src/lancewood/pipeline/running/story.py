@@ -1,27 +1,16 @@
-"""What is left to do once a run is published: its tag, its ref, and its branch, which goes.
+"""The course of a run: from a pipeline to a published commit, or to nothing at all.
 
-Each step can be done again, and whoever runs the same id again does those that a crash left out. A
-step that fails does not undo the run: it is told.
-
-The target of a run, before anything happens: its branch is there, and its names are free.
-
-Reads refs, and changes nothing.
-
-The story of a run: from a pipeline to a published commit, or to nothing at all.
-
-    look back  was it published before? then what a crash left undone is done, and no more
-    look       at the file's Python, and for what is new since the last published run, before Spark
-               starts if that tells; nothing new: that was all
-    analyse    everything that can be wrong is found before anything is written
-    load       each target onto the run's own branch, and a commit there; bad rows to quarantine
+    look back  already published? then only what a crash left undone is done
+    look       for news since the last published run, if possible without Spark; none: it ends
+    analyse    find everything that can be wrong before anything is written
+    load       each target onto the run's own branch, with a commit; bad rows to quarantine
     check      the tables as the run leaves them
-    publish    one commit on the target branch; if that moved, and the two do not go together, all
-               of it once more from there
-    finish     tag, ref, and the run's branch goes
+    publish    one commit on the target branch; if that moved and conflicts, all again from there
+    finish     set tag and ref, remove the run's branch
 
-Cut off anywhere, the target is before or after, and the same id goes on or begins anew. Knows the
-order, and leaves each step to the part that does it. That nobody else runs the same id meanwhile is
-for who tells it to see to.
+If the run is cut off anywhere, the target branch is as before or as after, and the same id
+continues or starts again. The steps of finishing can be repeated; one that fails is reported and
+does not undo the run. The caller makes sure that an id does not run twice at once.
 """
 
 from __future__ import annotations
@@ -58,89 +47,9 @@ from lancewood.pipeline.running.telling import failure, shown, tell
 from lancewood.repo.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Finishing:
-    """A published run."""
-
-    ground: RunGround
-    ledger: Ledger
-    stages: Stages
-
-    def run(self, published: Published) -> None:
-        """Every step, in this order: the ref comes before the branch goes, for together with the
-        file at the tip it is what says that the run is published."""
-        self.stages.facts.commit = published.commit
-        tag = published.entry.tag
-        if tag is not None:
-            self._step("tag", f"tag {tag} was not set", lambda: self._tag(tag, published))
-        self._step("record", "the run got no ref yet", lambda: self.ledger.note(published))
-        stays = f"branch {self.ground.branch} stays"
-        self._step("remove branch", stays, lambda: remove_branch(self.ground))
-
-    def _step(self, stage: str, otherwise: str, act: Callable[[], None]) -> None:
-        with self.stages(stage):
-            try:
-                act()
-            except (LancewoodError, OSError) as failed:
-                self.stages.listener.told(f"{otherwise}: {failed}")
-
-    def _tag(self, name: str, published: Published) -> None:
-        repository = self.ground.repository
-        with suppress(AlreadyExistsError):
-            repository.tags.create(name, at=published.commit)
-        found = repository.at(TAGS + name).hash
-        if found != published.commit:
-            if not self.ledger.is_lost(found, published.entry.run):
-                raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
-            # Of this run, before a reset took it away.
-            repository.tags.delete(name)
-            repository.tags.create(name, at=published.commit)
-            self.stages.listener.told(f"tag {name} was at {found[:12]}, which was reset away")
-        self.stages.facts.tag = name
-
-
-def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:
-    """Refuse a branch that is not there, a run's branch that is somebody's, a tag that is.
-
-    Raises InvalidInputError with the spot, and AlreadyExistsError for the run's branch.
-    """
-    repository, spot = ledger.repository, pipeline.spot
-    if ledger.tip() is None and repository.head.branch != pipeline.branch:
-        raise wrong(
-            spot.at("branch"),
-            f"{pipeline.repository} has no branch {pipeline.branch!r}; lw branch makes one",
-        )
-    if not is_of_a_run(repository, facts.run):
-        raise AlreadyExistsError(
-            f"{pipeline.repository} has a branch {facts.run_branch!r} that no run has "
-            "made: rename or delete it, or choose another run id",
-            branch=facts.run_branch,
-        )
-    tag = tag_of(pipeline, facts)
-    if tag is None:
-        return
-    with suppress(NotFoundError):
-        at = repository.at(TAGS + tag).hash
-        if ledger.is_lost(at, facts.run):
-            return  # of this run, before a reset took it away: it moves
-        raise wrong(
-            spot.at("tag"),
-            f"there is a tag {tag!r} already, at {at[:12]}, and a tag stays where it is; "
-            "have it say {run} or {date}",
-        )
-
-
-def tag_of(pipeline: Pipeline, facts: RunFacts) -> str | None:
-    """The tag that a run sets once it is published; None if the file asks for none."""
-    if pipeline.tag is None:
-        return None
-    date = facts.started[:10]
-    return filled_tag(pipeline.tag, run=facts.run, pipeline=facts.pipeline, date=date)
-
-
 @dataclass
 class Story:
-    """One run, told once."""
+    """One run."""
 
     pipeline: Pipeline
     repository: Repository
@@ -150,18 +59,18 @@ class Story:
     overrides: Mapping[str, Any]
     verbose: bool = False
     _ending: ExitStack = field(default_factory=ExitStack)
-    """What is put right again when the story is told."""
+    """What is undone at the end."""
 
     def perform(self) -> RunFacts:
-        """The whole run; what it did. Raises what ``run`` does."""
+        """The whole run; returns what it did. Raises what ``run`` does."""
         return self._told(self._perform)
 
     def rehearse(self) -> RunFacts:
-        """Everything that comes before the first write; what a run would do."""
+        """Everything before the first write; returns what a run would do."""
         return self._told(self._rehearse)
 
     def _perform(self) -> None:
-        """As often as the target makes it necessary."""
+        """As many attempts as the target branch makes necessary."""
         with self.stages("look back"):
             published = self.ledger.find(self.facts.run)
             self.facts.folder = str(self.folder.path)
@@ -181,7 +90,7 @@ class Story:
                 self._attempt(ground, is_first=attempt == 1)
                 return
             except (ConflictError, AlreadyExistsError) as conflict:
-                # Of two runs that make one table, the second finds it there.
+                # Of two runs that create the same table, the second finds it there.
                 if attempt == self.pipeline.attempts or not self._has_moved(ground, conflict):
                     raise
                 self.stages.listener.told(f"begins anew: {shown(self.pipeline, conflict)}")
@@ -228,7 +137,7 @@ class Story:
         self._finish(ground, published, Ending.PUBLISHED)
 
     def _end_without_news(self, ground: RunGround) -> None:
-        """Nobody looks at what the sources are like: files that are all gone have no columns."""
+        """Without analysing the sources: files that are all gone have no columns."""
         remove_branch(ground)
         self.facts.ending = Ending.NOTHING_NEW
 
@@ -261,7 +170,7 @@ class Story:
         self.facts.ending = ending
 
     def _is_reverted(self, published: Published) -> bool:
-        """Whether what a run published was taken back; then the facts say so."""
+        """Whether what the run published was reverted; then the facts say so."""
         if published.reverted_by is None:
             return False
         facts = self.facts
@@ -299,7 +208,7 @@ class Story:
         self.facts.ending = Ending.DRY_RUN
 
     def _told(self, story: Callable[[], None]) -> RunFacts:
-        """The story to its end, and how that was to everybody who wants to know."""
+        """Run to the end, report the outcome, and raise what failed."""
         facts, begun = self.facts, time.monotonic()
         failed: Exception | None = None
         try:
@@ -311,7 +220,7 @@ class Story:
         facts.seconds = time.monotonic() - begun
         try:
             self._report()
-        except Exception as error:  # what the run did is done, and its own error is the one to tell
+        except Exception as error:  # the error of the run itself matters more
             if failed is None:
                 text = hide(self.pipeline, str(error))
                 self.stages.listener.told(f"there is no report: {text}")
@@ -325,13 +234,11 @@ class Story:
         spark = self.__dict__.get("spark", self.given)
         tell(facts, self.pipeline, self.repository, spark)
         if facts.ending is Ending.NOTHING_NEW and not self.folder.is_there:
-            facts.folder = ""  # it has come to nothing, and is started again and again
+            facts.folder = ""  # no folder for each of many runs without news
         is_old = facts.ending in (Ending.ALREADY_PUBLISHED, Ending.REVERTED)
         is_kept = is_old and self.folder.is_over
         if facts.folder and not is_kept:
             self.folder.write(facts, self.parts.page(facts))
-
-    # What the parts stand on
 
     @property
     def facts(self) -> RunFacts:
@@ -375,7 +282,89 @@ class Story:
         return Loads(ground, self.folder, self.stages, parts, self.spark, frames, tag)
 
     def _has_moved(self, ground: RunGround, conflict: LancewoodError) -> bool:
-        """Whether it could end in another way from the beginning."""
+        """Whether another attempt could end differently."""
         tip = self.ledger.tip()
         is_elsewhere = tip is not None and tip.hash != ground.base
         return is_elsewhere or isinstance(conflict, RetryableConflictError)
+
+
+@dataclass(frozen=True, slots=True)
+class Finishing:
+    """What remains to be done once a run is published: its tag, its ref, and removing its
+    branch."""
+
+    ground: RunGround
+    ledger: Ledger
+    stages: Stages
+
+    def run(self, published: Published) -> None:
+        """Every step, in this order: the ref is set before the branch goes, because together with
+        the file at the tip it says that the run is published."""
+        self.stages.facts.commit = published.commit
+        tag = published.entry.tag
+        if tag is not None:
+            self._step("tag", f"tag {tag} was not set", lambda: self._tag(tag, published))
+        self._step("record", "the run got no ref yet", lambda: self.ledger.note(published))
+        stays = f"branch {self.ground.branch} stays"
+        self._step("remove branch", stays, lambda: remove_branch(self.ground))
+
+    def _step(self, stage: str, otherwise: str, act: Callable[[], None]) -> None:
+        with self.stages(stage):
+            try:
+                act()
+            except (LancewoodError, OSError) as failed:
+                self.stages.listener.told(f"{otherwise}: {failed}")
+
+    def _tag(self, name: str, published: Published) -> None:
+        repository = self.ground.repository
+        with suppress(AlreadyExistsError):
+            repository.tags.create(name, at=published.commit)
+        found = repository.at(TAGS + name).hash
+        if found != published.commit:
+            if not self.ledger.is_lost(found, published.entry.run):
+                raise AlreadyExistsError(f"it is at commit {found[:12]} already", tag=name)
+            # The tag is of this run, from before a reset.
+            repository.tags.delete(name)
+            repository.tags.create(name, at=published.commit)
+            self.stages.listener.told(f"tag {name} was at {found[:12]}, which was reset away")
+        self.stages.facts.tag = name
+
+
+def check_target(ledger: Ledger, pipeline: Pipeline, facts: RunFacts) -> None:
+    """Refuse a missing branch to publish into, a run branch that no run has made, and a tag that is
+    taken.
+
+    Raises InvalidInputError with the spot, and AlreadyExistsError for the run's branch.
+    """
+    repository, spot = ledger.repository, pipeline.spot
+    if ledger.tip() is None and repository.head.branch != pipeline.branch:
+        raise wrong(
+            spot.at("branch"),
+            f"{pipeline.repository} has no branch {pipeline.branch!r}; lw branch makes one",
+        )
+    if not is_of_a_run(repository, facts.run):
+        raise AlreadyExistsError(
+            f"{pipeline.repository} has a branch {facts.run_branch!r} that no run has "
+            "made: rename or delete it, or choose another run id",
+            branch=facts.run_branch,
+        )
+    tag = tag_of(pipeline, facts)
+    if tag is None:
+        return
+    with suppress(NotFoundError):
+        at = repository.at(TAGS + tag).hash
+        if ledger.is_lost(at, facts.run):
+            return  # of this run, from before a reset: it moves
+        raise wrong(
+            spot.at("tag"),
+            f"there is a tag {tag!r} already, at {at[:12]}, and a tag stays where it is; "
+            "have it say {run} or {date}",
+        )
+
+
+def tag_of(pipeline: Pipeline, facts: RunFacts) -> str | None:
+    """The tag that a run sets once it is published; None if the file asks for none."""
+    if pipeline.tag is None:
+        return None
+    date = facts.started[:10]
+    return filled_tag(pipeline.tag, run=facts.run, pipeline=facts.pipeline, date=date)

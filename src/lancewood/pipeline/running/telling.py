@@ -1,10 +1,7 @@
-"""What is raised when a run fails: the error itself, without secrets, and with the run's facts.
+"""What a run reports at its end: its error, the commits around it, earlier runs, what to do next.
 
-Earlier runs of a pipeline, for the plots of a report: from commits alone, and quickly.
-
-What a report tells besides the run itself: the commits around it, earlier runs, what to do next.
-
-Best told from the repository as it is when the run is over. Reads, and writes nothing.
+Errors carry the facts of the run and no secrets. The rest is read from the repository as it is when
+the run is over; nothing is written.
 """
 
 from __future__ import annotations
@@ -27,21 +24,24 @@ from lancewood.repo.repository import Repository
 from lancewood.version import LIBRARY, RELEASE
 
 FACTS = "run_facts"
-"""The key of ``error.facts`` that has the facts of the run."""
+"""The key of ``error.facts`` for the facts of the run."""
 _MOST_CHARACTERS = 2_000
 _DEEPEST = 20
+_MOST_RUNS = 30
+_MOST_PAST_COMMITS = 300
+_MOST_SHOWN_COMMITS = 20
 
 
 def shown(pipeline: Pipeline, error: BaseException) -> str:
-    """What may be said of an error: its text without secrets and Java's stacks."""
+    """What may be shown of an error: its text without secrets and Java's stacks."""
     return _told(pipeline, error).message[:_MOST_CHARACTERS]
 
 
 def failure(pipeline: Pipeline, error: Exception, facts: RunFacts) -> LancewoodError:
-    """The error to raise in place of another one: errors of ours keep their class, others, Spark's
-    among them, become a RunFailedError.
+    """The error to raise in place of another one: our errors keep their class, others, including
+    Spark's, become a RunFailedError.
 
-    Where a text held a secret, what caused the error is left out: it would tell.
+    If a text held a secret, the cause is left out, as it would reveal it.
     """
     found = _told(pipeline, error)
     kind = RunFailedError if type(found) is LancewoodError else type(found)
@@ -63,7 +63,7 @@ def _told(pipeline: Pipeline, error: BaseException) -> LancewoodError:
 
 
 def _holds_secrets(pipeline: Pipeline, error: BaseException) -> bool:
-    """Whether an error, or what led to it, tells a secret; in doubt it does."""
+    """Whether an error, or what led to it, contains a secret; in doubt it does."""
     at: BaseException | None = error
     for _ in range(_DEEPEST):
         if at is None:
@@ -75,44 +75,8 @@ def _holds_secrets(pipeline: Pipeline, error: BaseException) -> bool:
     return True
 
 
-MOST_RUNS = 30
-_MOST_PAST_COMMITS = 300
-
-
-def past_runs(repository: Repository, pipeline: Pipeline, commit: str | None) -> list[PastRun]:
-    """The runs that led to a commit, that one included, with the rows of the tables that the
-    pipeline loads; at most thirty, the newest last. Commits that are further back are not read."""
-    if commit is None:
-        return []
-    tables = dict.fromkeys(each.table for each in pipeline.targets)
-    found: list[PastRun] = []
-    newer: tuple[bytes, PastRun] | None = None
-    commits = islice(repository.log(commit, first_parent=True), _MOST_PAST_COMMITS)
-    for each in commits:
-        view = repository.at(each.hash)
-        data = entry_bytes(view, pipeline.name)
-        if newer is not None and data != newer[0]:
-            found.append(newer[1])
-            if len(found) == MOST_RUNS:
-                newer = None
-                break
-        if data is None:
-            newer = None
-            continue
-        entry = decode_entry(data, entry_file(pipeline.name))
-        pins = {name: view.pin(name).rows for name in tables if name in view.tables}
-        rows = {name: count for name, count in pins.items() if count is not None}
-        newer = data, PastRun(entry.run, each.hash, each.committer.seconds, rows)
-    if newer is not None:
-        found.append(newer[1])
-    return found[::-1]
-
-
-_MOST_COMMITS = 20
-
-
 def tell(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark: Any) -> None:
-    """Fill in the facts that the repository tells."""
+    """Fill in the facts that come from the repository."""
     facts.versions = {LIBRARY: RELEASE, "python": platform.python_version()}
     if spark is not None:
         facts.versions["spark"] = str(spark.version)
@@ -121,14 +85,14 @@ def tell(facts: RunFacts, pipeline: Pipeline, repository: Repository, spark: Any
     except NotFoundError:
         tip = None
     if tip is not None:
-        commits = repository.log(tip, limit=_MOST_COMMITS)
+        commits = repository.log(tip, limit=_MOST_SHOWN_COMMITS)
         facts.graph = [*lines(commits, _one_line)]
     facts.past = past_runs(repository, pipeline, facts.commit or tip)
     facts.what_next = what_next(facts, is_batch=pipeline.stream is not None)
 
 
 def what_next(facts: RunFacts, *, is_batch: bool = False) -> list[str]:
-    """Commands that a person may want to type now; a stream names the runs of its batches."""
+    """Commands that a person may want to type next; a stream names the runs of its batches."""
     at = shlex.quote(facts.repository)
     said = [f"--param={name}={value}" for name, value in facts.parameters.items()]
     said += [f"--full-refresh-table={each}" for each in facts.full_refresh]
@@ -152,7 +116,7 @@ def what_next(facts: RunFacts, *, is_batch: bool = False) -> list[str]:
 
 
 def _bad_rows(facts: RunFacts) -> list[str]:
-    """The command that shows the rows of which there are too many: they are not on main."""
+    """The command that shows the bad rows: they are not on main."""
     if facts.ending is not Ending.TOO_MANY_BAD_ROWS or facts.quarantine is None:
         return []
     return [f"lw table cat tables/{facts.quarantine.table}.lance@{facts.run_branch}"]
@@ -161,3 +125,32 @@ def _bad_rows(facts: RunFacts) -> list[str]:
 def _one_line(commit: Commit) -> str:
     subject = commit.message.strip().partition("\n")[0]
     return f"{commit.hash[:12]} {subject[:100]}"
+
+
+def past_runs(repository: Repository, pipeline: Pipeline, commit: str | None) -> list[PastRun]:
+    """The runs up to a commit, newest last, with the rows of the tables that the pipeline loads. At
+    most ``_MOST_RUNS``, from a limited number of commits."""
+    if commit is None:
+        return []
+    tables = dict.fromkeys(each.table for each in pipeline.targets)
+    found: list[PastRun] = []
+    newer: tuple[bytes, PastRun] | None = None
+    commits = islice(repository.log(commit, first_parent=True), _MOST_PAST_COMMITS)
+    for each in commits:
+        view = repository.at(each.hash)
+        data = entry_bytes(view, pipeline.name)
+        if newer is not None and data != newer[0]:
+            found.append(newer[1])
+            if len(found) == _MOST_RUNS:
+                newer = None
+                break
+        if data is None:
+            newer = None
+            continue
+        entry = decode_entry(data, entry_file(pipeline.name))
+        pins = {name: view.pin(name).rows for name in tables if name in view.tables}
+        rows = {name: count for name, count in pins.items() if count is not None}
+        newer = data, PastRun(entry.run, each.hash, each.committer.seconds, rows)
+    if newer is not None:
+        found.append(newer[1])
+    return found[::-1]

@@ -1,12 +1,8 @@
-"""What the batches of a stream say: all that their runs do, but each ends with a line.
+"""The micro-batches of a stream: each is a run, whose id says which batch of which stream it is.
 
-The stream is over once, and tells that by itself.
-
-What becomes of each micro-batch: a run of its own, whose id says which batch of which stream.
-
-Spark tells a batch again that it does not know to be done, with the same rows and the same number:
-its run is then published already, goes on, or begins anew, as any run with that id does. Called
-from a thread of Spark's; what goes wrong is kept for whoever started the stream.
+Spark repeats a batch that it does not know to be done, with the same rows and the same number. Its
+run is then already published, continues, or starts anew, like any run with that id. Batches are
+called from a Spark thread; errors are kept for the caller that started the stream.
 """
 
 from __future__ import annotations
@@ -38,38 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class BatchListener(Silence):
-    """Listens to the run of one batch for who listens to the stream."""
-
-    def __init__(self, listener: Listener, batch: int) -> None:
-        self._listener, self._batch = listener, batch
-
-    def begun(self, stage: str) -> None:
-        self._listener.begun(stage)
-
-    def moved(self, stage: str, done: int, total: int) -> None:
-        self._listener.moved(stage, done, total)
-
-    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
-        self._listener.ended(stage, seconds, **amounts)
-
-    def told(self, text: str) -> None:
-        self._listener.told(text)
-
-    def over(self, facts: RunFacts) -> None:
-        self._listener.told(batch_line(facts, self._batch))
-
-
-def batch_line(facts: RunFacts, batch: int) -> str:
-    """How a batch ended, in a line."""
-    told = [f"batch {batch}: {facts.ending.value}"]
-    if is_published(facts):
-        inserted = row_changes(facts.targets)[0]
-        told += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
-        told.append(f"commit {short_hash(facts.commit)}")
-    return ", ".join(told)
-
-
 KEPT_REPORTS = 100
 """Of the newest batches; an interval of seconds makes thousands a day."""
 _ID_DIGITS = 16
@@ -77,7 +41,7 @@ _STOPPING = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
 
 
 class RunBatch(Protocol):
-    """``running.run.run_pipeline``, as far as a stream needs it."""
+    """``start.run_pipeline``, as far as a stream needs it."""
 
     def __call__(
         self,
@@ -92,16 +56,16 @@ class RunBatch(Protocol):
 
 
 class StoppedError(Exception):
-    """Tells Spark that the batch is not done; why is told by us."""
+    """Tells Spark that the batch is not done; we report the reason."""
 
 
 def batch_run_id(pipeline: str, stream: str, batch: int) -> str:
-    """The id of the run of one batch; ``stream`` is the id that Spark keeps in the checkpoint."""
+    """The run id of one batch; ``stream`` is the id that Spark keeps in the checkpoint."""
     return f"{stream_name(pipeline, stream)}-{batch}"
 
 
 def stream_name(pipeline: str, stream: str) -> str:
-    """What a stream is called: another checkpoint is another stream."""
+    """The name of a stream; another checkpoint is another stream."""
     return f"{pipeline}-{stream.replace('-', '')[:_ID_DIGITS]}"
 
 
@@ -115,19 +79,19 @@ class Batches:
     listener: Listener
     summary: Summary
     failure: BaseException | None = None
-    """What ended the stream, if something did."""
+    """What ended the stream, if anything did."""
     _stream: Future[str] = field(default_factory=Future, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
     _is_stopping: bool = False
     _is_busy: bool = False
 
     def begin(self, stream: str) -> None:
-        """Say the id of the stream; batches wait for it."""
+        """Set the id of the stream, for which batches wait."""
         self._stream.set_result(stream)
         self._tell_of_a_reset(f"{stream_name(self.pipeline.name, stream)}-")
 
     def stop(self) -> None:
-        """No batch begins any more."""
+        """Let no further batch begin."""
         self._is_stopping = True
 
     @property
@@ -136,7 +100,7 @@ class Batches:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no batch is under way; once it stops, none will be."""
+        """Whether no batch is running; once stopped, none will."""
         with self._lock:
             return not self._is_busy
 
@@ -148,7 +112,7 @@ class Batches:
             self._is_busy = True
         try:
             is_done = self._run(rows, batch)
-        except BaseException as error:  # whoever waits for the stream raises it
+        except BaseException as error:  # raised by the caller that waits for the stream
             self.failure, self._is_stopping = error, True
             found = error.facts.get(FACTS) if isinstance(error, LancewoodError) else None
             if isinstance(found, RunFacts):
@@ -161,7 +125,7 @@ class Batches:
             raise StoppedError(str(self.summary.facts.error))
 
     def _run(self, rows: DataFrame, batch: int) -> bool:
-        """Whether the stream may go on to the next one."""
+        """Whether the stream may continue with the next batch."""
         self._forget_report(batch - KEPT_REPORTS)
         if self._is_empty(rows):
             return True
@@ -181,7 +145,7 @@ class Batches:
         return True
 
     def _tell_of_a_reset(self, prefix: str) -> None:
-        """The checkpoint does not know that the branch was reset to before some of its batches."""
+        """The checkpoint does not know if the branch was reset to before some of its batches."""
         pipeline = self.pipeline
         repository = Repository.open(pipeline.repository, storage_options=storage_texts(pipeline))
         ledger = Ledger(repository, pipeline.name, pipeline.branch)
@@ -209,3 +173,35 @@ class Batches:
         folder = RunFolder.of(Path(self.pipeline.repository), self.pipeline.name, run)
         if folder.is_there:
             shutil.rmtree(folder.path, ignore_errors=True)
+
+
+class BatchListener(Silence):
+    """Passes on what a batch's run reports; at its end a line, as only the stream is over once."""
+
+    def __init__(self, listener: Listener, batch: int) -> None:
+        self._listener, self._batch = listener, batch
+
+    def begun(self, stage: str) -> None:
+        self._listener.begun(stage)
+
+    def moved(self, stage: str, done: int, total: int) -> None:
+        self._listener.moved(stage, done, total)
+
+    def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
+        self._listener.ended(stage, seconds, **amounts)
+
+    def told(self, text: str) -> None:
+        self._listener.told(text)
+
+    def over(self, facts: RunFacts) -> None:
+        self._listener.told(batch_line(facts, self._batch))
+
+
+def batch_line(facts: RunFacts, batch: int) -> str:
+    """How a batch ended, in one line."""
+    told = [f"batch {batch}: {facts.ending.value}"]
+    if is_published(facts):
+        inserted = row_changes(facts.targets)[0]
+        told += [] if inserted is None else [f"{counted(inserted, 'row')} inserted"]
+        told.append(f"commit {short_hash(facts.commit)}")
+    return ", ".join(told)

@@ -1,19 +1,13 @@
-"""The streamed source as Spark reads it: in micro-batches, without end.
+"""A pipeline as a structured stream: each micro-batch is a run, published exactly once.
 
-Reads with the format, options and schema that a run without a stream has. A Lance table is followed
-version by version. Starts nothing.
-
-Ctrl-C while a stream runs: the first asks it to end after the batch under way, the next one
-does what it always does.
-
-A pipeline as a structured stream: every micro-batch is a run, and published exactly once.
-
-    rehearse   everything that can be wrong is found before the query starts
-    start      Spark reads the source from where the checkpoint is
+    rehearse   find everything that can be wrong before the query starts
+    start      Spark reads the source from the checkpoint on
     batches    each becomes a run of its own; see ``batches``
-    end        all that there was is read, somebody asks for it, or a batch was not published
+    end        everything is read, somebody stops it, or a batch was not published
 
-Knows how a query is started and ended, and leaves what a batch does to the run that it is handed.
+The source is read with the same format, options and schema as without a stream; a Lance table is
+followed version by version. The first Ctrl-C ends the stream after the current batch, the next one
+does what it always does.
 """
 
 from __future__ import annotations
@@ -49,7 +43,7 @@ from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors,
 from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.running.ground import storage_texts
-from lancewood.pipeline.running.parts import quiet
+from lancewood.pipeline.running.parts import new_facts, quiet
 from lancewood.pipeline.running.telling import failure, shown
 from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
 from lancewood.pipeline.streaming.summary import Summary
@@ -58,120 +52,6 @@ from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def _streamed_source(pipeline: Pipeline, stream: Stream) -> Source:
-    """The source that comes in micro-batches."""
-    return next(each for each in pipeline.sources if each.name == stream.source)
-
-
-def open_stream(
-    spark: SparkSession, pipeline: Pipeline, stream: Stream, repository: Repository | None
-) -> DataFrame:
-    """The rows of the source as a stream; raises InvalidInputError.
-
-    ``repository`` is None where there is none yet.
-    """
-    source = _streamed_source(pipeline, stream)
-    with refused_at(source.spot, pipeline):
-        if source.format is not None:
-            frame = _of_format(spark, stream, source)
-        else:
-            frame = _of_table(spark, pipeline, stream, source, repository)
-        _ = frame.schema
-        return frame
-
-
-def _of_format(spark: SparkSession, stream: Stream, source: Source) -> DataFrame:
-    reader = configured(spark.readStream, source).options(**stream.options)
-    if not source.paths:
-        return reader.load()
-    if source.schema is None:
-        # Spark asks a stream of files for it; what is there now has the one that a run would read.
-        reader = reader.schema(read_format(spark, source).schema)
-    return with_file(reader.load(source.paths[0]), source)
-
-
-def _of_table(
-    spark: SparkSession,
-    pipeline: Pipeline,
-    stream: Stream,
-    source: Source,
-    repository: Repository | None,
-) -> DataFrame:
-    uri, branch = _place(pipeline, source, repository)
-    _check_no_circle(pipeline, source)
-    reader = spark.readStream.format("lance").options(**stream.options)
-    for name, value in plain_options(pipeline.storage_options).items():
-        reader = reader.option(f"storage.{name}", value)
-    columns = columns_read(source)
-    if columns is not None:
-        reader = reader.option("columns", json.dumps(columns))
-    if branch is not None:
-        reader = reader.option("branch", branch)
-    return reader.load(uri)
-
-
-def _place(
-    pipeline: Pipeline, source: Source, repository: Repository | None
-) -> tuple[str, str | None]:
-    """The uri and the branch of a table; None for the branch that the uri means."""
-    if source.table is None:
-        assert source.uri is not None
-        return source.uri, None
-    spot = source.spot.at("table")
-    try:
-        if repository is None:
-            raise NotFoundError(f"there is no repository at {pipeline.repository}")
-        pin = repository.at(HEADS + pipeline.branch).pin(source.table)
-    except NotFoundError as missing:
-        raise wrong(spot, missing.message) from missing
-    branch = MAIN if pin.branch is None else str(pin.branch)
-    if branch != pipeline.branch:
-        raise wrong(
-            spot,
-            f"branch {pipeline.branch!r} has not written {source.table!r} yet and reads that of "
-            f"{branch!r}, so that there is nothing to follow: write to it once, or stream from "
-            f"{branch!r} with uri",
-        )
-    return str(repository.path / pin.uri) if pin.is_at_home else pin.uri, branch
-
-
-def _check_no_circle(pipeline: Pipeline, source: Source) -> None:
-    """A stream that writes what it reads would never come to an end."""
-    for target in pipeline.targets:
-        is_same = target.table == source.table or (
-            source.uri is not None and target.uri == source.uri
-        )
-        if is_same:
-            raise wrong(
-                target.spot.at("table"),
-                f"{target.table!r} is the table that the stream reads: every batch would make "
-                "another. Write to another table",
-            )
-
-
-@contextmanager
-def asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` at the first Ctrl-C while the block runs; it may be called at any point.
-
-    Elsewhere than in the main thread Python does not tell of signals, and nothing happens.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()
-    if before is None or not is_main:
-        yield
-        return
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
-        stop()
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 _POLL_SECONDS = 0.2
@@ -192,9 +72,9 @@ def run_stream(
     listener: Listener | None = None,
     verbose: bool = False,
 ) -> RunFacts:
-    """Run the stream until it ends; what all its batches did.
+    """Run the stream until it ends; returns what all its batches did.
 
-    The ways in which it ends are those of a run. Ctrl-C lets the batch under way come to its end.
+    It ends in the same ways as a run. Ctrl-C lets the current batch finish.
     """
     assert pipeline.stream is not None
     if run_id is not None:
@@ -218,23 +98,14 @@ class _StreamRun:
     verbose: bool
 
     def rehearsed(self) -> RunFacts:
-        """Everything that comes before the first batch, which has no rows."""
+        """Everything before the first batch, on a batch without rows."""
         spark = self._spark()
         return self._rehearse(spark, self._opened(spark), self.listener)
 
     def told(self) -> RunFacts:
-        """The stream to its end, and how that was to everybody who wants to know."""
-        started, begun = datetime.now(UTC), time.monotonic()
-        facts = RunFacts(
-            pipeline=self.pipeline.name,
-            run=self.pipeline.name,
-            repository=self.pipeline.repository,
-            branch=self.pipeline.branch,
-            run_branch="",
-            started=started.isoformat(timespec="seconds"),
-            file=str(self.pipeline.file),
-            parameters=dict(self.pipeline.parameters),
-        )
+        """Run to the end, report the outcome, and raise what failed."""
+        begun = time.monotonic()
+        facts = new_facts(self.pipeline, self.pipeline.name, "", datetime.now(UTC))
         error: Exception | None = None
         try:
             self._perform(Summary(facts))
@@ -324,5 +195,114 @@ class _StreamRun:
 
 
 def without_query(text: str) -> str:
-    """What Spark says of a query that failed, without the numbers and the plan of the query."""
+    """Spark's message about a failed query, without its ids and plan."""
     return _QUERY.sub("", text)
+
+
+@contextmanager
+def asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop``, at any point, at the first Ctrl-C inside the block.
+
+    Outside the main thread Python does not deliver signals, and nothing happens.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if before is None or not is_main:
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        stop()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def open_stream(
+    spark: SparkSession, pipeline: Pipeline, stream: Stream, repository: Repository | None
+) -> DataFrame:
+    """The rows of the source as a stream; raises InvalidInputError.
+
+    ``repository`` is None if there is none yet.
+    """
+    source = next(each for each in pipeline.sources if each.name == stream.source)
+    with refused_at(source.spot, pipeline):
+        if source.format is not None:
+            frame = _of_format(spark, stream, source)
+        else:
+            frame = _of_table(spark, pipeline, stream, source, repository)
+        _ = frame.schema
+        return frame
+
+
+def _of_format(spark: SparkSession, stream: Stream, source: Source) -> DataFrame:
+    reader = configured(spark.readStream, source).options(**stream.options)
+    if not source.paths:
+        return reader.load()
+    if source.schema is None:
+        # A stream of files needs a schema: take the one that a run would read now.
+        reader = reader.schema(read_format(spark, source).schema)
+    return with_file(reader.load(source.paths[0]), source)
+
+
+def _of_table(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    stream: Stream,
+    source: Source,
+    repository: Repository | None,
+) -> DataFrame:
+    uri, branch = _place(pipeline, source, repository)
+    _check_no_circle(pipeline, source)
+    reader = spark.readStream.format("lance").options(**stream.options)
+    for name, value in plain_options(pipeline.storage_options).items():
+        reader = reader.option(f"storage.{name}", value)
+    columns = columns_read(source)
+    if columns is not None:
+        reader = reader.option("columns", json.dumps(columns))
+    if branch is not None:
+        reader = reader.option("branch", branch)
+    return reader.load(uri)
+
+
+def _place(
+    pipeline: Pipeline, source: Source, repository: Repository | None
+) -> tuple[str, str | None]:
+    """The uri and branch of a table; None for the branch that the uri means."""
+    if source.table is None:
+        assert source.uri is not None
+        return source.uri, None
+    spot = source.spot.at("table")
+    try:
+        if repository is None:
+            raise NotFoundError(f"there is no repository at {pipeline.repository}")
+        pin = repository.at(HEADS + pipeline.branch).pin(source.table)
+    except NotFoundError as missing:
+        raise wrong(spot, missing.message) from missing
+    branch = MAIN if pin.branch is None else str(pin.branch)
+    if branch != pipeline.branch:
+        raise wrong(
+            spot,
+            f"branch {pipeline.branch!r} has not written {source.table!r} yet and reads that of "
+            f"{branch!r}, so that there is nothing to follow: write to it once, or stream from "
+            f"{branch!r} with uri",
+        )
+    return str(repository.path / pin.uri) if pin.is_at_home else pin.uri, branch
+
+
+def _check_no_circle(pipeline: Pipeline, source: Source) -> None:
+    """A stream that writes what it reads would never end."""
+    for target in pipeline.targets:
+        is_same = target.table == source.table or (
+            source.uri is not None and target.uri == source.uri
+        )
+        if is_same:
+            raise wrong(
+                target.spot.at("table"),
+                f"{target.table!r} is the table that the stream reads: every batch would make "
+                "another. Write to another table",
+            )

@@ -1,21 +1,15 @@
-"""What a merge does to each table, from what three commits pin: the base, ours and theirs.
+"""What a merge does to each table, given what three commits pin: the base, ours and theirs.
 
-    changed on theirs only      taken over: published where it is on a branch of the table that
-                                comes from ours, else pinned or restored as it is there
+    changed on theirs only      published if it is on a branch of the table that comes from ours,
+                                else pinned or restored as it is there
     changed on ours only        stays
-    changed on both             published, if the rules of the table let it
+    changed on both             published, if the rules of the table allow it
     removed on one side         removed, unless the other changed it
 
-Where the two were merged crosswise there are several bases. A table that is not the same in all of
-them is refused: each would tell another change.
-
-Reads records of branches and pins; judges no work, and writes nothing.
-
-The work on a table's branch that a merge publishes, and whether it is what the merge means.
-
-A merge is about what changed since the commits parted; publishing brings what was written since the
-table's branch was made. Mostly that is the same. Where it is not, a part would come twice, or be
-left out, and the merge is refused. Reads, and writes nothing.
+After criss-cross merges there are several bases. A table that differs between them is refused: each
+base would give another result. A merge is about the changes since the commits parted, while
+publishing brings everything since the table's branch was made. Where the two are not the same, a
+part would come twice or be left out, and the merge is refused. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -57,7 +51,7 @@ MADE_TWICE = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One table, and what becomes of it."""
+    """One table, and what the merge does to it."""
 
     name: str
     done: Done
@@ -67,13 +61,13 @@ class Step:
 
     @property
     def is_made_twice(self) -> bool:
-        """Whether both sides have it, and had not when they parted."""
+        """Whether both sides have it, but the base does not."""
         return self.base is None and self.ours is not None
 
 
 @dataclass(frozen=True)
 class MergePlan:
-    """Three commits, and what the branch is called that is merged into."""
+    """Three commits, and the name of the branch that is merged into."""
 
     grounds: Grounds
     into: str
@@ -81,9 +75,9 @@ class MergePlan:
     ours: TableTree
     theirs: TableTree
     crossing: tuple[TableTree, ...] = ()
-    """Commits that are as good a base as the first."""
+    """Further bases, after criss-cross merges."""
     is_squashed: bool = False
-    """Theirs goes afterwards: what is pinned is the target's own, where it can be."""
+    """The branch goes afterwards: where possible, what is pinned is the target's own."""
 
     def steps(self, refusals: Refusals) -> Iterator[Step]:
         """The tables that change; those that cannot are added to the refusals."""
@@ -106,7 +100,7 @@ class MergePlan:
                 yield found
 
     def _check_not_crossed(self, name: str) -> None:
-        """Raise where the bases differ in a table that is not the same on both sides."""
+        """Raise if both the bases and the two sides differ in a table."""
         bases = (self.base, *self.crossing)
         if self._all_same(name, bases) or self._all_same(name, (self.ours, self.theirs)):
             return
@@ -116,7 +110,7 @@ class MergePlan:
         )
 
     def _all_same(self, name: str, trees: Sequence[TableTree]) -> bool:
-        """Whether commits pin the same rows and columns of a table, or none of them pins it."""
+        """Whether all commits pin the same rows and columns of a table, or none of them pins it."""
         if len({each.blob_hash(name) for each in trees}) == 1:
             return True
         if any(each.blob_hash(name) is None for each in trees):
@@ -125,7 +119,7 @@ class MergePlan:
         return all(same_table(self.grounds, first, each) for each in others)
 
     def _decided(self, name: str, *, ours_changed: bool) -> Step | str | None:
-        """What becomes of a table that theirs changed, or why nothing can."""
+        """The step for a table that theirs changed; None for no change, a text for a refusal."""
         base, ours, theirs = (
             None if tree.blob_hash(name) is None else tree.pin(name)
             for tree in (self.base, self.ours, self.theirs)
@@ -176,8 +170,8 @@ class MergePlan:
         return load_branch(self.grounds.place(pin.on(None)).store, pin.branch) is None
 
     def _has_own(self, ours: Pin | None) -> bool:
-        """Whether the table's branch for the target goes on from what the target pins on another
-        one, and no commit says so yet."""
+        """Whether the table's branch for the target continues what the target pins on another
+        branch, without a commit so far."""
         return ours is None or working_place(self.grounds, self.into, ours) is not None
 
     def _changed_twice(self, ours: Pin, theirs: Pin) -> str:
@@ -193,7 +187,7 @@ class MergePlan:
         )
 
     def _comes_from(self, pin: Pin, target: BranchName | None) -> bool:
-        """Whether the branch of a pin was made from the target, or from one that was."""
+        """Whether the branch of a pin was made from the target, directly or indirectly."""
         main = self.grounds.place(pin.on(None)).store
         branch = pin.branch
         for _ in range(_DEEPEST):
@@ -211,10 +205,10 @@ class MergePlan:
 def find_work(
     grounds: Grounds, head: Snapshot, base: Pin | None, target: BranchName | None
 ) -> Work:
-    """The work up to a version, for a branch of the table that it comes from; ``base`` is what both
-    commits had in common of the table.
+    """The work up to a version, to be published on an ancestor branch of the table; ``base`` is
+    what both commits have in common.
 
-    Raises IncompatibleConflictError where that is not all that changed since, or more.
+    Raises IncompatibleConflictError if that is more or less than what changed since.
     """
     work = load_work_onto(head, target)
     if base is None:
@@ -230,13 +224,13 @@ def find_work(
 
 
 def writes_over(work: Work) -> bool:
-    """Whether the work replaces what the table held: a new one of its name does."""
+    """Whether the work replaces the whole table, as making a new one of the same name does."""
     return any(isinstance(each.operation, Overwrite) for each in work.steps)
 
 
 def check_only_committed(name: str, work: Work, target: Manifest) -> None:
-    """Raise RetryableConflictError if the target has something that it had not where the work
-    began: rows that somebody wrote beside the repository."""
+    """Raise RetryableConflictError if rows were written to the target beside the repository since
+    the work began."""
     if target.version == work.fork:
         return
     parent = branch_place(main_place(work.head), work.parent)
@@ -273,7 +267,7 @@ def _check_same(base: Snapshot, work: Work) -> None:
 
 
 def _check_not_back(target: Snapshot, work: Work) -> None:
-    """The target must still have what it had when the branch was made of it."""
+    """The target must still have what it had when the branch was made from it."""
     for version in versions_since(target.place.store, work.fork, target.scheme).versions:
         operations = target.transaction_of(version).operations
         if any(_goes_behind(each, work.fork) for each in operations):

@@ -1,10 +1,9 @@
-"""Taking tables into a repository, and out of it.
+"""Adding tables to a repository, removing them, and reserving them for it.
 
-Turning a repository exclusive, or open again: the setting first, then every table by a commit.
-
-One commit for each branch that has tables of its own. A table that a branch has not written yet is
-on another branch of the table, and is told there. One whose work on a branch was merged is left as
-it is: nobody goes on from there. Who is cut off in between runs it again.
+Making a repository exclusive, or open again, writes the setting first, and then one commit for each
+branch that has tables of its own. A table that a branch has not written yet is changed on the
+branch of the table where it is. A table whose work was merged is left alone, since nobody continues
+there. If it is interrupted, it can be run again.
 """
 
 from __future__ import annotations
@@ -44,8 +43,11 @@ from lancewood.store.locate import open_store, table_of_ddb
 def add_table(
     grounds: Grounds, changes: Transaction, name: str, uri: str | os.PathLike[str]
 ) -> None:
-    """Have a transaction pin a table as it stands; one elsewhere that is pinned already, since the
-    repository came from somebody else, is told that it belongs here."""
+    """Have a transaction pin a table as it stands.
+
+    A table elsewhere may be pinned already if the repository came from somebody else; it is then
+    only marked as belonging to this repository.
+    """
     written = _written_uri(grounds, uri)
     store = open_store(
         below(grounds.home, written) if _is_below(written) else written,
@@ -78,8 +80,8 @@ def add_table(
 
 
 def _check_rows_here(grounds: Grounds, head: Snapshot, name: str, uri: str) -> None:
-    """Raise AlreadyExistsError for a table that branches of the repository made: nobody wrote to
-    its main, and the rows are on branches of the table."""
+    """Raise AlreadyExistsError for a table that branches of the repository made: its main is empty,
+    and the rows are on branches of the table."""
     if uri != home_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
         return
     holders = grounds.holders([name]).get(name, {})
@@ -95,14 +97,13 @@ def _check_rows_here(grounds: Grounds, head: Snapshot, name: str, uri: str) -> N
 
 
 def check_no_manifest_store(uri: str) -> None:
-    """Raise UnsupportedError for a uri whose versions are committed elsewhere: the repository would
-    write past that."""
+    """Raise UnsupportedError for a uri with a manifest store: the repository would bypass it."""
     if table_of_ddb(uri) is not None:
         raise _beside("s3+ddb://")
 
 
 def remove_table(changes: Transaction, name: str) -> None:
-    """Have a transaction leave a table out."""
+    """Have a transaction remove a table."""
     if name not in changes.tables:
         raise NotFoundError(
             f"there is no table {name!r} on this branch; there is "
@@ -113,7 +114,7 @@ def remove_table(changes: Transaction, name: str) -> None:
 
 
 def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
-    """How pins write it: relative to the repository where the table is below it."""
+    """The uri as pins write it: relative if the table is below the repository."""
     text, home = os.fspath(uri), grounds.home
     check_no_manifest_store(text)
     if "://" in text:
@@ -145,16 +146,16 @@ def _beside(kind: str, or_else: str = "") -> UnsupportedError:
 
 
 def fence(grounds: Grounds, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
-    """The commits that told the tables; none where they all know.
+    """Make a repository exclusive or open; returns the commits that changed tables.
 
-    Raises IncompatibleConflictError that names the tables which have diverged, or which another
-    repository keeps for itself, after all others were told.
+    Raises IncompatibleConflictError, after all other tables were changed, with the tables that have
+    diverged or that another repository keeps for itself.
     """
     set_exclusive(grounds, is_exclusive)
     done, refused = [], dict[str, LancewoodError]()
     for ref in grounds.git.refs.names(HEADS):
         branch = ref.removeprefix(HEADS)
-        changes = _told(grounds, branch, author, refused)
+        changes = _fenced(grounds, branch, author, refused)
         made = changes.commit()
         if made.is_new:
             done.append(made)
@@ -168,10 +169,10 @@ def fence(grounds: Grounds, is_exclusive: bool, author: Signature) -> tuple[Comm
     return tuple(done)
 
 
-def _told(
+def _fenced(
     grounds: Grounds, branch: str, author: Signature, refused: dict[str, LancewoodError]
 ) -> Transaction:
-    """A transaction in which every table of the branch knows the setting."""
+    """A transaction that writes the setting to every table of the branch."""
     wanted = wanted_keeper(grounds)
     message = "Keep the tables for this repository" if wanted else "Open the tables to all writers"
     changes = Transaction(grounds, branch, message, author)

@@ -1,15 +1,10 @@
-"""A table inside a transaction: reads see what the transaction wrote, and nobody else does.
+"""Tables inside a transaction, and new tables.
 
-A new table in the place of one that the branch had before: the same table goes on, with nothing
-of what it held.
-
-New tables of a transaction.
-
-On main a table comes into being when its first state lands. A table of another branch needs a main
-to have branched from: it gets an empty one at once, which the repository's main does not pin. A
-table that is there already goes on with nothing of what it held: one that the branch had before,
-until a commit took it out, and one that another branch made under the same name. The two then are
-on different branches of the table, and a merge of them is refused.
+On main, a table comes into being when its first state lands. On another branch, a table needs a
+main to branch from: an empty one is made at once, which the repository's main does not pin. If
+there is a table of that name already, it continues with nothing of what it held: one that the
+branch had until a commit removed it, or one that another branch made. In the second case the two
+are on different branches of the table, and merging them is refused.
 """
 
 from __future__ import annotations
@@ -42,13 +37,17 @@ from lancewood.repo.writing.writable import own_head
 from lancewood.store.locate import open_store
 from lancewood.table.table import Table
 
+_OPTIONS = frozenset(
+    {"schema", "stable_row_ids", "file_version", "max_rows_per_file", "max_bytes_per_file"}
+)
+
 
 class StagedTable(Table):
     """One state of a table in a transaction of a repository. Made by ``transaction.table``.
 
-    Every verb that reads or changes rows, columns and settings works as on any table; each write
-    gives the handle on the state after it. What concerns the table as a whole (its branches, tags,
-    clones and upkeep) is not part of a transaction.
+    Reads see what the transaction wrote. Every verb that reads or changes rows, columns and
+    settings works as on any table; each write returns a handle on the new state. Verbs about the
+    table as a whole (branches, tags, clones and upkeep) are not part of a transaction.
     """
 
     def latest(self) -> Self:
@@ -111,10 +110,10 @@ def _refuse(verb: str) -> NoReturn:
 
 
 def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
-    """The table with other columns and rows, or none for a ``pyarrow.Schema``; without settings.
+    """The table with new columns and rows, or none for a ``pyarrow.Schema``, and without settings.
 
-    What its rows were made of goes too, such as which batches of a stream were applied. ``options``
-    are those of ``overwrite``. Nobody else's write may come in between.
+    What is known about the origin of its rows is removed too, such as which batches of a stream
+    were applied. ``options`` are those of ``overwrite``. Concurrent writes are conflicts.
     """
     settings = dict.fromkeys(table.config.keys() - {EXCLUSIVE_KEY})
     if settings:
@@ -123,11 +122,6 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
         table = table.set_metadata({}, replace=True)
     rows = data.empty_table() if isinstance(data, pa.Schema) else data
     return table.overwrite(rows, serializable=True, **options)
-
-
-_OPTIONS = frozenset(
-    {"schema", "stable_row_ids", "file_version", "max_rows_per_file", "max_bytes_per_file"}
-)
 
 
 def new_stage(
@@ -139,8 +133,7 @@ def new_stage(
     options: Mapping[str, Any],
     message: str,
 ) -> Stage:
-    """The first state of a table that the branch, at ``tip``, does not have; ``message`` is that of
-    its versions."""
+    """The first state of a table that the branch does not have at ``tip``."""
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:
         raise InvalidInputError(
@@ -176,15 +169,14 @@ def new_stage(
 
 
 def new_place(grounds: Grounds, name: str) -> Place:
-    """Where a new table is made, to be written by this repository."""
+    """Where this repository makes a new table."""
     where, options = below(grounds.home, home_uri(name)), grounds.storage_options
     store = open_store(where, fsync=grounds.fsync, storage_options=options)
     return Place(store, None if isinstance(where, Path) else options, repository=grounds.id)
 
 
 def may_branch(grounds: Grounds, name: str, main: Snapshot) -> bool:
-    """Whether a branch may make a table of its own where there is one: that is the repository's,
-    and not somebody's who keeps a table here."""
+    """Whether a branch may make its own table where there is one: if that is the repository's."""
     if is_free(main):
         return True
     tree = grounds.tree(grounds.tip(MAIN))
@@ -192,7 +184,7 @@ def may_branch(grounds: Grounds, name: str, main: Snapshot) -> bool:
 
 
 def taken(name: str, place: Place) -> AlreadyExistsError:
-    """What is said of a table at home that no commit of the branch has pinned."""
+    """The error for a table below the repository that no commit of the branch has pinned."""
     return AlreadyExistsError(
         f"there is a table at {place.uri} already, which this branch does not pin: "
         f"repo.add({name!r}, uri) takes it in",
@@ -203,7 +195,7 @@ def taken(name: str, place: Place) -> AlreadyExistsError:
 def _stage_anew(
     before: Snapshot, name: str, data: Any, options: Mapping[str, Any], new: NewTable
 ) -> Stage:
-    """Raises InvalidInputError if other row ids are asked for than the table has."""
+    """Raises InvalidInputError if the table has another kind of row ids than asked for."""
     stage = Stage(before, message=new.message)
     table = StagedTable(stage.snapshot)
     if options.get("stable_row_ids", table.has_stable_row_ids) != table.has_stable_row_ids:

@@ -1,15 +1,9 @@
-"""Files that a commit gets beside its tables, decided at the moment of the swap.
+"""The commit point: a branch moves from one commit to the next, or not at all.
 
-What they say may depend on what others committed meanwhile. So who gives them gives a function of
-the commit that the new one follows, and it is asked again whenever that is another one.
-
-What became of the files of commits, to be done to those of a branch as well.
-
-The commit point: a branch moves from one commit to the next, or not at all.
-
-The tree of the new commit is made anew for every attempt: whoever lost the race sees what the
-winner committed, and says what to do with it. After an unclear answer the branch is walked from its
-tip back to where we began; a commit of ours that is found there has landed.
+The tree of the new commit is built anew for every attempt, so the loser of a race sees what the
+winner committed and decides again. Files beside the tables may depend on that too, and can
+therefore be given as a function of the parent commit. After an unclear answer the branch is walked
+from its tip back to where we began: if our commit is there, it has landed.
 """
 
 from __future__ import annotations
@@ -38,83 +32,14 @@ from lancewood.repo.looking.view import View
 from lancewood.repo.ref_names import branch_ref
 
 FilesBeside: TypeAlias = Mapping[str, bytes] | Callable[[View | None], Mapping[str, bytes] | None]
-"""Files by path; or a function of the commit that is followed (None: there is none yet) that gives
-them, and None if nothing is left to commit. It may raise ConflictError."""
-
-
-class Beside:
-    """The files of one commit that is about to be made."""
-
-    def __init__(self, grounds: Grounds, files: FilesBeside | None) -> None:
-        self._grounds = grounds
-        self._files = files if files is None or callable(files) else checked_files(files)
-        self._seen: tuple[Hash | None, dict[str, bytes] | None] | None = None
-
-    @property
-    def is_any(self) -> bool:
-        return self._files is not None
-
-    def after(self, tip: Hash | None) -> dict[str, bytes] | None:
-        """The files of a commit that follows ``tip``; None if there is to be none."""
-        if self._files is None:
-            return {}
-        if not callable(self._files):
-            return dict(self._files)
-        if self._seen is None or self._seen[0] != tip:
-            found = self._files(None if tip is None else View(self._grounds, tip))
-            self._seen = tip, None if found is None else checked_files(found)
-        return self._seen[1]
-
-
+"""Files by path; or a function of the parent commit (None for the first commit) that returns them,
+or None if nothing is left to commit. It may raise ConflictError."""
 _MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
-    """From the files of one commit to those of another; None has none."""
-
-    grounds: Grounds
-    before: Hash | None
-    after: Hash | None
-    refused: str
-    """What is refused, if files are in the way."""
-    crossing: tuple[Hash, ...] = ()
-    """Commits that are as good a beginning as ``before``: the two were merged crosswise."""
-
-    def applied(self, now: Mapping[str, Entry]) -> Mapping[str, Entry]:
-        """The entries of a tree with the change.
-
-        Raises IncompatibleConflictError naming the files that were changed here as well, into
-        something else; and those that are not the same in all commits where it could begin.
-        """
-        tree, objects = self.grounds.tree, self.grounds.git.objects
-        before, after = tree(self.before).files, tree(self.after).files
-        if self.crossing:
-            bases = [before, *(tree(each).files for each in self.crossing)]
-            self._check(
-                crossed_paths(objects, bases, after, now),
-                "The two were merged crosswise before, and which side took back what cannot be "
-                "told of the files",
-            )
-        found, twice = merge_entries(objects, before, after, now)
-        self._check(twice, "Files that are something else here:")
-        return found
-
-    def _check(self, files: list[str], why: str) -> None:
-        if not files:
-            return
-        more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-        raise IncompatibleConflictError(
-            f"{self.refused}, and nothing has changed. {why} "
-            f"{', '.join(map(repr, files[:_MOST_NAMED]))}{more}; make them the same on one side "
-            "with snapshot(), and do it again",
-            files=files,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Patience:
-    """How often a swap is tried."""
+    """How often a swap is attempted."""
 
     attempts: int = 256
     sleep: Callable[[float], None] = field(default=time.sleep)
@@ -126,8 +51,8 @@ class Proposal(Protocol):
     def tree(self, tip: Hash | None) -> TableTree | None:
         """The tables of a commit that follows ``tip``; None if nothing is left to commit.
 
-        Asked again, with the new tip, after somebody else was faster. Raises ConflictError where
-        the two do not go together; nothing is visible then.
+        Called again with the new tip after somebody else was faster. Raises ConflictError if the
+        two are incompatible; nothing is visible then.
         """
 
 
@@ -145,10 +70,9 @@ def swap(
 ) -> Hash | None:
     """The commit that the branch moved to; None if there was nothing to commit.
 
-    ``merged`` are further parents, ``committer`` is the author if it is not given, ``verb`` stands
-    in the log of the branch. Raises RetryableConflictError if others were faster too often,
-    CommitUnknownError if nobody can tell whether the branch moved; after any other error it did
-    not.
+    ``merged`` are further parents, ``committer`` defaults to the author, ``verb`` is for the log of
+    the branch. Raises RetryableConflictError if others were faster too often, CommitUnknownError if
+    it is unknown whether the branch moved; after any other error it did not.
     """
     patience = patience or Patience()
     objects, refs, ref = grounds.git.objects, grounds.git.refs, branch_ref(branch)
@@ -174,9 +98,9 @@ def swap(
                     raise _unknown(branch, commit, unclear) from unclear
                 raise
             if not attempt:
-                # From here on in order of arrival: many who jostle build the same things in vain.
+                # From here on in order of arrival: crowds would rebuild the same things in vain.
                 stack.enter_context(grounds.git.turn())
-            patience.sleep(_pause(attempt))
+            patience.sleep(random.uniform(0, min(0.001 * 1.5**attempt, 0.1)))
     raise RetryableConflictError(
         f"branch {branch!r} of {grounds.home} moved {patience.attempts} times while a commit was "
         "about to be made; run it again when fewer writers are active",
@@ -186,8 +110,7 @@ def swap(
 
 
 def has_landed(grounds: Grounds, branch: str, commit: Hash, since: Hash | None) -> bool | None:
-    """Whether a commit is on the branch, looked for from its tip back to ``since``; None where
-    that cannot be read."""
+    """Whether a commit is on the branch, between its tip and ``since``; None if unreadable."""
     try:
         tip = grounds.git.refs.read(branch_ref(branch))
         if tip is None:
@@ -211,5 +134,68 @@ def _unknown(branch: str, commit: Hash, cause: Exception) -> CommitUnknownError:
     )
 
 
-def _pause(attempt: int) -> float:
-    return random.uniform(0, min(0.001 * 1.5**attempt, 0.1))
+class Beside:
+    """The files of one commit that is about to be made."""
+
+    def __init__(self, grounds: Grounds, files: FilesBeside | None) -> None:
+        self._grounds = grounds
+        self._files = files if files is None or callable(files) else checked_files(files)
+        self._seen: tuple[Hash | None, dict[str, bytes] | None] | None = None
+
+    @property
+    def is_any(self) -> bool:
+        return self._files is not None
+
+    def after(self, tip: Hash | None) -> dict[str, bytes] | None:
+        """The files of a commit that follows ``tip``; None if nothing is left to commit."""
+        if self._files is None:
+            return {}
+        if not callable(self._files):
+            return dict(self._files)
+        if self._seen is None or self._seen[0] != tip:
+            found = self._files(None if tip is None else View(self._grounds, tip))
+            self._seen = tip, None if found is None else checked_files(found)
+        return self._seen[1]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The change from the files of one commit to those of another; None stands for no files."""
+
+    grounds: Grounds
+    before: Hash | None
+    after: Hash | None
+    refused: str
+    """What to say is refused, if files are in the way."""
+    crossing: tuple[Hash, ...] = ()
+    """Further bases besides ``before``, after criss-cross merges."""
+
+    def applied(self, now: Mapping[str, Entry]) -> Mapping[str, Entry]:
+        """The entries of a tree with the change applied.
+
+        Raises IncompatibleConflictError with the files that were changed differently here, and
+        those that differ between the bases.
+        """
+        tree, objects = self.grounds.tree, self.grounds.git.objects
+        before, after = tree(self.before).files, tree(self.after).files
+        if self.crossing:
+            bases = [before, *(tree(each).files for each in self.crossing)]
+            self._check(
+                crossed_paths(objects, bases, after, now),
+                "The two were merged crosswise before, and which side took back what cannot be "
+                "told of the files",
+            )
+        found, twice = merge_entries(objects, before, after, now)
+        self._check(twice, "Files that are something else here:")
+        return found
+
+    def _check(self, files: list[str], why: str) -> None:
+        if not files:
+            return
+        more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
+        raise IncompatibleConflictError(
+            f"{self.refused}, and nothing has changed. {why} "
+            f"{', '.join(map(repr, files[:_MOST_NAMED]))}{more}; make them the same on one side "
+            "with snapshot(), and do it again",
+            files=files,
+        )

@@ -1,19 +1,13 @@
-"""A table that a transaction writes, from its stage to its pin, and on to its branch.
-
-Knows one table. Which tables a commit has, and what to do when another was faster, is for
-``transaction`` to say.
-
-A transaction over several tables: stage, swap, land.
+"""A transaction over several tables: stage, swap, land.
 
     1  each table's next states are built, and written as detached manifests that nobody sees
     2  a commit that pins them is made, and the branch moves to it: from here on it is done
     3  the states land on the branches of the tables, as ordinary versions
 
-Cut off before 2 it leaves orphans. After 2 everybody who reads through the repository sees all of
-it, and what has not landed is landed by whoever writes next. If another commit was faster, tables
-that it did not touch go on as they are; the others are judged by the rules of any commit. What was
-written to a table beside the repository, and not committed, comes into the commit; its result says
-so.
+An interruption before 2 leaves orphans. After 2, every reader of the repository sees all of it, and
+the next writer lands the rest. If another commit was faster, tables that it did not change go on as
+they are; the others are judged by the rules of any commit. Writes to a table beside the repository
+that were not committed become part of the commit, and its result says so.
 """
 
 from __future__ import annotations
@@ -54,10 +48,12 @@ _MOVED = (
     "the transaction has met another commit, and this handle is on a state from before: ask "
     "table() of the transaction for the table again"
 )
+_ATTEMPTS = 20
+_OVER = "the transaction is over: begin another one with repo.transaction()"
 
 
 class Pending:
-    """One table of a transaction: its stage, and the pin that the commit gets for it."""
+    """One table of a transaction: its stage, and its pin in the commit."""
 
     def __init__(self, stage: Stage, uri: str, *, is_new: bool = False) -> None:
         self.stage = stage
@@ -66,7 +62,7 @@ class Pending:
         self._pin: Pin | None = None
 
     def begin(self, stage: Stage) -> None:
-        """Go on with a stage that was built anew; who holds the old one is told so."""
+        """Continue with a rebuilt stage; handles on the old one raise from now on."""
         self.stage.close(_MOVED)
         self.stage, self._pin = stage, None
 
@@ -75,12 +71,12 @@ class Pending:
         return self.is_new or bool(self.stage.steps)
 
     def keep_to_setting(self, grounds: Grounds) -> None:
-        """Have the state that is going to be pinned say who may write to the table."""
+        """Have the state that will be pinned say who may write to the table."""
         if self._pin is None:
             keep_to_setting(grounds, self.stage)
 
     def pinned(self) -> Pin:
-        """The pin of the last state, which is written first."""
+        """The pin of the last state, which is written first if need be."""
         if self._pin is None:
             if self.stage.steps:
                 landing = self.stage.publish()
@@ -95,14 +91,10 @@ class Pending:
             land(self.stage.place, landing, stage=self.stage)
 
 
-_ATTEMPTS = 20
-_OVER = "the transaction is over: begin another one with repo.transaction()"
-
-
 class Transaction:
     """Changes to tables that become one commit. Made by ``Repository.transaction``.
 
-    Used with ``with``: committed at its end, and given up if the block raises.
+    Used with ``with``: committed at the end of the block, abandoned if the block raises.
     """
 
     def __init__(
@@ -118,9 +110,9 @@ class Transaction:
         verb: str = "commit",
         files: FilesBeside | None = None,
     ) -> None:
-        """``merged`` are further parents: a commit that has any is made even if nothing changed.
-        ``committer`` and ``verb`` are those of ``swap``. ``files`` come beside the tables; those
-        that they do not name stay as they are."""
+        """``merged`` are further parents: with any, a commit is made even if nothing changed.
+        ``committer`` and ``verb`` are those of ``swap``. ``files`` are put beside the tables; other
+        files stay."""
         self._grounds = grounds
         self._branch = branch
         self._message = message
@@ -135,7 +127,7 @@ class Transaction:
         self._stages: dict[str, Pending] = {}
         self._file_change: FileChange | None = None
         self._pins: dict[str, Pin | None] = {}
-        """Tables that come as they stand, and with None those that go."""
+        """Tables to pin as they stand; None removes a table."""
         self._taken_in: dict[str, TakenIn | None] = {}
         self._result: Committed | None = None
         self._is_over = False
@@ -147,7 +139,7 @@ class Transaction:
         return tuple(sorted({*self._tree.names(), *self._stages, *self._pins} - gone))
 
     def uri_of(self, name: str) -> str | None:
-        """Where the table of that name is, as pins write it; None if the transaction sees none."""
+        """Where a table is, as pins write it; None if the transaction sees no such table."""
         if name not in self.tables:
             return None
         pin = self._pins.get(name)
@@ -157,12 +149,12 @@ class Transaction:
 
     @property
     def tip(self) -> Hash | None:
-        """The commit that it is built on: that of the branch when it began, or met since."""
+        """The commit that it builds on: the tip at the start, or the latest one met since."""
         return self._tip
 
     @property
     def title(self) -> str:
-        """The first line of the message: what the versions of the tables carry of it."""
+        """The first line of the message, which the versions of the tables carry."""
         return first_line(self._message).encode("utf-8", "replace").decode()
 
     @property
@@ -173,7 +165,7 @@ class Transaction:
         return self._result
 
     def table(self, name: str) -> StagedTable:
-        """A table with what this transaction did to it; what is written to it is part of the
+        """A table with what this transaction wrote to it; further writes are part of the
         transaction.
 
         Raises NotFoundError, and IncompatibleConflictError for a table that has diverged.
@@ -192,12 +184,11 @@ class Transaction:
         return StagedTable(self._stages[name].stage.snapshot)
 
     def create_table(self, name: str, data: Any, **options: Any) -> StagedTable:
-        """A new table, with the data or empty for a ``pyarrow.Schema``.
+        """A new table below the repository, with the data, or empty for a ``pyarrow.Schema``.
 
         ``options`` are those of ``lancewood.create``: ``schema``, ``stable_row_ids``,
-        ``max_rows_per_file``, ``max_bytes_per_file``, ``file_version``. It lives below the
-        repository. One that the branch had before begins anew there; commits that pin what it held
-        still read. Raises AlreadyExistsError.
+        ``max_rows_per_file``, ``max_bytes_per_file``, ``file_version``. A table that the branch had
+        before begins anew; commits that pin its old content still read. Raises AlreadyExistsError.
         """
         self._check_open()
         checked_table(name)
@@ -211,34 +202,34 @@ class Transaction:
         return StagedTable(stage.snapshot)
 
     def pin(self, name: str, pin: Pin | None) -> None:
-        """Have the commit pin a table as it stands; None takes the table out of it."""
+        """Have the commit pin a table as it stands; None removes the table."""
         self._check_open()
         checked_table(name)
         self._stages.pop(name, None)
         self._pins[name] = pin
 
     def bring(self, name: str, stage: Stage, uri: str, *, is_new: bool = False) -> None:
-        """Have the commit pin what was staged elsewhere, after the newest version of the table on
-        this branch; ``is_new``: the branch does not pin the table yet."""
+        """Have the commit pin what was staged elsewhere on top of the table's newest version on
+        this branch; ``is_new`` if the branch does not pin the table yet."""
         self._check_open()
         checked_table(name)
         self._pins.pop(name, None)
         self._stages[name] = Pending(stage, uri, is_new=is_new)
 
     def bring_files(self, change: FileChange) -> None:
-        """Have the commit do to its files what became of others.
+        """Have the commit apply a change to its files.
 
-        Raises IncompatibleConflictError where that does not go together with those of the branch.
+        Raises IncompatibleConflictError if it conflicts with the files of the branch.
         """
         self._check_open()
         change.applied(self._tree.files)
         self._file_change = change
 
     def commit(self) -> Committed:
-        """Make the commit; what nobody changed is no commit.
+        """Make the commit; without changes there is none.
 
-        Raises ConflictError if another commit does not go together with it; nothing is visible
-        then. Tables that could not land yet are told by a warning and by the result.
+        Raises ConflictError if it conflicts with another commit; nothing is visible then. A warning
+        and the result name tables that could not land yet.
         """
         self._check_open()
         self._end()
@@ -265,11 +256,11 @@ class Transaction:
         return self._result
 
     def abandon(self) -> None:
-        """Give the transaction up; files that were written for it are for cleanup to find."""
+        """Give the transaction up; cleanup removes the files that were written for it."""
         self._end()
 
     def tree(self, tip: Hash | None) -> TableTree | None:
-        """For the swap: the tables of a commit after ``tip``."""
+        """For ``swap``: the tables of a commit after ``tip``."""
         files = self._beside.after(tip)
         if files is None:
             return None
@@ -341,7 +332,7 @@ class Transaction:
         )
 
     def _meet(self, tip: Hash | None) -> None:
-        """Look at the commits that were faster: tables that both changed are judged."""
+        """Look at commits that were faster, and judge tables that both changed."""
         tree = self._grounds.tree(tip)
         for name in {*self._written(), *self._pins}:
             then = self._tree.blob_hash(name)
@@ -369,7 +360,7 @@ class Transaction:
         self._tree, self._tip = tree, tip
 
     def _meet_outsiders(self, name: str, staged: Pending) -> None:
-        """Build on what landed since the stage was begun: it costs less here than when landing."""
+        """Rebuild on what landed since the stage was begun: cheaper here than when landing."""
         base, place = staged.stage.base, staged.stage.place
         if not base.version:
             if is_table(place.store):
@@ -390,8 +381,8 @@ class Transaction:
             ) from conflict
 
     def _land(self) -> tuple[tuple[Divergence, ...], list[str]]:
-        """Land every table; which ones diverged, and what there is to say of those that did not
-        land. The commit is done: nothing is raised for them."""
+        """Land every table; returns which diverged, and what to say about those that did not land.
+        The commit is done, so nothing is raised."""
         found, told = [], []
         for name, each in self._written().items():
             try:

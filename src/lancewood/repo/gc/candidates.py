@@ -1,14 +1,12 @@
-"""The tables that may hold what no commit needs: those below the repository, and those elsewhere
-that commits pin.
+"""Tables that may hold what no commit needs, and staged states that no commit leads to.
 
-A table of which it cannot be told what is needed, by whatever repository, is left out, and that is
-told. A table elsewhere that does not know where its repository is now is told so.
+Candidates are the tables below the repository, and those elsewhere that commits pin. If it cannot
+be determined what any repository needs of a table, the table is skipped and reported. If a table
+elsewhere does not know where its repository is now, its tag is updated.
 
-States that no commit leads to: what transactions left that did not come to their commit.
-
-A state is a detached manifest whose transaction says that it was staged, and the file of that
-transaction. Other detached versions are never touched, nor are data files: once no manifest names
-those, the cleanup of the table takes them.
+A staged state is a detached manifest whose transaction says so, and the file of that transaction.
+Other detached versions are never touched, nor are data files: once no manifest names those, the
+cleanup of the table removes them.
 """
 
 from __future__ import annotations
@@ -47,31 +45,35 @@ from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing import check_member
 from lancewood.store.base import Store
 
+_MOST_READ = 1000
+"""The most versions whose transactions are read to see whether an orphan's landed; beyond that its
+transaction file is left to the cleanup of the table."""
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """One table, or a place where none came to be."""
+    """One table, or a place where one was never made."""
 
     name: str
     uri: str
     """As pins have it."""
     main: Place
     head: Snapshot | None
-    """The newest version of main; None: there is no table."""
+    """The newest version of main; None if there is no table."""
 
 
 @dataclass
 class Candidates:
-    """Finds them, one after the other."""
+    """Finds the candidates, one after the other."""
 
     grounds: Grounds
     dry_run: bool
     joined: list[str] = field(default_factory=list)
-    """Tables that were told where the repository is."""
+    """Tables whose tags were updated to where the repository is."""
     stays: list[Stays] = field(default_factory=list)
 
     def find(self, needs: Needs) -> Iterator[Candidate]:
-        """The tables; ``needs`` sees from now on what other repositories need of them, too."""
+        """The candidates; ``needs`` then also knows what other repositories need of them."""
         for directory in self._below():
             name = table_at_home(f"{TABLES_DIR}/{directory}")
             if name is not None:
@@ -92,7 +94,7 @@ class Candidates:
                 yield from self._candidate(needs, known.name, uri, place)
 
     def _below(self) -> list[str]:
-        """The directories of tables; on a disk also links to such."""
+        """The directories of tables; on a disk, links to directories too."""
         home = self.grounds.home
         if not isinstance(home, Path):
             return self.grounds.git.directories(TABLES_DIR)
@@ -118,8 +120,9 @@ class Candidates:
     def _join(
         self, needs: Needs, name: str, uri: str, head: Snapshot, members: Iterable[Membership]
     ) -> bool:
-        """Tell a table where its repository is now, unless this is a copy of that. False for one
-        that does not belong to the repository: nothing is done there."""
+        """Update a table's tag to where its repository is now, unless this is a copy of that
+        repository. False for a table that does not belong to the repository: nothing is done
+        there."""
         pin = needs.tables[uri].pin
         assert pin is not None
         try:
@@ -141,11 +144,6 @@ class Candidates:
         return True
 
 
-_MOST_READ = 1000
-"""Versions whose transactions are read to see whether an orphan's landed; if there are more, its
-transaction file is left to the cleanup of the table."""
-
-
 @dataclass(frozen=True, slots=True)
 class Orphan:
     """A detached manifest that no commit pins."""
@@ -154,7 +152,7 @@ class Orphan:
     key: str
     size: int
     transaction: str | None
-    """The name of the file of its transaction."""
+    """The name of its transaction file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ class Orphans:
 
     orphans: tuple[Orphan, ...]
     young: int
-    """How many more there would be if they were older."""
+    """How many more there are that are too young."""
     unreadable: tuple[str, ...] = ()
     """Manifests that cannot be read, and stay."""
 
@@ -191,9 +189,9 @@ def find_orphans(store: Store, is_needed: Callable[[Version], bool], stale: date
 
 
 def remove_orphans(store: Store, orphans: Sequence[Orphan], needed: Container[str]) -> int:
-    """Remove states, the manifests first; how many transaction files went with them.
+    """Remove states, manifests first; returns the number of transaction files removed with them.
 
-    ``needed`` are the identities of steps that commits lead to.
+    ``needed`` are the uuids of steps that commits lead to.
     """
     store.delete([each.key for each in orphans])
     files = unneeded_transactions(store, orphans, needed)
@@ -204,8 +202,8 @@ def remove_orphans(store: Store, orphans: Sequence[Orphan], needed: Container[st
 def unneeded_transactions(
     store: Store, orphans: Sequence[Orphan], needed: Container[str]
 ) -> list[str]:
-    """The transaction files of states that no version of the history names as well: a state may
-    have landed long ago, under the same identity, and lost its commit since."""
+    """The transaction files of states that no version of the history has too: a state may have
+    landed long ago, under the same uuid, and lost its commit since."""
     names = {each.transaction for each in orphans if each.transaction is not None}
     told = {name: found for name in names if (found := transaction_parts(name)) is not None}
     parts = {name: found for name, found in told.items() if found[1] not in needed}
@@ -225,7 +223,7 @@ def unneeded_transactions(
 
 
 def is_staged_only(store: Store) -> bool:
-    """Whether every manifest in a root is one that a transaction staged."""
+    """Whether all manifests in a root were staged by transactions."""
     for each in [*store.list(VERSIONS_DIR)]:
         name = parse_manifest_name(each.key.removeprefix(f"{VERSIONS_DIR}/"))
         if name is None:

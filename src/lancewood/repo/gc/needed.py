@@ -1,10 +1,8 @@
-"""What ``Repository.gc`` did, or would do.
+"""What commits of repositories need of their tables: states and branches; and the report of gc.
 
-What the commits of repositories need of their tables: which states, and which branches.
-
-A commit counts as long as a ref, HEAD or a reflog leads to it. A table may belong to more than one
-repository, and is asked for all of them. Reads commits, and opens no table. What cannot be read is
-never guessed: the errors of ``catalog.reachable`` come through.
+A commit counts as long as a ref, HEAD or a reflog leads to it. A table may belong to several
+repositories, and all of them are asked. No table is opened. What cannot be read is never guessed:
+the errors of ``catalog.reachable`` are passed on.
 """
 
 from __future__ import annotations
@@ -28,67 +26,18 @@ from lancewood.repo.grounds import ID, SECTION, Grounds
 from lancewood.repo.outcome import Divergence
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Spot:
-    """A table, and a branch of it."""
-
-    table: str
-    branch: str
-
-    def __str__(self) -> str:
-        return f"{self.table} on {self.branch}"
-
-
-@dataclass(frozen=True, slots=True)
-class Stays:
-    """Something that stays although it looks unneeded, and why."""
-
-    what: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class GcReport:
-    """What went, or with ``dry_run`` what would."""
-
-    dry_run: bool
-    landed: tuple[Spot, ...] = ()
-    """Tables that commits had waiting, and that hold them now."""
-    diverged: tuple[Divergence, ...] = ()
-    """Tables that cannot hold what a commit pins, beside what a writer from outside did."""
-    states: int = 0
-    """Detached manifests that no commit leads to."""
-    transactions: int = 0
-    """Their transaction files."""
-    branches: tuple[Spot, ...] = ()
-    """Branches of tables that this repository made, and has no use for any more."""
-    tables: tuple[str, ...] = ()
-    """Places of tables that were never made."""
-    joined: tuple[str, ...] = ()
-    """Tables elsewhere that were told where this repository is."""
-    files: tuple[str, ...] = ()
-    """Locks and other files of git that dead processes left."""
-    bytes: int = 0
-    """The size of the manifests, and of what was at the places of tables that were never made."""
-    in_flight: int = 0
-    """States, branches and places that are unneeded, and too young: somebody may be at work."""
-    stays: tuple[Stays, ...] = ()
-    cleaned: tuple[tuple[Spot, CleanupReport], ...] = ()
-    """What the cleanup of the tables did, if it was asked for."""
-
-
 @dataclass
 class TableNeeds:
     """What commits need of one table."""
 
     name: str = ""
-    """What commits call it."""
+    """The commits' name for it."""
     pin: Pin | None = None
-    """One of its pins, by which it is found."""
+    """Any of its pins, to find it."""
     states: dict[BranchName | None, set[Version]] = field(default_factory=lambda: defaultdict(set))
-    """The detached versions that are pinned, and the steps on the way to them, by branch."""
+    """By branch, the detached versions that are pinned, and the steps on the way to them."""
     uuids: set[str] = field(default_factory=set)
-    """The identities of those steps."""
+    """The uuids of those steps."""
 
     def add(self, found: Pinned) -> None:
         pin = found.pin
@@ -98,12 +47,17 @@ class TableNeeds:
             states.update(pin.landing.steps)
             self.uuids.update(pin.landing.uuids)
 
+    def add_all(self, walks: Iterable[PinWalk]) -> None:
+        for walk in walks:
+            for found in walk.more():
+                self.add(found)
+
     def has(self, branch: BranchName | None, version: Version) -> bool:
         return branch in self.states and version in self.states[branch]
 
 
 class Needs:
-    """What the commits of one repository need; asked again, also what new ones do.
+    """What the commits of one repository need; ``look`` adds what new ones need.
 
     ``since`` is that of ``PinWalk``.
     """
@@ -118,16 +72,16 @@ class Needs:
         """What other repositories need of a table."""
 
     def look(self) -> None:
-        """See every commit that was not seen before."""
+        """Look at every commit that was not seen before."""
         for each in self._walk.more():
             self.tables[each.pin.uri].add(each)
         for walks, needs in self._others.values():
-            _add(needs, (found for walk in walks for found in walk.more()))
+            needs.add_all(walks)
 
     def watch(self, uri: str, members: Iterable[Membership]) -> None:
-        """See also what other repositories need of a table that belongs to them.
+        """Also look at what other repositories need of a table that belongs to them.
 
-        Raises NotFoundError for one that cannot be opened.
+        Raises NotFoundError if one of them cannot be opened.
         """
         options = self._grounds.storage_options
         here = real_home(self._grounds.home)
@@ -140,7 +94,7 @@ class Needs:
                 walks += [PinWalk(git, name, since=self._since) for name in each.names]
         needs = TableNeeds()
         if walks:
-            _add(needs, (found for walk in walks for found in walk.more()))
+            needs.add_all(walks)
             self._others[uri] = walks, needs
 
     def needs_state(self, uri: str, branch: BranchName | None, version: Version) -> bool:
@@ -148,7 +102,7 @@ class Needs:
         return any(each.has(branch, version) for each in self._of(uri))
 
     def uuids(self, uri: str) -> set[str]:
-        """The identities of the steps that any repository needs."""
+        """The uuids of the steps that any repository needs."""
         return set[str]().union(*(each.uuids for each in self._of(uri)))
 
     def needs_branch(self, uri: str, branch: BranchName) -> bool:
@@ -162,11 +116,6 @@ class Needs:
     def _of(self, uri: str) -> list[TableNeeds]:
         found = [self.tables[uri]] if uri in self.tables else []
         return [*found, *(self._others[uri][1:] if uri in self._others else ())]
-
-
-def _add(needs: TableNeeds, found: Iterable[Pinned]) -> None:
-    for each in found:
-        needs.add(each)
 
 
 def _opened(member: Membership, options: Mapping[str, str] | None) -> GitRepository:
@@ -188,3 +137,52 @@ def _lost(member: Membership, why: str) -> NotFoundError:
         f"tags.delete({str(member.tag)!r}, force=True)",
         repository=os.fspath(member.repository),
     )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Spot:
+    """A table, and a branch of it."""
+
+    table: str
+    branch: str
+
+    def __str__(self) -> str:
+        return f"{self.table} on {self.branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Something that stays although it looks unneeded, and why."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GcReport:
+    """What was removed, or with ``dry_run`` what would be."""
+
+    dry_run: bool
+    landed: tuple[Spot, ...] = ()
+    """Tables that had states waiting, and hold them now."""
+    diverged: tuple[Divergence, ...] = ()
+    """Tables that cannot hold what a commit pins, because of a writer from outside."""
+    states: int = 0
+    """Detached manifests that no commit leads to."""
+    transactions: int = 0
+    """Their transaction files."""
+    branches: tuple[Spot, ...] = ()
+    """Branches of tables that this repository made, and no longer uses."""
+    tables: tuple[str, ...] = ()
+    """Places of tables that were never made."""
+    joined: tuple[str, ...] = ()
+    """Tables elsewhere whose tags were updated to where this repository is."""
+    files: tuple[str, ...] = ()
+    """Locks and other files of git that dead processes left."""
+    bytes: int = 0
+    """The size of the manifests, and of what was left of tables that were never made."""
+    in_flight: int = 0
+    """Unneeded states, branches and places that are too young: somebody may be at work."""
+    stays: tuple[Stays, ...] = ()
+    cleaned: tuple[tuple[Spot, CleanupReport], ...] = ()
+    """What the cleanup of the tables did, if it was requested."""

@@ -1,14 +1,10 @@
-"""What differs between two commits: a summary per table, from the pins alone.
+"""What differs between two commits, table by table: from the pins, and measured in rows.
 
-No table is opened here. How many rows moved is for ``measuring`` to add; which ones,
-for ``Table.changes`` to tell.
-
-What moved between two states of a table: rows by what became of them, and renamed columns.
-
-Row ids tell, and no column is read for them: both states have to be on one line of the table, the
-later one built on the earlier one. Where that is not so, or what is needed was cleaned up, only the
-pins speak. A table that was written over by the same rows is found by reading both, if they are
-small; whoever wants rows asks ``Table.changes``. Changes nothing.
+Comparing pins opens no table. Measuring counts rows by what happened to them, and finds renamed
+columns. It relies on row ids, without reading columns, so the later state must be built on the
+earlier one in the history of the table. Otherwise, or if something needed was cleaned up, there is
+only what the pins say. Small tables are read in full to find out that one was overwritten with the
+same rows. Which rows changed is for ``Table.changes``.
 """
 
 from __future__ import annotations
@@ -35,6 +31,8 @@ from lancewood.table.table import Table
 
 Kind = Literal["added", "removed", "changed", "moved"]
 Renamed: TypeAlias = tuple[tuple[str, str], ...]
+_MOST_READ = 16 << 20
+"""The most bytes of data files on each side that are read to compare rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +41,24 @@ class TableChange:
 
     name: str
     kind: Kind
-    """``moved``: the same rows and columns, recorded at another version or branch."""
+    """``moved``: the same rows and columns, pinned at another version or branch."""
     before: Pin | None
     after: Pin | None
     counts: RowCounts | None = None
-    """Rows that were inserted, updated and deleted. None where it cannot be told: without stable
-    row ids, between two lines of the table, for a state that did not land as it is, or is gone."""
+    """Rows that were inserted, updated and deleted. None if unknown: without stable row ids,
+    between two lines of the table's history, or for a state that did not land unchanged or is
+    gone."""
     renamed_columns: Renamed = ()
-    """Columns that only have another name, as it was and as it is; where ``counts`` can be told."""
+    """Columns that were only renamed, old and new name; known if ``counts`` is."""
     is_same_rows: bool = False
-    """The table was written over, and has the same rows in the same order. Seen only where the data
+    """The table was overwritten with the same rows in the same order. Only detected if the data
     files have at most 16 MiB on each side, and no blobs."""
     is_unrelated: bool = False
-    """They are two tables of one name, and no commit that leads to both sides has one."""
+    """Two tables of one name: no common ancestor of the commits has it."""
 
     @property
     def rows(self) -> int | None:
-        """How many rows more there are; None where a pin does not say."""
+        """The change in the number of rows; None if a pin does not say."""
         counts = [0 if each is None else each.rows for each in (self.before, self.after)]
         if counts[0] is None or counts[1] is None:
             return None
@@ -67,18 +66,18 @@ class TableChange:
 
     @property
     def fragments(self) -> int:
-        """How many fragments more there are."""
+        """The change in the number of fragments."""
         return _fragments(self.after) - _fragments(self.before)
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        """Columns that are new, or of another type, as ``name: type``."""
+        """Columns that are new, or have another type, as ``name: type``."""
         renamed = {new for _, new in self.renamed_columns}
         return _only_in(self.after, self.before, renamed)
 
     @property
     def removed_columns(self) -> tuple[str, ...]:
-        """Columns that are gone, or were of another type."""
+        """Columns that are gone, or had another type."""
         renamed = {old for old, _ in self.renamed_columns}
         return _only_in(self.before, self.after, renamed)
 
@@ -92,7 +91,7 @@ class Shown:
 
 
 def compare(before: TableTree, after: TableTree) -> tuple[TableChange, ...]:
-    """The tables that differ, by name; those that do not are not even decoded."""
+    """The tables that differ, by name; the pins of others are not decoded."""
     found = []
     for name in sorted({*before.names(), *after.names()}):
         one, other = before.blob_hash(name), after.blob_hash(name)
@@ -125,20 +124,16 @@ def _fragments(pin: Pin | None) -> int:
     return 0 if pin is None else pin.fragments
 
 
-_MOST_READ = 16 << 20
-"""Bytes of data files on each side that are read to see whether the rows are the same."""
-
-
 def measured(grounds: Grounds, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
-    """The same changes, each with what moved as far as it can be told."""
+    """The same changes, with what is known about their rows."""
     return tuple(_measured(grounds, each) for each in changes)
 
 
 def told_apart(
     grounds: Grounds, changes: Iterable[TableChange], one: Hash, other: Hash
 ) -> Iterator[TableChange]:
-    """Changes between two commits, with those marked in which both sides made the table: none of
-    the commits where their histories part has it, and no row of the one is in the other."""
+    """The changes between two commits, with those marked where both sides made the table: no merge
+    base has it, and the two share no row."""
     bases = [grounds.tree(each) for each in merge_bases(grounds.git.objects, one, other)]
     for each in changes:
         is_old = any(base.blob_hash(each.name) is not None for base in bases)
@@ -196,7 +191,7 @@ def _counts(since: Snapshot, until: Snapshot) -> RowCounts | None:
 
 
 def _renamed(since: Snapshot, until: Snapshot) -> Renamed:
-    """Columns that have another name and are the same."""
+    """Columns with the same id and another name."""
     older = {each.id: each.name for each in since.schema.fields}
     if all(older.get(each.id, each.name) == each.name for each in until.schema.fields):
         return ()
@@ -211,8 +206,8 @@ def _renamed(since: Snapshot, until: Snapshot) -> Renamed:
 
 
 def _same_rows(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two tables with as many rows hold the same in the same order; False where that would
-    cost too much to see."""
+    """Whether two tables of equal length hold the same rows in the same order; False if comparing
+    would cost too much."""
     if not (_is_small(one) and _is_small(other)):
         return False
     pairs = _aligned(Table(one).to_batches(), Table(other).to_batches())
@@ -232,7 +227,7 @@ def _aligned(
 
 
 def _same_values(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
-    """By value, and where that denies it by the bytes: Arrow takes no NaN for another."""
+    """Compares values, then bytes: for Arrow, NaN is not equal to NaN."""
     return bool(one.equals(other) or one.serialize().equals(other.serialize()))
 
 

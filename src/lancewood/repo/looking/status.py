@@ -1,12 +1,9 @@
-"""Where the tables stand, compared with what HEAD pins, as git compares a work tree.
+"""The state of the tables compared with what HEAD pins, as git compares a work tree.
 
-Content is compared, fragments and schema; numbers of versions only grow and say nothing. Reads, and
-changes nothing.
-
-The tables of the current branch as they stand, as if they were committed now.
-
-For comparing: nothing is written, and no cut is taken, so writers that are at work may be seen
-half way. What has not landed, has diverged or cannot be read is as HEAD pins it; ``status`` tells.
+Content is compared (fragments and schema), not version numbers, which only grow. The tables of the
+current branch can also be seen as if they were committed now. That is for comparing: nothing is
+written, and concurrent writers may be seen halfway. A table that has not landed, has diverged or
+cannot be read then counts as HEAD pins it.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from lancewood.engine.place import Place
 from lancewood.engine.snapshot import is_table, load_snapshot
 from lancewood.engine.staging import find_landing
 from lancewood.engine.versions import require_newest
-from lancewood.errors import LancewoodError, NotFoundError
+from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.repo.grounds import Grounds
 from lancewood.repo.landing import owed_tables
@@ -34,17 +31,17 @@ from lancewood.repo.writing.writable import changed_head, working_place
 
 
 class State(StrEnum):
-    """How a table stands to its pin."""
+    """How a table compares with its pin."""
 
     CLEAN = "clean"
     MODIFIED = "modified"
-    """It was written since, and commit() would record it."""
+    """It was written since, and commit() would record that."""
     UNLANDED = "unlanded"
-    """The commit is done; the table's own branch does not hold it yet."""
+    """It is committed; the table's own branch does not hold it yet."""
     DIVERGED = "diverged"
-    """The table's branch holds what does not go together with the commit."""
+    """The table's branch conflicts with the commit."""
     MISSING = "missing"
-    """The table, or the state that is pinned, cannot be read."""
+    """The table, or the pinned state, cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class TableStatus:
     state: State
     pin: Pin
     version: int | None
-    """The newest version of the table on this branch; None where there is none."""
+    """The newest version of the table on this branch; None if there is none."""
     why: str = ""
 
 
@@ -64,23 +61,23 @@ class Status:
     """The current branch and its tables."""
 
     branch: str | None
-    """None: HEAD is detached."""
+    """None if HEAD is detached."""
     hash: Hash | None
-    """None: no commit yet."""
+    """None if there is no commit yet."""
     tables: tuple[TableStatus, ...]
     untracked: tuple[str, ...]
-    """Tables below the repository that HEAD does not pin, and that others than commits wrote."""
+    """Tables below the repository that HEAD does not pin, and that were not written by commits."""
     elsewhere: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tables below the repository that HEAD does not pin, and the branches whose commits do."""
+    """Tables below the repository that HEAD does not pin, with the branches that do."""
 
     @property
     def is_clean(self) -> bool:
-        """Whether every table is as it is pinned."""
+        """Whether every table is as pinned."""
         return all(each.state is State.CLEAN for each in self.tables)
 
 
 def find_status(grounds: Grounds) -> Status:
-    """Where the tables of HEAD stand now."""
+    """The state of HEAD's tables now."""
     head = grounds.git.refs.head()
     tree = grounds.tree(head.hash)
     pins = {name: tree.pin(name) for name in tree.names()}
@@ -106,10 +103,8 @@ def _status(
             why = "the branch was moved; the next writer brings the table there"
             return TableStatus(name, State.UNLANDED, pin, None, why)
         return _compared(grounds, branch, name, pin)
-    except NotFoundError as missing:
-        return TableStatus(name, State.MISSING, pin, None, missing.message)
-    except LancewoodError as damaged:
-        return TableStatus(name, State.MISSING, pin, None, str(damaged))
+    except LancewoodError as error:
+        return TableStatus(name, State.MISSING, pin, None, error.message)
 
 
 def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> TableStatus:
@@ -134,8 +129,7 @@ def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> Tabl
 
 
 def _elsewhere(grounds: Grounds, names: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The branches that pin tables. Not those tables whose main holds what no commit wrote: that
-    waits to be taken in."""
+    """The branches that pin tables; without tables whose main has uncommitted writes."""
     try:
         holders = grounds.holders(names)
     except LancewoodError:  # a branch that cannot be read is for fsck to tell
@@ -151,7 +145,7 @@ def _is_unwritten(grounds: Grounds, name: str) -> bool:
 
 
 def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
-    """Tables that HEAD does not pin, in the directory where new ones are made."""
+    """Tables below the repository that HEAD does not pin."""
     home = grounds.home
     if not isinstance(home, Path):
         known = {pin.uri for pin in pins.values()}
@@ -175,7 +169,7 @@ def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
 
 
 def standing_tables(grounds: Grounds) -> TableTree:
-    """HEAD's tables, with those pinned anew that were written since."""
+    """HEAD's tables, with new pins for those that were written since."""
     status = find_status(grounds)
     changes: dict[str, Pin | None] = {}
     for each in status.tables:

@@ -1,8 +1,6 @@
-"""A commit of the repository, to be read: its tables exactly as they are pinned.
+"""Reading a commit, its tables exactly as pinned; and tracing tables and commits through history.
 
-Stories that a history tells: which commits changed a table, and what became of a commit.
-
-Reads commits and their trees, not the pins, and opens no table.
+Tracing reads commits and trees, but no pins and no tables.
 """
 
 from __future__ import annotations
@@ -21,9 +19,12 @@ from lancewood.repo.grounds import Grounds, near
 from lancewood.repo.identity import reverted_in
 from lancewood.table.table import Table
 
+_FEW = 64
+"""Up to this many commits are each searched for individually."""
+
 
 class View:
-    """One commit. Made by ``Repository.at``. Reading never writes, whatever has landed."""
+    """One commit. Made by ``Repository.at``. Reading never writes."""
 
     def __init__(self, grounds: Grounds, commit: Hash) -> None:
         self._grounds = grounds
@@ -51,14 +52,14 @@ class View:
     def table(self, name: str) -> Table:
         """A table exactly as it is pinned.
 
-        Raises NotFoundError, and IntegrityError if what is there is not what was pinned. A write
-        to it is refused where it is a state beside the table's history: use a transaction.
+        Raises NotFoundError, and IntegrityError if the table is not what was pinned. If this is a
+        detached state, writing to it is refused: use a transaction.
         """
         return Table(self._grounds.open(self.pin(name)))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The paths of the files that the commit holds besides the pins of its tables, sorted."""
+        """The paths of the commit's files, without the pins of its tables, sorted."""
         return file_names(self._grounds.git.objects, self._commit.tree)
 
     def read(self, path: str) -> bytes:
@@ -75,18 +76,13 @@ class View:
         return f"<View {self.hash[:12]} of {self._grounds.home}>"
 
 
-_FEW = 64
-"""So many commits are each looked for by themselves, near where the histories part."""
-
-
 def changing(
     grounds: Grounds, commits: Iterable[Commit], table: str, tips: Iterable[Hash]
 ) -> Iterator[Commit]:
-    """Of some commits those whose pin of the table is that of none of their parents.
+    """The commits whose pin of the table differs from that of all their parents.
 
-    A merge that took the table over as one side had it is no change, as for ``git log -- path``.
-    Ends with NotFoundError where there is none, for then the table never was; the tables of the
-    ``tips`` are those that may have been meant.
+    As for ``git log -- path``, a merge that took the table from one side is no change. Ends with
+    NotFoundError if there is no such commit; ``tips`` are used to suggest names.
     """
     checked_table(table)
     known: dict[Hash, Hash | None] = {}
@@ -116,18 +112,18 @@ def changing(
 
 
 def paged(commits: Iterator[Commit], *, limit: int | None, skip: int) -> Iterator[Commit]:
-    """Some of them; raises InvalidInputError for numbers below 0."""
+    """A page of commits; raises InvalidInputError for negative numbers."""
     if (limit is not None and limit < 0) or skip < 0:
         raise InvalidInputError(f"limit {limit} and skip {skip} count commits, from 0 on")
     return islice(commits, skip, None if limit is None else skip + limit)
 
 
 def held_commits(objects: Commits, commits: Iterable[Hash], tip: Hash) -> dict[Hash, Hash | None]:
-    """Of some commits those that lead to ``tip``, each with the commit that took it back; None
-    where none did, or where that was taken back in its turn.
+    """Those of the commits that lead to ``tip``, each with the commit that reverted it; None if
+    none did, or if the revert was reverted.
 
-    Reads the history down to the oldest of them and no further; with many of which some do not
-    lead there, all of it, once.
+    Reads the history down to the oldest of them; for many commits, if some do not lead to ``tip``,
+    all of it, once.
     """
     wanted = set(commits)
     if len(wanted) <= _FEW:

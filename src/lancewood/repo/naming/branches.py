@@ -1,14 +1,14 @@
-"""The branches of tables that go with a branch of the repository.
+"""``Repository.branches``: lines of commits, each a ref that moves.
 
-    1  a note says which branch is to go, and which commit it was at
-    2  the ref goes: from here on its commits count only if something else leads to them
-    3  the branches of the tables go, each unless somebody needs it; then the note
+A branch can be deleted together with the branches of its tables:
 
-Cut off after 1 the branch may be there still, after 2 it is gone: whoever deletes it again goes on
-from there. A branch of a table goes only if this repository made it, no commit that can be reached
-pins it, and no tag or branch of the table rests on it; what stays is for ``gc`` to look at again.
+    1  a note records which branch is to be deleted, and its commit
+    2  the ref is deleted: its commits now count only if something else leads to them
+    3  the branches of the tables are deleted unless somebody needs them; then the note
 
-``Repository.branches``: lines of commits, each a ref that moves.
+After an interruption the branch may or may not be there still, and deleting it again finishes the
+work. A branch of a table is deleted only if this repository made it, no reachable commit pins it,
+and no tag or branch of the table depends on it. The others are left to ``gc``.
 """
 
 from __future__ import annotations
@@ -52,15 +52,113 @@ from lancewood.repo.ref_names import branch_ref, lance_branch
 from lancewood.repo.writing.writable import is_ours
 
 
-def note_tables(grounds: Grounds, branch: str, tip: Hash) -> None:
-    """The first step: say that a branch is to go with those of its tables."""
-    leave_leaving(grounds, branch, tip)
+class Branches:
+    """The branches of a repository, by name. Made by ``Repository.branches``.
+
+    A new branch costs one small file. Tables get a branch of the same name when they are first
+    written on it.
+    """
+
+    def __init__(self, grounds: Grounds) -> None:
+        self._grounds = grounds
+
+    def list(self, prefix: str = "") -> dict[str, Hash]:
+        """The branches whose names begin with the prefix, sorted, and their commits."""
+        found = self._grounds.git.refs.names(HEADS + prefix)
+        return {name.removeprefix(HEADS): found[name] for name in sorted(found)}
+
+    def create(self, name: str, at: str | None = "HEAD") -> Hash:
+        """Make a branch at a revision, and return that commit; raises AlreadyExistsError.
+
+        With ``at`` None, for a repository without commits, the branch begins with an empty commit.
+        """
+        ref = branch_ref(name)
+        by = author_of(self._grounds.git)
+        commit = self._grounds.commit(at) if at is not None else self._empty_commit(by)
+        why = f"branch: Created from {'nothing' if at is None else at}"
+        if not self._grounds.git.refs.move(ref, None, commit, why=why, by=by):
+            raise AlreadyExistsError(
+                f"there is a branch {name!r} already, at "
+                f"{str(self._grounds.git.refs.read(ref))[:12]}; delete it first, or reset() it",
+                branch=name,
+            )
+        return commit
+
+    def delete(self, name: str, *, force: bool = False, tables: bool = False) -> None:
+        """Remove a branch; its commits stay as long as something else leads to them.
+
+        Refuses the current branch, and without ``force`` one with commits that no other branch has.
+        Branches of tables stay until ``gc``; ``tables`` removes at once those of that name that
+        this repository made, that no commit pins and that nobody else needs. A deletion with
+        ``tables`` that was interrupted is finished by the next one. Raises NotFoundError.
+        """
+        refs = self._grounds.git.refs
+        ref = branch_ref(name)
+        if refs.head().branch == name:
+            raise InvalidInputError(
+                f"branch {name!r} is the current one: switch to another before deleting it",
+                branch=name,
+            )
+        tip = refs.read(ref)
+        if tip is None:
+            if tables and delete_noted_tables(self._grounds, name):
+                return
+            raise NotFoundError(f"there is no branch {name!r}", branch=name)
+        if not force and not self._is_elsewhere(name, tip):
+            raise IncompatibleConflictError(
+                f"branch {name!r} has commits that no other branch has: merge it first, or give "
+                "them up with force=True",
+                branch=name,
+            )
+        if tables:
+            leave_leaving(self._grounds, name, tip)
+        if not refs.move(ref, tip, None, why="branch: deleted", by=author_of(self._grounds.git)):
+            raise RetryableConflictError(
+                f"branch {name!r} moved while it was to be deleted; look at it again", branch=name
+            )
+        if tables:
+            delete_noted_tables(self._grounds, name)
+
+    def delete_from_tables(self, name: str, at: str) -> None:
+        """Remove what a deleted branch left in the tables of a revision, as ``delete`` does with
+        ``tables``. Raises AlreadyExistsError if the branch exists."""
+        if self._grounds.git.refs.read(branch_ref(name)) is not None:
+            raise AlreadyExistsError(
+                f"there is a branch {name!r}: delete it with tables=True", branch=name
+            )
+        leave_leaving(self._grounds, name, self._grounds.commit(at))
+        delete_noted_tables(self._grounds, name)
+
+    def leaving(self) -> tuple[str, ...]:
+        """The branches whose deletion with ``tables`` is unfinished; deleting them again finishes
+        it."""
+        return tuple(leaving_branches(self._grounds))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.list())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.list()
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __repr__(self) -> str:
+        return f"<branches of {self._grounds.home}>"
+
+    def _empty_commit(self, by: Signature) -> Hash:
+        return self._grounds.git.objects.put_commit(self._grounds.tree(None).put(), (), by, "begin")
+
+    def _is_elsewhere(self, name: str, tip: Hash) -> bool:
+        objects = self._grounds.git.objects
+        others = (each for branch, each in self.list().items() if branch != name)
+        return any(each == tip or is_ancestor(objects, tip, each) for each in others)
 
 
 def delete_noted_tables(grounds: Grounds, branch: str) -> bool:
-    """The third step, if somebody took the first; whether somebody did.
+    """The third step, if there is a note; whether there was one.
 
-    Raises what keeps a table from being read; the note stays then, and it can be done again.
+    If a table cannot be read that error is raised, and the note stays, so it can be run again.
     """
     tip = load_leaving(grounds, branch)
     if tip is None:
@@ -82,7 +180,7 @@ class _Doomed:
     pin: Pin
     main: Snapshot
     made: int
-    """When the branch was made, in seconds; 0 where only files of it are left."""
+    """When the branch was made, in seconds; 0 if only files of it are left."""
 
 
 @dataclass
@@ -93,7 +191,9 @@ class _Deletion:
     tip: Hash
 
     def run(self) -> None:
-        found = [*filter(None, map(self._doomed, self._pins()))]
+        tree = self.grounds.tree(self.tip)
+        pins = (tree.pin(name) for name in tree.names())
+        found = [*filter(None, map(self._doomed, pins))]
         if not found:
             return
         # Commits that pin a branch were made after it.
@@ -103,10 +203,6 @@ class _Deletion:
                 self.needs.watch(each.pin.uri, repositories_of(each.main))
                 self._check(each)
                 delete_branch(each.main, self.branch, force=True, check=partial(self._check, each))
-
-    def _pins(self) -> list[Pin]:
-        tree = self.grounds.tree(self.tip)
-        return [tree.pin(name) for name in tree.names()]
 
     def _doomed(self, pin: Pin) -> _Doomed | None:
         place = self.grounds.place(pin.on(None))
@@ -133,107 +229,3 @@ class _Deletion:
         tags = load_refs(doomed.main.place.store).tags
         if any(each.branch == self.wanted for each in tags):
             raise InvalidInputError("a tag is on it")
-
-
-class Branches:
-    """The branches of a repository, by name. Made by ``Repository.branches``.
-
-    A new branch costs one small file. Tables get a branch of the same name when they are first
-    written on it.
-    """
-
-    def __init__(self, grounds: Grounds) -> None:
-        self._grounds = grounds
-
-    def list(self, prefix: str = "") -> dict[str, Hash]:
-        """Every branch whose name begins so, and the commit it is at, sorted by name."""
-        found = self._grounds.git.refs.names(HEADS + prefix)
-        return {name.removeprefix(HEADS): found[name] for name in sorted(found)}
-
-    def create(self, name: str, at: str | None = "HEAD") -> Hash:
-        """A new branch at a revision, and the commit that is; raises AlreadyExistsError.
-
-        ``at`` None is for a repository without commits: the branch begins with an empty one.
-        """
-        ref = branch_ref(name)
-        by = author_of(self._grounds.git)
-        commit = self._first(by) if at is None else self._grounds.commit(at)
-        why = f"branch: Created from {'nothing' if at is None else at}"
-        if not self._grounds.git.refs.move(ref, None, commit, why=why, by=by):
-            raise AlreadyExistsError(
-                f"there is a branch {name!r} already, at "
-                f"{str(self._grounds.git.refs.read(ref))[:12]}; delete it first, or reset() it",
-                branch=name,
-            )
-        return commit
-
-    def delete(self, name: str, *, force: bool = False, tables: bool = False) -> None:
-        """Remove a branch; its commits stay as long as something else leads to them.
-
-        Refuses the current branch, and one whose commits are in no other branch, unless
-        ``force``. Branches of tables stay until ``gc``; ``tables`` removes at once those of that
-        name which this repository made, and which no commit pins any more and nobody else needs.
-        A deletion with ``tables`` that was cut off is finished by the next one. Raises
-        NotFoundError.
-        """
-        refs = self._grounds.git.refs
-        ref = branch_ref(name)
-        if refs.head().branch == name:
-            raise InvalidInputError(
-                f"branch {name!r} is the current one: switch to another before deleting it",
-                branch=name,
-            )
-        tip = refs.read(ref)
-        if tip is None:
-            if tables and delete_noted_tables(self._grounds, name):
-                return
-            raise NotFoundError(f"there is no branch {name!r}", branch=name)
-        if not force and not self._is_elsewhere(name, tip):
-            raise IncompatibleConflictError(
-                f"branch {name!r} has commits that no other branch has: merge it first, or give "
-                "them up with force=True",
-                branch=name,
-            )
-        if tables:
-            note_tables(self._grounds, name, tip)
-        if not refs.move(ref, tip, None, why="branch: deleted", by=author_of(self._grounds.git)):
-            raise RetryableConflictError(
-                f"branch {name!r} moved while it was to be deleted; look at it again", branch=name
-            )
-        if tables:
-            delete_noted_tables(self._grounds, name)
-
-    def delete_from_tables(self, name: str, at: str) -> None:
-        """Remove what a branch that is gone left in the tables of a revision: their branches of
-        that name, as ``delete`` does with ``tables``. Raises AlreadyExistsError if it is there."""
-        if self._grounds.git.refs.read(branch_ref(name)) is not None:
-            raise AlreadyExistsError(
-                f"there is a branch {name!r}: delete it with tables=True", branch=name
-            )
-        note_tables(self._grounds, name, self._grounds.commit(at))
-        delete_noted_tables(self._grounds, name)
-
-    def leaving(self) -> tuple[str, ...]:
-        """The branches whose deletion with ``tables`` was begun and not finished; another one
-        finishes it, or begins it again."""
-        return tuple(leaving_branches(self._grounds))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.list())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self.list()
-
-    def __len__(self) -> int:
-        return len(self.list())
-
-    def __repr__(self) -> str:
-        return f"<branches of {self._grounds.home}>"
-
-    def _first(self, by: Signature) -> Hash:
-        return self._grounds.git.objects.put_commit(self._grounds.tree(None).put(), (), by, "begin")
-
-    def _is_elsewhere(self, name: str, tip: Hash) -> bool:
-        objects = self._grounds.git.objects
-        others = (each for branch, each in self.list().items() if branch != name)
-        return any(each == tip or is_ancestor(objects, tip, each) for each in others)

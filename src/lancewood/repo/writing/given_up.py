@@ -1,13 +1,9 @@
-"""Tables that a branch of the repository does not pin, and what commits left in them.
+"""What is in a table beside what the branch pins: left by earlier commits, or written by others.
 
-What was made by commits is kept by those, and may be followed by something else. What others wrote
-is theirs: it stays, and they are told.
-
-What a commit takes in that others wrote to a table beside the repository.
-
-The history of a table's branch is one line, and a transaction can only follow its newest version.
-So what was written there directly, and not committed, is part of the next commit that changes the
-table. It is found here, to be said. Reads, and changes nothing.
+What commits made is kept by them, and something else may follow it. What others wrote stays. If the
+branch does not pin the table, that is a conflict. If it does, the writes become part of the next
+commit that changes the table, since the history of a table's branch is linear and a transaction can
+only follow its newest version. They are found here, to be reported. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -35,13 +31,15 @@ from lancewood.repo.outcome import TakenIn
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import diverged, landed_source, own_head
 
+_MOST_READ = 100
+
 
 def left_head(grounds: Grounds, branch: str, tip: Hash | None, name: str) -> Snapshot | None:
-    """The newest version, on its own branch, of a table at home that the branch pinned once and
-    pins no more; None if it never did.
+    """The newest version, on its own branch, of a table at home that the branch pinned once and no
+    longer pins; None if it never did.
 
-    Looks at the commits one by one, back to the one that had it. Raises IncompatibleConflictError
-    if others wrote to it since.
+    Walks the commits back to the last one that had it. Raises IncompatibleConflictError if others
+    wrote to it since.
     """
     pin, wanted = _last_pin(grounds, tip, name), lance_branch(branch)
     if pin is None or pin.uri != home_uri(name):
@@ -68,10 +66,10 @@ def _last_pin(grounds: Grounds, tip: Hash | None, name: str) -> Pin | None:
 
 
 def is_free(head: Snapshot) -> bool:
-    """Whether something else may follow the newest version of a table that a branch does not pin:
-    a commit made it, or nobody wrote there since the branch of the table began.
+    """Whether something else may follow the newest version of a table that a branch does not pin: a
+    commit made it, or nobody wrote since the branch of the table began.
 
-    A table whose first version is empty began for a branch that made it.
+    A table whose first version is empty was begun for a branch that made it.
     """
     made = load_transaction(head.place.store, head.manifest)
     if STAGED_PROPERTY in made.properties:
@@ -82,8 +80,8 @@ def is_free(head: Snapshot) -> bool:
 
 
 def given_up_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
-    """The newest version of a table that a branch does not pin, if its content is not the pin's:
-    what came after that was made by commits that were given up.
+    """The newest version of a table that a branch does not pin, if its content is not the pin's: it
+    was made by commits that were given up.
 
     Raises IncompatibleConflictError if others wrote to it.
     """
@@ -100,8 +98,8 @@ def given_up_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
 
 
 def given_up_since(place: Place, fork: Version) -> Snapshot | None:
-    """The newest version of a table that a branch does not pin, if there is one after ``fork``:
-    that was made by commits that were given up.
+    """The newest version of a table that a branch does not pin, if it is after ``fork``: it was
+    made by commits that were given up.
 
     Raises IncompatibleConflictError if others wrote to it.
     """
@@ -122,14 +120,11 @@ def _check_given_up(head: Snapshot, since: Version) -> None:
             )
 
 
-_MOST_READ = 100
-
-
 def find_taken_in(name: str, pin: Pin, stage: Stage) -> TakenIn | None:
-    """The direct writes between what the commit before pins and what a stage is built on; of the
-    newest hundred versions. None where rows and columns are what is pinned.
+    """The direct writes between what the parent commit pins and what a stage is built on, among the
+    newest hundred versions; None if rows and columns are as pinned.
 
-    Costs nothing where the stage is built on the pinned state itself, as is usual.
+    Costs nothing if the stage is built on the pinned state itself, as is usual.
     """
     base, since = stage.base, Version(0)
     if pin.branch == base.branch:
@@ -149,8 +144,8 @@ def find_taken_in(name: str, pin: Pin, stage: Stage) -> TakenIn | None:
 
 
 def _is_pinned(pin: Pin, base: Manifest) -> bool:
-    """Whether a version has the rows and columns that are pinned; known by its number and its
-    transaction where it is the pinned state itself."""
+    """Whether a version has the pinned rows and columns; the pinned state itself is recognized by
+    its number and its transaction."""
     is_exact = base.version == pin.exact_version
     if is_exact and (pin.landing is None or is_last_step(base, pin.landing)):
         return True

@@ -1,14 +1,11 @@
-"""Keeping the tables of a repository for its own transactions: others read, and may not write.
+"""Preparing tables for writers: reserving them for transactions, or opening a branch to others.
 
-The setting is the repository's; what fences a table off is a key in its configuration, and the
-writer flag that comes with it. Every state that a transaction writes has the key, or not, as the
-setting says, so that one which was cut off between the setting and a table is made good by the next
-who writes to that table.
+The exclusive setting is the repository's. A table is fenced off by a key in its configuration and
+the writer flag that comes with it. Every state that a transaction writes follows the setting, so if
+setting it is interrupted, the next transaction that writes to a table completes it there.
 
-Making a table ready to be written on a branch, for writers that know nothing of the repository.
-
-A transaction does this by itself. Pylance, Spark and ``lw table`` need the branch of the table to
-be there first; what they write is recorded by ``Repository.commit``.
+Pylance, Spark and ``lw table`` need the branch of a table to exist before they write on it.
+``Repository.commit`` then records what they wrote. A transaction does not need this.
 """
 
 from __future__ import annotations
@@ -26,14 +23,14 @@ from lancewood.table.table import Table
 
 
 def set_exclusive(grounds: Grounds, is_exclusive: bool) -> None:
-    """Write the setting down; tables are told by the next transaction that writes to them."""
+    """Write the setting; the next transaction that writes to a table applies it there."""
     if not isinstance(is_exclusive, bool):
         raise InvalidInputError(f"exclusive is True or False, not {is_exclusive!r}")
     grounds.git.set(SECTION, EXCLUSIVE, "true" if is_exclusive else "false")
 
 
 def keep_to_setting(grounds: Grounds, stage: Stage) -> None:
-    """Have the newest state of a stage say what the setting says: one more step, if it does not."""
+    """Have the newest state of a stage follow the setting: one more step if it does not."""
     wanted = wanted_keeper(grounds)
     head = stage.snapshot.manifest
     if keeper_of(head) != wanted:
@@ -41,12 +38,12 @@ def keep_to_setting(grounds: Grounds, stage: Stage) -> None:
 
 
 def wanted_keeper(grounds: Grounds) -> str | None:
-    """What the key of every table should say."""
+    """What the key of every table should be."""
     return grounds.id if grounds.is_exclusive else None
 
 
 def check_not_exclusive(grounds: Grounds, name: str) -> None:
-    """Raise InvalidInputError where a table is to be written without a transaction."""
+    """Raise InvalidInputError if tables may only be written in transactions."""
     if grounds.is_exclusive:
         raise InvalidInputError(
             f"table {name!r} cannot be written without a transaction: the repository keeps its "
@@ -59,9 +56,9 @@ def check_not_exclusive(grounds: Grounds, name: str) -> None:
 def prepare(grounds: Grounds, branch: str, name: str, *, adopt: bool) -> Table:
     """The newest version of a table on a branch, which is made if need be.
 
-    What commits of the branch pin lands first; what was written since and not committed stays.
-    Raises NotFoundError, IncompatibleConflictError for a table that has diverged, and
-    InvalidInputError in a repository that keeps its tables for itself.
+    What commits of the branch pin lands first; uncommitted writes stay. Raises NotFoundError,
+    IncompatibleConflictError for a table that has diverged, and InvalidInputError in an exclusive
+    repository.
     """
     check_not_exclusive(grounds, name)
     tip = grounds.tip(branch)

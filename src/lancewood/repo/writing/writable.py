@@ -1,13 +1,8 @@
 """Where a table is written on a branch of the repository: on its own branch of that name.
 
-It is made when a branch of the repository first writes to a table, from the version that the
-commit pins. A branch of that name that somebody else made is not touched, unless it is to be
-adopted.
-
-Where a table stands on a branch of the repository, beside what the branch pins of it.
-
-As the work tree does in git. Reads, and changes nothing; what the next commit is made of is for
-``cut`` to say.
+That branch is made when the repository's branch first writes to the table, from the version that
+the commit pins. A branch of that name that somebody else made is not touched unless it is adopted.
+Like git's work tree, the table may differ from what the branch pins.
 """
 
 from __future__ import annotations
@@ -46,7 +41,7 @@ _ATTEMPTS = 10
 
 
 class BranchMovedError(RetryableConflictError):
-    """The branch of the repository has another commit by now; look at it, and ask again."""
+    """The branch of the repository has another commit by now; look at it, and try again."""
 
 
 def writable_head(
@@ -54,8 +49,8 @@ def writable_head(
 ) -> Snapshot:
     """The newest version of the table on the branch, once all commits up to ``tip`` have landed.
 
-    Raises IncompatibleConflictError for a table that has diverged, and for a branch of it that
-    the repository did not make.
+    Raises IncompatibleConflictError for a table that has diverged, and for a branch of it that the
+    repository did not make.
     """
     check_member(grounds, pin, name)
     wanted = lance_branch(branch)
@@ -88,9 +83,9 @@ def _landed_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
 
 
 def landed_source(grounds: Grounds, name: str, pin: Pin) -> Snapshot:
-    """The landed version whose content is the pin's; what branches are made from.
+    """The landed version with the pinned content, from which branches are made.
 
-    Raises IncompatibleConflictError where there is none.
+    Raises IncompatibleConflictError if there is none.
     """
     if pin.landing is None:
         return grounds.open(pin)
@@ -117,9 +112,9 @@ def is_ours(grounds: Grounds, record: Branch) -> bool:
 
 def goes_on(place: Place, parent: str | None, version: Version) -> bool:
     """Whether a branch of a table holds nothing but a version of its parent and what others wrote
-    since: no commit of the repository has landed there.
+    since, and no landed commit of the repository.
 
-    Commits that did are of a branch that had the name before, or that moved meanwhile.
+    Such a commit would be from an earlier branch of that name, or from before it moved.
     """
     found = list_versions(place.store)
     for each in found.versions:
@@ -132,7 +127,7 @@ def goes_on(place: Place, parent: str | None, version: Version) -> bool:
 
 
 def diverged(found: Divergence) -> IncompatibleConflictError:
-    """What is said of a table that cannot be written until somebody decides."""
+    """The error for a table that cannot be written until somebody decides."""
     way_out = (
         "The commit still reads; commit() takes the table as it stands, reset() brings back what "
         "is committed"
@@ -160,9 +155,9 @@ def own_head(
 ) -> Snapshot:
     """The newest version of the table's branch, which begins at the source.
 
-    What others wrote there since it was made is taken in; what commits of an earlier branch of
-    that name left is not. Two may write to it for the first time at once: a branch begins anew only
-    right after the version that was seen, and while the repository's branch is where it was.
+    Writes of others since it was made are taken in; what commits of an earlier branch of that name
+    left is not. Two processes may write to it for the first time at once: a branch only begins anew
+    right after the version that was seen, and while the repository's branch has not moved.
     """
     main = main_place(source)
     for _ in range(_ATTEMPTS):
@@ -201,8 +196,8 @@ def own_head(
 
 
 def _check_ours(grounds: Grounds, name: str, record: Branch, source: Snapshot) -> None:
-    """Raise IncompatibleConflictError for a branch of a table that this repository did not make,
-    or not from the branch that the source is on."""
+    """Raise IncompatibleConflictError for a branch of a table that this repository did not make, or
+    made from another branch than the source's."""
     if not is_ours(grounds, record):
         raise IncompatibleConflictError(
             f"table {name!r} has a branch {str(record.name)!r} that this repository did not make; "
@@ -223,7 +218,7 @@ def _check_ours(grounds: Grounds, name: str, record: Branch, source: Snapshot) -
 def working_place(grounds: Grounds, branch: str, pin: Pin, *, adopt: bool = False) -> Place | None:
     """The root where the table is written on a branch of the repository.
 
-    None: it was never written there since it was pinned, and the pin is of another branch.
+    None if it was not written there since it was pinned, and the pin is on another branch.
     """
     wanted = lance_branch(branch)
     place = grounds.place(pin)
@@ -245,7 +240,7 @@ def changed_head(
 ) -> Snapshot | None:
     """The newest version of a table, if its content is not the pin's.
 
-    ``is_pinned_branch``: the place is that of the branch that the pin speaks of.
+    ``is_pinned_branch``: the place is that of the pin's branch.
     """
     if is_pinned_branch and pin.landing is None and pin.version == newest:
         return None

@@ -1,13 +1,9 @@
-"""What executors do for new columns: give Spark the rows of whole fragments, and write what it
-makes of them, one file for each fragment.
-
-Between the two Spark computes. Every row carries the number of its fragment and its place in it,
-so that a row which was lost, doubled or moved on the way is found out.
-
-Adding columns that Spark expressions compute, on executors; the driver commits once.
+"""Adding columns that Spark expressions compute; executors write files, the driver commits once.
 
 Only the new columns are written, one file for each fragment, by the same operation as
-``Table.add_columns``. Rows are not shuffled.
+``Table.add_columns``. Rows are not shuffled. A task reads whole fragments, Spark computes, and the
+same task writes the result. Each row carries the number of its fragment and its place in it, so
+that rows which are lost, doubled or reordered in between are detected.
 """
 
 from __future__ import annotations
@@ -67,9 +63,162 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+def add_columns(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    columns: Mapping[str, str | Column],
+    *,
+    branch: str | None = None,
+    batch_rows: int | None = None,
+    message: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    serializable: bool = False,
+    app: str | None = None,
+    batch: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+    progress: Progress | None = None,
+) -> Written:
+    """Add columns whose values are Spark expressions over the other columns of a row.
+
+    ``columns`` maps names to Spark SQL or to a ``Column``; Spark's Python functions are fine. An
+    expression that needs more than its own row (aggregates, windows, generators, subqueries) is
+    refused. A dotted name adds a field to a struct. Only columns that an expression names are read,
+    and only the new ones are written.
+
+    At most ``batch_rows`` rows go to Spark at once. If another writer commits first, values for new
+    or changed rows are computed again; an expression that is not deterministic then gives other
+    values. A batch of an app that the table already has is skipped. The other arguments are those
+    of ``write``.
+
+    Raises InvalidInputError, before anything is written, for a name that is taken and for an
+    expression that Spark does not understand.
+    """
+    asked = Expressions(columns)
+    if batch_rows is not None:
+        batch_rows = check_number("batch_rows", batch_rows, least=1)
+    wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+    table = open_table(
+        uri,
+        branch=branch,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+    )
+    snapshot = table._snapshot
+    if is_applied(snapshot.manifest.config, wishes.policy.applied):
+        return _skipped(table)
+    source = ExpressionColumns(spark, asked)
+    files = ExpressionFiles(snapshot, source, batch_rows, progress)
+    try:
+        after = AddColumns(snapshot, source, files).run(wishes)
+    except BatchAppliedError:
+        return _skipped(table.latest())
+    manifest = after.manifest
+    return Written(
+        table.uri, manifest.branch, manifest.version, files=len(files), bytes=files.bytes
+    )
+
+
+def _skipped(table: Table) -> Written:
+    return Written(table.uri, table.branch, table.version, skipped=True)
+
+
+class ExpressionColumns:
+    """Spark expressions as a source of columns. Lives on the driver."""
+
+    can_repeat: ClassVar[bool] = True
+    can_extend: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        asked: Expressions,
+        types: Mapping[str, pa.DataType] | None = None,
+    ) -> None:
+        """``types`` are for columns whose types do not follow from the expressions."""
+        self.spark = spark
+        self.asked = asked
+        self._types = types or {}
+        self._checked: tuple[Schema, Checked] | None = None
+
+    def checked(self, snapshot: Snapshot) -> Checked:
+        """The expressions, checked by Spark against the schema of a version."""
+        if self._checked is None or self._checked[0] != snapshot.schema:
+            found = check_expressions(self.spark, self.asked, snapshot.arrow_schema, self._types)
+            self._checked = snapshot.schema, found
+        return self._checked[1]
+
+    def columns(self, snapshot: Snapshot) -> pa.Schema:
+        return self.checked(snapshot).schema
+
+    def inputs(self, snapshot: Snapshot) -> frozenset[FieldId]:
+        read = list(self.checked(snapshot).columns_read)
+        return read_fields(project(snapshot.schema, read).stored)
+
+    def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Any:
+        raise UnsupportedError("Spark expressions are computed by executors only")
+
+
+class ExpressionFiles(ColumnFiles):
+    """Column files whose values Spark computes."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        source: ExpressionColumns,
+        batch_rows: int | None,
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(snapshot, SparkRunner(source.spark, progress), WHAT)
+        self._source = source
+        self._batch_rows = batch_rows
+        self._progress = progress
+
+    @property
+    def bytes(self) -> int:
+        """Bytes written."""
+        return sum(each.file.size or 0 for each in self._kept.values())
+
+    def _in_tasks(
+        self, writer: ColumnWriter, fragments: Sequence[Fragment]
+    ) -> Sequence[WrittenColumns]:
+        for each in fragments:
+            if each.num_rows == 0:
+                writer.write(each, ())  # says why there can be no file for it
+        checked = self._source.checked(writer.snapshot)
+        bare = writer.snapshot.bare()
+        rows = FragmentRows(bare, checked.columns_read, checked.reading, self._batch_rows)
+        runner = ExpressionRunner(self._source, rows, self._progress)
+        tasks: list[Any] = list(pack_fragments(fragments, runner.slots))
+        work = WriteComputed(
+            bare, writer.written, writer.new, checked.writing, checked.names, writer.mark
+        )
+        return gather(runner, work, tasks, what=WHAT, snapshot=writer.snapshot)
+
+
+class ExpressionRunner(SparkRunner):
+    """Runs tasks on executors that first read their fragments and compute."""
+
+    def __init__(
+        self, source: ExpressionColumns, rows: FragmentRows, progress: Progress | None
+    ) -> None:
+        super().__init__(source.spark, progress)
+        self._asked = source.asked
+        self._rows = rows
+
+    def _planned(self, tasks: DataFrame, shared: Shared) -> tuple[DataFrame, Answering]:
+        from pyspark.sql.types import StructType
+
+        schema = StructType([*hidden_fields(), *self._rows.reading.spark])
+        read = tasks.mapInArrow(partial(read_fragments, self._rows), schema)
+        return self._asked.selected(read), partial(write_computed, shared)
+
+
 @dataclass(frozen=True)
 class FragmentRows:
-    """What all tasks share that read rows."""
+    """What all tasks that read rows share."""
 
     snapshot: Snapshot
     """Bare: fragments travel with the tasks."""
@@ -85,8 +234,10 @@ class FragmentRows:
     def of(
         self, task: bytes, fragments: Sequence[Fragment], first: int
     ) -> Iterator[pa.RecordBatch]:
-        """The live rows of fragments, each with its place: fragments are numbered from ``first``
-        on, and the first row has the task."""
+        """The live rows of fragments, each with its place.
+
+        Fragments are numbered from ``first``; the first row also carries the task.
+        """
         projection = project(self.snapshot.schema, list(self.columns))
         shape = RowShape(snapshot=self.snapshot, projection=projection)
         schema = self.schema
@@ -138,7 +289,7 @@ def _written(task: ComputedTask, work: WriteComputed) -> WrittenColumns:
 
 @dataclass(frozen=True)
 class ComputedTask:
-    """A task with what Spark has computed for it."""
+    """A task, with the rows that Spark computed for it."""
 
     rows: ComputedRows
     fragments: Sequence[Fragment]
@@ -148,7 +299,7 @@ class ComputedTask:
 
 @dataclass(frozen=True)
 class WriteComputed:
-    """The work of a task: write what Spark has computed for fragments."""
+    """The work of a task: write what Spark computed for its fragments."""
 
     snapshot: Snapshot
     """Bare: fragments travel with the tasks."""
@@ -157,7 +308,7 @@ class WriteComputed:
     writing: Writing
     names: tuple[str, ...]
     mark: str = ""
-    """In the names of the files."""
+    """Part of the file names."""
 
     def __call__(self, task: ComputedTask) -> WrittenColumns:
         values = _Values(task, self.writing, self.names)
@@ -166,9 +317,9 @@ class WriteComputed:
 
 
 class ComputedRows:
-    """The rows that come out of Spark, from which those of one fragment after the other are taken.
+    """The rows that Spark computed, taken one fragment after the other.
 
-    Raises InvalidInputError for rows that are not where they belong.
+    Raises InvalidInputError for rows out of place.
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
@@ -176,7 +327,7 @@ class ComputedRows:
         self._rest: pa.RecordBatch | None = None
 
     def next_task(self) -> bytes | None:
-        """What the next row says of its task; None if there is no more row."""
+        """The task that the next row carries; None at the end."""
         head = self._head()
         if head is None:
             return None
@@ -230,156 +381,3 @@ def _mixed_up() -> InvalidInputError:
         "Spark gave the rows in another order than it got them, so the expressions do not go row "
         "by row; nothing was changed"
     )
-
-
-def add_columns(
-    spark: SparkSession,
-    uri: str | os.PathLike[str],
-    columns: Mapping[str, str | Column],
-    *,
-    branch: str | None = None,
-    batch_rows: int | None = None,
-    message: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    serializable: bool = False,
-    app: str | None = None,
-    batch: int | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    progress: Progress | None = None,
-) -> Written:
-    """Add columns whose values are Spark expressions over the other columns of a row.
-
-    ``columns`` maps names to Spark SQL or to a ``Column``; Python functions of Spark are fine. An
-    expression that needs more than its own row (aggregates, windows, generators, subqueries) is
-    refused. A dotted name adds a field to a struct. Columns that are not named in an expression
-    are not read, and only the new ones are written.
-
-    ``batch_rows`` is how many rows at most go to Spark at once. When another writer is faster,
-    values for rows that are new or have changed are computed again; an expression with chance in
-    it gives other values then. A batch of an app that the table has already is skipped. The other
-    arguments are as for ``write``.
-
-    Raises InvalidInputError, before anything is written, for a name that is taken and for an
-    expression that Spark does not understand.
-    """
-    asked = Expressions(columns)
-    if batch_rows is not None:
-        batch_rows = check_number("batch_rows", batch_rows, least=1)
-    wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
-    table = open_table(
-        uri,
-        branch=branch,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-    )
-    snapshot = table._snapshot
-    if is_applied(snapshot.manifest.config, wishes.policy.applied):
-        return _skipped(table)
-    source = ExpressionColumns(spark, asked)
-    files = ExpressionFiles(snapshot, source, batch_rows, progress)
-    try:
-        after = AddColumns(snapshot, source, files).run(wishes)
-    except BatchAppliedError:
-        return _skipped(table.latest())
-    manifest = after.manifest
-    return Written(
-        table.uri, manifest.branch, manifest.version, files=len(files), bytes=files.bytes
-    )
-
-
-def _skipped(table: Table) -> Written:
-    return Written(table.uri, table.branch, table.version, skipped=True)
-
-
-class ExpressionColumns:
-    """Spark expressions as a source of columns. Lives on the driver."""
-
-    can_repeat: ClassVar[bool] = True
-    can_extend: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        asked: Expressions,
-        types: Mapping[str, pa.DataType] | None = None,
-    ) -> None:
-        """``types`` are those of columns that the expressions alone do not tell."""
-        self.spark = spark
-        self.asked = asked
-        self._types = types or {}
-        self._checked: tuple[Schema, Checked] | None = None
-
-    def checked(self, snapshot: Snapshot) -> Checked:
-        """What Spark says of the expressions on the schema of a version."""
-        if self._checked is None or self._checked[0] != snapshot.schema:
-            found = check_expressions(self.spark, self.asked, snapshot.arrow_schema, self._types)
-            self._checked = snapshot.schema, found
-        return self._checked[1]
-
-    def columns(self, snapshot: Snapshot) -> pa.Schema:
-        return self.checked(snapshot).schema
-
-    def inputs(self, snapshot: Snapshot) -> frozenset[FieldId]:
-        read = list(self.checked(snapshot).columns_read)
-        return read_fields(project(snapshot.schema, read).stored)
-
-    def of(self, snapshot: Snapshot, fragments: Sequence[Fragment]) -> Any:
-        raise UnsupportedError("Spark expressions are computed by executors only")
-
-
-class ExpressionFiles(ColumnFiles):
-    """Column files whose values Spark computes."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        source: ExpressionColumns,
-        batch_rows: int | None,
-        progress: Progress | None,
-    ) -> None:
-        super().__init__(snapshot, SparkRunner(source.spark, progress), WHAT)
-        self._source = source
-        self._batch_rows = batch_rows
-        self._progress = progress
-
-    @property
-    def bytes(self) -> int:
-        """What was written."""
-        return sum(each.file.size or 0 for each in self._kept.values())
-
-    def _in_tasks(
-        self, writer: ColumnWriter, fragments: Sequence[Fragment]
-    ) -> Sequence[WrittenColumns]:
-        for each in fragments:
-            if each.num_rows == 0:
-                writer.write(each, ())  # says why there can be no file for it
-        checked = self._source.checked(writer.snapshot)
-        bare = writer.snapshot.bare()
-        rows = FragmentRows(bare, checked.columns_read, checked.reading, self._batch_rows)
-        runner = ExpressionRunner(self._source, rows, self._progress)
-        tasks: list[Any] = list(pack_fragments(fragments, runner.slots))
-        work = WriteComputed(
-            bare, writer.written, writer.new, checked.writing, checked.names, writer.mark
-        )
-        return gather(runner, work, tasks, what=WHAT, snapshot=writer.snapshot)
-
-
-class ExpressionRunner(SparkRunner):
-    """Executors that read the fragments of a task, compute, and only then do the work."""
-
-    def __init__(
-        self, source: ExpressionColumns, rows: FragmentRows, progress: Progress | None
-    ) -> None:
-        super().__init__(source.spark, progress)
-        self._asked = source.asked
-        self._rows = rows
-
-    def _planned(self, tasks: DataFrame, shared: Shared) -> tuple[DataFrame, Answering]:
-        from pyspark.sql.types import StructType
-
-        schema = StructType([*hidden_fields(), *self._rows.reading.spark])
-        read = tasks.mapInArrow(partial(read_fragments, self._rows), schema)
-        return self._asked.selected(read), partial(write_computed, shared)

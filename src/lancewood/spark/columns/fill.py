@@ -1,14 +1,12 @@
-"""Where a column has no values: in which fragments, in how many rows.
+"""Filling columns that Spark expressions compute: a value for every row that has none.
 
-A fragment without a file for the column has none at all, and the manifest tells. A file whose name
-is marked has been computed for all of its rows: a null in it is a value. Any other file is read,
-by executors, and its nulls are counted.
+A missing column is first added without values and then filled like any other, so that it fits rows
+that others append meanwhile. Only these columns are written, one file for each fragment that lacks
+values.
 
-Columns that Spark expressions compute, kept full: values for every row that has none.
-
-A column that is not there is added without values, and then filled like any other: so the column
-goes together with rows that somebody else appends meanwhile. Only the columns are written, one file
-for each fragment that lacks values. Where that is, ``lacking`` knows.
+A fragment without a file for the column lacks all values; the manifest shows that. A file with
+``MARK`` in its name was computed for all of its rows, and a null in it is a value. Any other file
+is read by executors, and its nulls are counted.
 """
 
 from __future__ import annotations
@@ -44,74 +42,9 @@ from lancewood.table.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
 MARK = "-computed"
-"""At the end of the names of files whose rows have all been computed."""
+"""The end of the names of files in which all rows were computed."""
 _MARKED = f"{MARK}.lance"
-
-
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """A fragment, and how many of its live rows have no value."""
-
-    fragment: Fragment
-    rows: int
-    is_partly: bool
-    """Whether it has a file with the column, and other rows may have values there."""
-
-
-def all_rows(snapshot: Snapshot) -> list[Lacking]:
-    """Every fragment that has rows, as if none had a value."""
-    return [Lacking(each, _rows(each), False) for each in _live(snapshot)]
-
-
-def find_lacking(snapshot: Snapshot, name: str, runner: Runner) -> list[Lacking]:
-    """The fragments in which a column lacks values, in the order of the table."""
-    ids = frozenset(each.id for each in snapshot.schema.by_name[name].walk())
-    live = list(_live(snapshot))
-    held = {each.id: _names(each, ids) for each in live}
-    unsure = [each for each in live if not all(name.endswith(_MARKED) for name in held[each.id])]
-    nulls = dict(_counted(snapshot, name, unsure, runner))
-    return [
-        Lacking(each, nulls[each.id] if held[each.id] else _rows(each), bool(held[each.id]))
-        for each in live
-        if not held[each.id] or nulls.get(each.id)
-    ]
-
-
-def count_nulls(snapshot: Snapshot, name: str, fragments: Sequence[Fragment]) -> list[int]:
-    """The task: how many live rows of each fragment have no value."""
-    return [_nulls_in(snapshot, name, each) for each in fragments]
-
-
-def _counted(
-    snapshot: Snapshot, name: str, fragments: Sequence[Fragment], runner: Runner
-) -> Iterator[tuple[FragmentId, int]]:
-    if not fragments:
-        return
-    tasks = list(pack_fragments(fragments, runner.slots))
-    work = partial(count_nulls, snapshot.bare(), name)
-    done = runner.run(work, tasks, what=f"looking for rows without {name}")
-    for group, counts in zip(tasks, done, strict=True):
-        yield from zip((each.id for each in group), counts, strict=True)
-
-
-def _nulls_in(snapshot: Snapshot, name: str, fragment: Fragment) -> int:
-    plan = ScanPlan(snapshot, ScanRequest(columns=[name], fragments=[fragment]))
-    return sum(each.column(0).null_count for each in plan.batches(1))
-
-
-def _live(snapshot: Snapshot) -> Iterator[Fragment]:
-    return (each for each in snapshot.manifest.fragments if each.num_rows != 0)
-
-
-def _rows(fragment: Fragment) -> int:
-    return fragment.num_rows or fragment.physical_rows
-
-
-def _names(fragment: Fragment, ids: frozenset[FieldId]) -> list[str]:
-    """The files that hold one of the fields."""
-    return [each.path for each in fragment.message.files if not ids.isdisjoint(each.fields)]
 
 
 def fill_columns(
@@ -127,18 +60,18 @@ def fill_columns(
     manifest_store: str | ManifestStore | None = None,
     progress: Progress | None = None,
 ) -> Written:
-    """Have Spark expressions give columns a value in every row that has none.
+    """Compute values with Spark expressions for every row that has none.
 
-    ``columns`` maps names to Spark SQL over the columns of the row, as for ``add_columns``. One
-    that the table does not have is added, with its type of ``types`` where that has one; values of
-    one that it has fit its type. A value that comes out as null counts as one: it is not tried
-    again. In a fragment where some rows have values all are computed, and those keep theirs.
-    ``overwrite`` computes every row anew.
+    ``columns`` maps names to Spark SQL over the columns of the row, as for ``add_columns``. A
+    column that the table does not have is added, with its type in ``types`` if given; for an
+    existing one the values must fit its type. A result of null counts as a value and is not
+    computed again. In a fragment where some rows have values all rows are computed, but existing
+    values stay. ``overwrite`` computes every row anew.
 
-    The result counts as updated the rows that had no value; it is skipped if nothing was to be
-    done. Adding columns makes a version, and so does each set of columns that are filled together;
-    mostly that is one. Raises InvalidInputError, before anything is written, for what
-    ``check_fill`` refuses, and RetryableConflictError if another writer came in between.
+    The result counts the rows that had no value as updated, and is skipped if there was nothing to
+    do. Adding columns makes a version, and so does each set of columns filled together, usually
+    one. Raises InvalidInputError, before anything is written, for what ``check_fill`` refuses, and
+    RetryableConflictError if another writer came in between.
     """
     asked = Expressions(columns)
     table = open_table(
@@ -168,12 +101,11 @@ def check_fill(
     table: pa.Schema,
     types: Mapping[str, pa.DataType] | None = None,
 ) -> Checked:
-    """What Spark says of the expressions, as columns with the types that they have in the table,
-    or are to have there.
+    """The checked expressions, with the types that the columns have or will have in the table.
 
     Raises InvalidInputError for an expression that Spark does not understand or that does not go
-    row by row, for values that do not fit, and for another type than that of a column which is
-    there; UnsupportedError for a type that cannot be carried over.
+    row by row, for values that do not fit, and for a type that differs from that of an existing
+    column; UnsupportedError for a type that cannot be carried over.
     """
     asked = Expressions(columns)
     stored = dict(types or {})
@@ -202,7 +134,7 @@ def check_fill(
 
 
 class _Filling:
-    """One call, and what it did so far."""
+    """One call of ``fill_columns``, and its figures so far."""
 
     def __init__(
         self,
@@ -220,7 +152,7 @@ class _Filling:
         self.rows = self.files = self.bytes = 0
 
     def run(self, table: Table) -> Table:
-        """The table afterwards. Columns that lack values in the same fragments are computed
+        """The table afterwards. Columns that lack values in the same fragments are filled
         together."""
         snapshot = table._snapshot
         together: dict[tuple[tuple[FragmentId, bool], ...], tuple[list[str], list[Lacking]]] = {}
@@ -292,6 +224,67 @@ class _Fill:
 
 
 def _kept(name: str, expression: str) -> str:
-    """An expression that leaves a value alone that is there."""
+    """An expression that keeps an existing value."""
     quoted = name.replace("`", "``")
     return f"coalesce(`{quoted}`, ({expression}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A fragment, and how many of its live rows have no value."""
+
+    fragment: Fragment
+    rows: int
+    is_partly: bool
+    """Whether it has a file with the column, so that other rows may have values."""
+
+
+def all_rows(snapshot: Snapshot) -> list[Lacking]:
+    """Every fragment that has rows, as if none of them had a value."""
+    return [Lacking(each, _rows(each), False) for each in _live(snapshot)]
+
+
+def find_lacking(snapshot: Snapshot, name: str, runner: Runner) -> list[Lacking]:
+    """The fragments in which a column lacks values, in table order."""
+    ids = frozenset(each.id for each in snapshot.schema.by_name[name].walk())
+    live = list(_live(snapshot))
+    held = {each.id: _names(each, ids) for each in live}
+    unsure = [each for each in live if not all(name.endswith(_MARKED) for name in held[each.id])]
+    nulls = dict(_counted(snapshot, name, unsure, runner))
+    return [
+        Lacking(each, nulls[each.id] if held[each.id] else _rows(each), bool(held[each.id]))
+        for each in live
+        if not held[each.id] or nulls.get(each.id)
+    ]
+
+
+def count_nulls(snapshot: Snapshot, name: str, fragments: Sequence[Fragment]) -> list[int]:
+    """The task: the number of live rows without a value in each fragment."""
+    requests = (ScanRequest(columns=[name], fragments=[each]) for each in fragments)
+    plans = (ScanPlan(snapshot, each) for each in requests)
+    return [sum(each.column(0).null_count for each in plan.batches(1)) for plan in plans]
+
+
+def _counted(
+    snapshot: Snapshot, name: str, fragments: Sequence[Fragment], runner: Runner
+) -> Iterator[tuple[FragmentId, int]]:
+    if not fragments:
+        return
+    tasks = list(pack_fragments(fragments, runner.slots))
+    work = partial(count_nulls, snapshot.bare(), name)
+    done = runner.run(work, tasks, what=f"looking for rows without {name}")
+    for group, counts in zip(tasks, done, strict=True):
+        yield from zip((each.id for each in group), counts, strict=True)
+
+
+def _live(snapshot: Snapshot) -> Iterator[Fragment]:
+    return (each for each in snapshot.manifest.fragments if each.num_rows != 0)
+
+
+def _rows(fragment: Fragment) -> int:
+    return fragment.num_rows or fragment.physical_rows
+
+
+def _names(fragment: Fragment, ids: frozenset[FieldId]) -> list[str]:
+    """The files that hold one of the fields."""
+    return [each.path for each in fragment.message.files if not ids.isdisjoint(each.fields)]

@@ -1,12 +1,8 @@
-"""Keys as Spark joins them: whole numbers and bytes that are equal where the keys are.
+"""Keys of a merge as Spark joins them, and the tasks that read them with row addresses.
 
-Both sides of a merge have the table's types, so values of one type are compared: whatever Arrow
-keeps as a whole number becomes a bigint, everything else its bytes. So neither collations nor time
-zones nor roundings of Spark's have a say. A null stays one. Knows no files.
-
-Executors reading keys: those of the table, those of the staged source, each with its address.
-
-Only the columns of the key are read. Which keys are equal is for Spark to find.
+Both sides of a merge have the table's types. What Arrow stores as an integer becomes a bigint, and
+everything else its bytes, so that two codes are equal where the keys are, and collations, time
+zones and rounding in Spark do not matter. A null stays null. Only the columns of the key are read.
 """
 
 from __future__ import annotations
@@ -32,10 +28,12 @@ from lancewood.spark.tasks import messages_of
 
 NUMBER, BYTES = "bigint", "binary"
 _ARROW = {NUMBER: pa.int64(), BYTES: pa.binary()}
+ADDRESSES = f"{SOURCE} bigint"
+_MOST_ROWS = 65_536
 
 
 def code_names(key: Key) -> list[str]:
-    """What the columns of a coded key are called."""
+    """The names of the columns of a coded key."""
     return [f"k{number}" for number in range(len(key.types))]
 
 
@@ -45,7 +43,7 @@ def code_types(key: Key) -> list[str]:
 
 
 def encode_key(key: Key, rows: pa.RecordBatch | pa.Table) -> list[pa.Array]:
-    """The columns of the key out of rows that hold them, coded."""
+    """The coded columns of the key from rows that hold them."""
     return [
         _number(each) if kind == NUMBER else _bytes(each)
         for each, kind in zip(key.values(rows), code_types(key), strict=True)
@@ -53,7 +51,7 @@ def encode_key(key: Key, rows: pa.RecordBatch | pa.Table) -> list[pa.Array]:
 
 
 def coded_schema(key: Key, address: str) -> pa.Schema:
-    """Coded keys, each with the address of its row."""
+    """The schema of coded keys with the address of each row."""
     columns = [
         (name, _ARROW[kind]) for name, kind in zip(code_names(key), code_types(key), strict=True)
     ]
@@ -61,7 +59,7 @@ def coded_schema(key: Key, address: str) -> pa.Schema:
 
 
 def coded_ddl(key: Key, address: str) -> str:
-    """The same in Spark's words."""
+    """The same schema as Spark DDL."""
     pairs = zip(code_names(key), code_types(key), strict=True)
     return ", ".join([*(f"{name} {kind}" for name, kind in pairs), f"{address} bigint"])
 
@@ -85,19 +83,15 @@ def _bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.large_binary()).cast(pa.binary())
 
 
-ADDRESSES = f"{SOURCE} bigint"
-_MOST_ROWS = 65_536
-
-
 @dataclass(frozen=True)
 class TableKeys:
-    """What all tasks share that read keys of the table; a message holds fragments."""
+    """What all tasks that read keys of the table share; a message holds fragments."""
 
     snapshot: Snapshot
     """Bare."""
     key: Key
     keeps_nulls: bool
-    """Whether rows that can match nothing are of interest too."""
+    """Whether rows that can match nothing are needed too."""
 
     def read(self, message: bytes) -> Iterator[pa.RecordBatch]:
         """The keys of live rows."""
@@ -119,14 +113,14 @@ def read_table_keys(keys: TableKeys, batches: Iterator[pa.RecordBatch]) -> Itera
 
 
 def source_message(numbers: Sequence[int]) -> bytes:
-    """For a task that looks at some of the staged files."""
+    """The message for a task that reads some of the staged files."""
     return pickle.dumps(list(numbers))
 
 
 def read_source_keys(
     source: StagedSource, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the keys of the source that have no null in them."""
+    """For mapInArrow over a spread frame: the keys of the source without nulls in them."""
     key = source.key
     columns = list(dict.fromkeys(path[0] for path in key.paths))
     schema = coded_schema(key, SOURCE)
@@ -142,8 +136,7 @@ def read_source_keys(
 def list_source(
     source: StagedSource, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the addresses of all rows of the source but those
-    that delete."""
+    """For mapInArrow over a spread frame: the addresses of all source rows that do not delete."""
     for number in _numbers(batches):
         addresses = source.staged.addresses(number)
         for start in range(0, len(addresses), _MOST_ROWS):
@@ -159,12 +152,7 @@ def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 
 def _coded(
-    key: Key,
-    rows: pa.RecordBatch,
-    addresses: pa.Array,
-    schema: pa.Schema,
-    *,
-    keeps_nulls: bool,
+    key: Key, rows: pa.RecordBatch, addresses: pa.Array, schema: pa.Schema, *, keeps_nulls: bool
 ) -> pa.RecordBatch:
     coded = pa.RecordBatch.from_arrays([*encode_key(key, rows), addresses], schema=schema)
     if keeps_nulls or not any(each.null_count for each in coded.columns):

@@ -1,15 +1,9 @@
-"""The source of a merge as files that its own executors wrote: rows by where they lie in them.
+"""The source of a merge, staged in files so that a merge can read every row again and again.
 
-A position is an address in the staged files: the number of the file, then the row in it. Whoever
-reads a row twice gets the same, however the frame behind it behaves. The files have the columns of
-the version that was newest when they were written; they are fitted to a later one as they are read.
-Nothing refers to them, and nothing here writes or deletes.
-
-Writing the rows of a frame into staged files, so that a merge reads every row as often as it
-likes and always finds the same.
-
-Done by what writes any frame: ``spark.writing``. Nothing refers to the files, and the merge removes
-them in the end. Knows how the frame's columns fit the table, and nothing of keys.
+Executors write the frame into files once, like any other frame, by ``spark.writing``. No version
+refers to the files, and the merge removes them at the end. The position of a row is an address: the
+number of its file, then the row in it. The files have the columns of the version that was newest
+when they were written; reads align them to later versions.
 """
 
 from __future__ import annotations
@@ -47,14 +41,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-
 _SAMPLED = 4 << 20
 _SAMPLED_ROWS = 256
 
 
 @dataclass(frozen=True)
 class StagedFiles:
-    """Where the rows of a source lie. Pickles."""
+    """Where the rows of a source are. Pickles."""
 
     snapshot: Snapshot
     """The version that they were staged for; bare."""
@@ -63,7 +56,7 @@ class StagedFiles:
     raw: tuple[bytes, ...]
     """The files as fragments; the n-th has the id n."""
     rows: tuple[int, ...]
-    """How many are in each."""
+    """The number of rows in each."""
     bytes: int
     """Of all files together."""
 
@@ -85,14 +78,14 @@ class StagedFiles:
 
     @property
     def files(self) -> tuple[NewFile, ...]:
-        """What is to be removed in the end."""
+        """The files to remove at the end."""
         return new_data_files(map(self.fragment, range(len(self.raw))))
 
     def fragment(self, number: int) -> Fragment:
         return Fragment(decode_fragment(self.raw[number], self.snapshot.manifest.name))
 
     def addresses(self, number: int) -> Positions:
-        """Those of all rows of a file."""
+        """The addresses of all rows of a file."""
         offsets = np.arange(self.rows[number], dtype=np.int64)
         return addresses_in(FragmentId(number), offsets).astype(np.int64)
 
@@ -106,10 +99,10 @@ class StagedSource(SourceRows):
     columns: Schema
     key: Key
     deleted: str | None = None
-    """The staged column that says of a row that it deletes the one with its key."""
+    """The staged column that marks rows which delete the row with their key."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is worked out again elsewhere."""
+        """Without cached properties."""
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def check_fit(self) -> None:
@@ -118,7 +111,7 @@ class StagedSource(SourceRows):
 
     @cached_property
     def portion_rows(self) -> int:
-        """Told from what rows take in the files, and from a few that are read."""
+        """Estimated from the size of the files, and from a few rows that are read."""
         width = self.staged.bytes / max(self.staged.row_count, 1)
         if self.staged.raw:
             first = self.staged.addresses(0)[: max(1, min(_SAMPLED_ROWS, int(_SAMPLED / width)))]
@@ -145,7 +138,7 @@ class StagedSource(SourceRows):
         return mask
 
     def batches(self, number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of all rows of one file, in order; no columns of blobs."""
+        """Some columns of all rows of one file, in order; no blob columns."""
         part, fragment = self._part(columns), self.staged.fragment(number)
         for batch in open_fragment(self.staged.snapshot, fragment, part.wanted).batches():
             yield part.alignment.cast(batch)
@@ -175,7 +168,7 @@ class StagedSource(SourceRows):
 
 
 class _Part(NamedTuple):
-    """Some columns: as they are read, and how they become columns of the table."""
+    """Some columns: how they are read, and how they become columns of the table."""
 
     wanted: WantedColumns
     alignment: Alignment
@@ -187,16 +180,16 @@ def _cut(schema: Schema, names: frozenset[str]) -> Schema:
 
 @dataclass(frozen=True)
 class FrameColumns:
-    """The columns of a frame, as columns of a table."""
+    """The columns of a frame as columns of a table."""
 
     frame: StructType
     writing: Writing
     given: pa.Schema
-    """What the frame has, in the table's types: without fields of structs that it does not have."""
+    """The frame's columns in the table's types, without struct fields that the frame lacks."""
 
 
 def frame_columns(frame: StructType, snapshot: Snapshot, *, inserts: bool) -> FrameColumns:
-    """Fit a frame to a table. Raises InvalidInputError that lists all that does not fit.
+    """Fit a frame to a table; raises InvalidInputError that lists everything that does not fit.
 
     Unless rows are inserted, any column may be missing.
     """
@@ -223,9 +216,9 @@ def _fitted(frame: StructType, table: pa.Schema, *, inserts: bool) -> FrameColum
 
 
 def without_flag(frame: StructType, deleted: str, table: pa.Schema, choices: Choices) -> StructType:
-    """The columns of a frame but for the one that says which rows delete.
+    """The columns of a frame without the one that marks deletes.
 
-    Raises InvalidInputError if that is none, or does not go together with the other choices.
+    Raises InvalidInputError if there is no such column, or it contradicts the other choices.
     """
     from pyspark.sql.types import BooleanType, StructType
 
@@ -260,14 +253,14 @@ def stage(
     schema: Schema,
     deleted: str | None = None,
 ) -> StagedFiles:
-    """Write the columns of ``schema``, which the frame has, of all rows of the frame, once.
+    """Write all rows of the frame once, with the columns of ``schema``, all of which the frame has.
 
-    ``deleted`` is a column of the frame that says which rows only delete: it is written beside
-    the others, and those rows may lack any value.
+    ``deleted`` is a column of the frame that marks rows that only delete: it is written with the
+    others, and any value of those rows may be null.
 
-    Raises what is wrong with a row, once all tasks have ended; then their files are gone. Raises
-    what Spark raises for the frame itself, and what fails at every attempt; then nobody knows what
-    the other tasks wrote, and their files stay until cleanup finds them by age.
+    An error in a row is raised once all tasks have ended; then their files are removed. An error of
+    the frame itself, or of a task that failed at every attempt, leaves unknown what other tasks
+    wrote; cleanup removes their files by age.
     """
     names = [each for each in columns.frame.names if each in schema.by_name]
     writing = columns.writing
@@ -292,14 +285,14 @@ def stage(
 
 
 def _with_flag(schema: Schema, name: str) -> Schema:
-    """Columns that may be null, and one more, of booleans."""
+    """The columns, all nullable, and one more of booleans."""
     number = max(each.id for each in schema.walk()) + 1
     (flag,) = schema_from_arrow(pa.schema([(name, pa.bool_())]), first_id=number).fields
     return Schema((*(replace(each, nullable=True) for each in schema.fields), flag))
 
 
 def _given_type(spark: Any, kind: pa.DataType) -> pa.DataType:
-    """A struct without the fields that the frame's does not have."""
+    """A struct without the fields that the frame lacks."""
     from pyspark.sql.types import StructType
 
     if not isinstance(spark, StructType) or not pt.is_struct(kind):
@@ -315,7 +308,7 @@ def _given_type(spark: Any, kind: pa.DataType) -> pa.DataType:
 
 
 def _chosen(df: DataFrame, names: list[str]) -> DataFrame:
-    """Some columns, by place: to Spark two names may be one that differ in case alone."""
+    """Some columns, selected by place: Spark may confuse names that differ only in case."""
     numbered = [f"c{number}" for number in range(len(df.columns))]
     places = dict(zip(df.columns, numbered, strict=True))
     return df.toDF(*numbered).select(*(places[each] for each in names)).toDF(*names)

@@ -1,19 +1,13 @@
-"""How wide a row of a scan is in memory, guessed from the manifest alone.
+"""Planning a read on the driver: which fragments, cut into which tasks.
 
-Types tell most of it. What texts, bytes and lists take is guessed from the sizes of the files that
-hold them, less what the other columns take there. Opens no file.
+Opens only the manifest, and with a limit one deletion file. Without a filter no fragment is decoded
+except a sample and those that are cut. With one, the driver leaves out fragments that cannot match
+if that is quick or likely to leave few; otherwise tasks do it. A plan for 100,000 fragments of one
+file each takes 3 MB.
 
-Cutting a run of fragments into tasks: small ones together, a large one into several.
-
-Knows rows, widths and sizes as numbers, and nothing of tables. A cut is told as a number of
-fragments: 3.5 is the middle of the fourth.
-
-Planning a read on the driver: which fragments, cut into which tasks.
-
-Looks at the manifest alone, and with a limit at one deletion file. Without a filter no fragment is
-decoded but a sample and those that are cut. With one, the driver leaves out fragments that cannot
-match where that takes no time, or where what is left would lie in few of the tasks; the rest is
-for the tasks to leave out. A plan for 100,000 fragments of one file each is 3 MB in all.
+Tasks are cut by the estimated width of a row in memory. Types give most of it; texts, bytes and
+lists are estimated from the sizes of their files, less what other columns take there. A cut is a
+number of fragments: 3.5 is the middle of the fourth.
 """
 
 from __future__ import annotations
@@ -44,136 +38,31 @@ from lancewood.spark.types import Reading
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-
-_SYSTEM_COLUMN = 8.0
-_UNKNOWN = 32.0
-"""Bytes of a value of which nothing is known."""
-_LEAST = 4.0
-
-
-class RowWidth:
-    """The width of the rows of one scan."""
-
-    def __init__(self, plan: ScanPlan) -> None:
-        self._plan = plan
-        self._whole = WantedColumns(plan.snapshot.schema)
-
-    def of(self, sample: Iterable[Fragment]) -> float:
-        """Bytes of a row, if others are like those of the sample; at least one."""
-        fixed, varying = self._plan.wanted.width
-        width = fixed + _SYSTEM_COLUMN * len(self._plan.projection.system)
-        if varying:
-            found = [each for each in map(self._varying, sample) if each is not None]
-            guess = sum(found) / len(found) if found else _UNKNOWN * len(varying)
-            width += max(guess, _LEAST * len(varying))
-        return max(width, 1.0)
-
-    def _varying(self, fragment: Fragment) -> float | None:
-        """Bytes of the columns whose types do not tell, in a row of a fragment; None if nobody can
-        say. What is wrong with a fragment is told when it is read."""
-        rows = fragment.physical_rows
-        try:
-            sizes = [self._in_file(each, rows) for each in fragment.files] if rows else [None]
-        except LancewoodError:
-            return None
-        known = [each for each in sizes if each is not None]
-        return sum(known) if len(known) == len(sizes) else None
-
-    def _in_file(self, file: DataFile, rows: int) -> float | None:
-        columns = {self._whole.owners[each] for each in file.fields if each in self._whole.owners}
-        varying = columns & self._all_varying
-        asked = varying & self._asked
-        if not asked:
-            return 0.0
-        if file.size is None:
-            return None
-        fields = self._plan.snapshot.schema.fields
-        others = Schema(tuple(e for e in fields if e.name in columns and e.name not in varying))
-        left = file.size / rows - WantedColumns(others).width[0]
-        return max(left, 0.0) * len(asked) / len(varying)
-
-    @cached_property
-    def _all_varying(self) -> frozenset[str]:
-        return frozenset(self._whole.width[1])
-
-    @cached_property
-    def _asked(self) -> frozenset[str]:
-        return frozenset(self._plan.wanted.width[1])
-
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
+_SYSTEM_COLUMN = 8.0
+_UNKNOWN_VALUE = 32.0
+"""Bytes of a value about which nothing is known."""
+_LEAST_VALUE = 4.0
 OPENING = 256 << 10
-"""What it takes to open a fragment, as bytes that could have been read instead."""
+"""The cost of opening a fragment, as bytes that could be read instead."""
 LEAST = 8 << 20
-"""Bytes in memory for which a task is worth starting."""
+"""Bytes in memory that make a task worth starting."""
 MOST = 1 << 30
-"""Bytes of a task, however few slots there are: one that fails is run again as a whole."""
+"""Bytes of a task, however few slots there are: a failed task is run again as a whole."""
 MOST_TASKS = 100_000
-"""However large a table is, or says it is: Spark cannot run more in reasonable time."""
+"""However large a table is, or claims to be: Spark cannot run more in reasonable time."""
 MOST_MESSAGE = 1 << 20
 _WORTH_CUTTING = 0.5
 _SMALLEST_PIECE = 0.25
-"""Both as parts of a task."""
-
-
-def count_tasks(cost: float, slots: int, most: int = MOST) -> int:
-    """How many tasks work of so many bytes makes: a few for each slot, none too small or large."""
-    wanted = min(max(1, slots) * TASKS_PER_SLOT, math.ceil(cost / LEAST))
-    return min(max(1, wanted, math.ceil(cost / most)), MOST_TASKS)
-
-
-def cut_fragments(
-    rows: Ints, width: float, sizes: Ints, slots: int, *, split: bool, most: int = MOST
-) -> Floats:
-    """Where the tasks begin, and the end of the last; ascending, no two alike.
-
-    ``rows`` and ``sizes`` are the rows of each fragment and the bytes that a task's message holds
-    of it, ``width`` the bytes of a row. Without ``split`` a task has whole fragments. ``most`` are
-    about the bytes that a task reads at most.
-    """
-    costs = rows * width + OPENING
-    ends = np.cumsum(costs)
-    total = float(ends[-1]) if len(ends) else 0.0
-    tasks = count_tasks(total, slots, most)
-    share = total / tasks
-    goals = total * np.arange(1, tasks) / tasks
-    at = np.minimum(np.searchsorted(ends, goals), max(len(ends) - 1, 0))
-    parts = (goals - (ends[at] - costs[at])) / costs[at]
-    whole = np.round(parts)
-    if split:
-        least = _SMALLEST_PIECE * share
-        is_cut = costs[at] > _WORTH_CUTTING * share
-        is_cut &= (parts * costs[at] >= least) & ((1 - parts) * costs[at] >= least)
-        parts = np.where(is_cut, parts, whole)
-    else:
-        parts = whole
-    cuts = np.unique(np.concatenate(([0.0], at + parts, [float(len(ends))])))
-    return _with_small_messages(cuts, np.concatenate(([0], np.cumsum(sizes))))
-
-
-def _with_small_messages(cuts: Floats, held: Ints) -> Floats:
-    """The same, and more where a message would be too large; ``held`` is what is before each
-    fragment. A fragment that is too large by itself stays alone."""
-    firsts, lasts = np.ceil(cuts[:-1]).astype(int), np.floor(cuts[1:]).astype(int)
-    more: list[int] = []
-    for task in np.flatnonzero(held[lasts] - held[firsts] > MOST_MESSAGE).tolist():
-        at, last = int(firsts[task]), int(lasts[task])
-        while held[last] - held[at] > MOST_MESSAGE:
-            full = int(np.searchsorted(held, held[at] + MOST_MESSAGE, side="right")) - 1
-            at = max(at + 1, full)
-            more.append(at)
-    return np.union1d(cuts, np.array(more, float))
-
-
+"""Both as fractions of a task."""
 _FEW_FRAGMENTS = 10_000
-"""So many are looked at one by one in less than a tenth of a second."""
+"""So many can be examined one by one in less than a tenth of a second."""
 _SAMPLE = 32
 _LARGE_FRAGMENT = 1_024
-"""Bytes from which a fragment is relieved of what its task does not need."""
+"""Fragments from this size on are stripped of what their tasks do not need."""
 _ALIGNMENT = 1_024
-"""A fragment is cut after a multiple of so many rows."""
+"""Fragments are cut at multiples of this number of rows."""
 
 
 @dataclass(frozen=True)
@@ -181,11 +70,11 @@ class ReadPlan:
     """A checked read of one version."""
 
     work: ReadWork
-    """What all tasks share; called with a message it gives the rows of that task."""
+    """What all tasks share; called with a message, it gives the rows of that task."""
     messages: list[bytes]
-    """One for each task, in the order of the table."""
+    """One for each task, in table order."""
     limit: int | None = None
-    """Where the tasks together may give more rows than were asked for: how many were."""
+    """The asked number of rows, if the tasks together may give more."""
 
     @property
     def spark(self) -> StructType:
@@ -198,10 +87,9 @@ def plan_read(
 ) -> ReadPlan:
     """The tasks of a read, for a cluster that runs ``slots`` of them at once.
 
-    No task reads much more than ``most_bytes``, for callers who do not know how many there are.
-
-    Raises InvalidInputError for names and filters that are wrong, UnsupportedError for types that
-    Spark does not have and for a table that executors cannot reach, before any task runs.
+    No task reads much more than ``most_bytes``. Before any task runs, raises InvalidInputError for
+    wrong names and filters, and UnsupportedError for types that Spark does not have and for a table
+    that executors cannot reach.
     """
     if snapshot.place.store.location("data") is None:
         raise UnsupportedError(
@@ -224,18 +112,18 @@ def plan_read(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The fragments that are read, most of them undecoded."""
+    """The fragments to read, most of them undecoded."""
 
     scan: ScanPlan
     raw: Sequence[bytes]
     rows: Sequence[int] | None
-    """The live rows of each; None where a writer left one out."""
+    """The live rows of each; None if a writer did not record them all."""
     last: int | None = None
-    """Where the last fragment ends, if not all of its physical rows are read."""
+    """Where the read ends in the last fragment, in physical rows; None for its end."""
 
     @classmethod
     def of(cls, scan: ScanPlan) -> _Chosen:
-        """Those that the request names, without those that are left out here."""
+        """The fragments that the request names, without those that are pruned here."""
         if scan.request.limit == 0:
             return cls(scan, (), ())
         is_pruned = _is_pruned_here(scan)
@@ -252,7 +140,7 @@ class _Chosen:
         return cls(scan, raw, known if len(known) == len(rows) else None)
 
     def first(self, limit: int) -> _Chosen:
-        """Only so many rows; may read the deletion file of one fragment."""
+        """Only the first ``limit`` rows; may read the deletion file of one fragment."""
         assert self.rows is not None
         ends = np.cumsum(np.asarray(self.rows, np.int64))
         at = int(np.searchsorted(ends, limit))
@@ -286,7 +174,7 @@ class _Chosen:
             yield Portion(raw[first : last + 1 if stop else last], spans)
 
     def _place(self, cut: float) -> tuple[int, int]:
-        """A cut as a fragment and the physical rows of it that are before the cut."""
+        """A cut as a fragment and the number of its physical rows before the cut."""
         number = int(cut)
         if cut == len(self.raw) and self.last is not None:
             return number - 1, self.last
@@ -297,7 +185,7 @@ class _Chosen:
         return self._place(number + 1) if row >= end else (number, row)
 
     def _end(self, number: int, fragment: Fragment) -> int:
-        """The end of what is read of a fragment, in physical rows."""
+        """The end of the read in a fragment, in physical rows."""
         is_last = number == len(self.raw) - 1
         return self.last if is_last and self.last is not None else fragment.physical_rows
 
@@ -305,7 +193,7 @@ class _Chosen:
         return Fragment(decode_fragment(self.raw[number], self.scan.snapshot.manifest.name))
 
     def _relieved(self, raw: bytes) -> bytes:
-        """A fragment without the ids and versions of its rows, if nobody asks for them."""
+        """A fragment without the ids and versions of its rows, if they are not needed."""
         if self._needs_lineage:
             return raw
         fragment = Fragment(decode_fragment(raw, self.scan.snapshot.manifest.name))
@@ -319,10 +207,113 @@ class _Chosen:
 
 
 def _is_pruned_here(scan: ScanPlan) -> bool:
-    """Whether the driver looks at every fragment before it cuts tasks."""
+    """Whether the driver examines every fragment before it cuts tasks."""
     predicate, chosen = scan.predicate, scan.request.fragments
     if predicate is None:
         return False
     count = scan.snapshot.manifest.fragment_count if chosen is None else len(chosen)
     bounded = any(each.path[0] in SYSTEM_COLUMNS for each in predicate.bounds())
     return bounded or not predicate.columns or count <= _FEW_FRAGMENTS
+
+
+class RowWidth:
+    """The estimated width of the rows of one scan."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan = plan
+        self._whole = WantedColumns(plan.snapshot.schema)
+
+    def of(self, sample: Iterable[Fragment]) -> float:
+        """Bytes of a row, judged by a sample of fragments; at least one."""
+        fixed, varying = self._plan.wanted.width
+        width = fixed + _SYSTEM_COLUMN * len(self._plan.projection.system)
+        if varying:
+            found = [each for each in map(self._varying, sample) if each is not None]
+            guess = sum(found) / len(found) if found else _UNKNOWN_VALUE * len(varying)
+            width += max(guess, _LEAST_VALUE * len(varying))
+        return max(width, 1.0)
+
+    def _varying(self, fragment: Fragment) -> float | None:
+        """Bytes per row of the columns without a fixed width; None if unknown.
+
+        Errors in a fragment are left for the read to report.
+        """
+        rows = fragment.physical_rows
+        try:
+            sizes = [self._in_file(each, rows) for each in fragment.files] if rows else [None]
+        except LancewoodError:
+            return None
+        known = [each for each in sizes if each is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def _in_file(self, file: DataFile, rows: int) -> float | None:
+        columns = {self._whole.owners[each] for each in file.fields if each in self._whole.owners}
+        varying = columns & self._all_varying
+        asked = varying & self._asked
+        if not asked:
+            return 0.0
+        if file.size is None:
+            return None
+        fields = self._plan.snapshot.schema.fields
+        others = Schema(tuple(e for e in fields if e.name in columns and e.name not in varying))
+        left = file.size / rows - WantedColumns(others).width[0]
+        return max(left, 0.0) * len(asked) / len(varying)
+
+    @cached_property
+    def _all_varying(self) -> frozenset[str]:
+        return frozenset(self._whole.width[1])
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        return frozenset(self._plan.wanted.width[1])
+
+
+def count_tasks(cost: float, slots: int, most: int = MOST) -> int:
+    """The number of tasks for ``cost`` bytes: a few per slot, none too small or too large."""
+    wanted = min(max(1, slots) * TASKS_PER_SLOT, math.ceil(cost / LEAST))
+    return min(max(1, wanted, math.ceil(cost / most)), MOST_TASKS)
+
+
+def cut_fragments(
+    rows: Ints, width: float, sizes: Ints, slots: int, *, split: bool, most: int = MOST
+) -> Floats:
+    """Where the tasks begin, and the end of the last; ascending and distinct.
+
+    ``rows`` and ``sizes`` are the rows of each fragment and its bytes in a message; ``width`` is
+    the bytes of a row. Without ``split`` tasks have whole fragments. ``most`` is roughly the most
+    bytes that a task reads.
+    """
+    costs = rows * width + OPENING
+    ends = np.cumsum(costs)
+    total = float(ends[-1]) if len(ends) else 0.0
+    tasks = count_tasks(total, slots, most)
+    share = total / tasks
+    goals = total * np.arange(1, tasks) / tasks
+    at = np.minimum(np.searchsorted(ends, goals), max(len(ends) - 1, 0))
+    parts = (goals - (ends[at] - costs[at])) / costs[at]
+    whole = np.round(parts)
+    if split:
+        least = _SMALLEST_PIECE * share
+        is_cut = costs[at] > _WORTH_CUTTING * share
+        is_cut &= (parts * costs[at] >= least) & ((1 - parts) * costs[at] >= least)
+        parts = np.where(is_cut, parts, whole)
+    else:
+        parts = whole
+    cuts = np.unique(np.concatenate(([0.0], at + parts, [float(len(ends))])))
+    return _with_small_messages(cuts, np.concatenate(([0], np.cumsum(sizes))))
+
+
+def _with_small_messages(cuts: Floats, held: Ints) -> Floats:
+    """The cuts, and more where a message would be too large.
+
+    ``held`` is the bytes before each fragment. A fragment that is too large by itself stays alone.
+    """
+    firsts, lasts = np.ceil(cuts[:-1]).astype(int), np.floor(cuts[1:]).astype(int)
+    more: list[int] = []
+    for task in np.flatnonzero(held[lasts] - held[firsts] > MOST_MESSAGE).tolist():
+        at, last = int(firsts[task]), int(lasts[task])
+        while held[last] - held[at] > MOST_MESSAGE:
+            full = int(np.searchsorted(held, held[at] + MOST_MESSAGE, side="right")) - 1
+            at = max(at + 1, full)
+            more.append(at)
+    return np.union1d(cuts, np.array(more, float))

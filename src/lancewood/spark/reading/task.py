@@ -1,17 +1,11 @@
-"""What one task of a read is told: the bytes of its fragments, and which of their rows it reads.
+"""What runs on executors for a read: the rows of one task, or their number.
 
-Fragments of a table are much alike, so a message is compressed. Knows nothing of scans.
+Every task gets the version without its fragments, and a message with its own. Fragments of a table
+are much alike, so messages are compressed. A task opens no manifest and lists nothing. As several
+run on one machine, it starts no threads besides the codec's.
 
-Batches of a size that suits the way from Python to Spark.
-
-One that is large is cut, which copies nothing; small ones after another are joined, since each
-costs a round trip. Rows keep their order. Knows Arrow and nothing of tables.
-
-What runs on executors: the rows of one task, or how many there are.
-
-A task gets the version without its fragments, as all tasks do, and a message with its own. It
-opens no manifest and lists nothing. It is one of several on its machine, so it starts no threads
-besides the codec's.
+Batches are resized for the way from Python to Spark: large ones are cut, which copies nothing, and
+small ones joined, since each costs a round trip. Rows keep their order.
 """
 
 from __future__ import annotations
@@ -20,6 +14,7 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,45 +29,55 @@ from lancewood.spark.types import Reading
 
 _CODEC = "zstd"
 _SIZE_BYTES = 8
+MOST_BYTES = 4 << 20
+FEW_BYTES = 1 << 20
+FEW_ROWS = 8_192
+"""A batch with as many bytes or rows is not held back to be joined with others."""
+WORKERS = 1
+COUNT_SCHEMA = "rows long not null"
+_COUNTS = pa.schema([pa.field("rows", pa.int64(), False)])
 
 
 @dataclass(frozen=True)
 class Portion:
-    """A part of a table."""
+    """A part of a table: some fragments, perhaps not all of their rows."""
 
     fragments: Sequence[bytes]
-    """As they stand in the manifest."""
+    """Undecoded, as they are in the manifest."""
     spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict)
-    """Of these only some physical rows: see ``engine.scan.ScanRequest``."""
+    """The physical rows to read of fragments that are not read whole: see ``ScanRequest``."""
 
     def encode(self) -> bytes:
         """A message for a task."""
-        plain = pickle.dumps((list(self.fragments), dict(self.spans)))
-        size = len(plain).to_bytes(_SIZE_BYTES, "little")
-        return size + bytes(pa.compress(plain, _CODEC, asbytes=True))
+        return pack((list(self.fragments), dict(self.spans)))
 
     @classmethod
     def decode(cls, message: bytes) -> Portion:
-        """The portion that a message tells of; only of messages that ``encode`` made."""
-        size = int.from_bytes(message[:_SIZE_BYTES], "little")
-        plain = pa.decompress(message[_SIZE_BYTES:], size, _CODEC, asbytes=True)
-        return cls(*pickle.loads(plain))
+        """The portion in a message; only for messages that ``encode`` made."""
+        return cls(*unpack(message))
 
     def decoded(self, name: str) -> list[Fragment]:
         """The fragments; raises FormatError naming the manifest."""
         return [Fragment(decode_fragment(each, name)) for each in self.fragments]
 
 
-MOST_BYTES = 4 << 20
-FEW_BYTES = 1 << 20
-FEW_ROWS = 8_192
-"""A batch that has as many bytes or rows is not held back for others to join it."""
+def pack(value: object) -> bytes:
+    """A value as a compressed message."""
+    plain = pickle.dumps(value)
+    size = len(plain).to_bytes(_SIZE_BYTES, "little")
+    return size + bytes(pa.compress(plain, _CODEC, asbytes=True))
+
+
+def unpack(message: bytes) -> Any:
+    """The value in a message; only for messages that ``pack`` made."""
+    size = int.from_bytes(message[:_SIZE_BYTES], "little")
+    return pickle.loads(pa.decompress(message[_SIZE_BYTES:], size, _CODEC, asbytes=True))
 
 
 def sized(
     batches: Iterator[pa.RecordBatch], most_rows: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a few megabytes, and of ``most_rows`` at most."""
+    """The same rows in batches of a few megabytes, with at most ``most_rows`` each."""
     few: list[pa.RecordBatch] = []
     rows = size = 0
     enough = FEW_ROWS if most_rows is None else min(FEW_ROWS, most_rows)
@@ -109,11 +114,6 @@ def _cut(batch: pa.RecordBatch, size: int, most_rows: int | None) -> Iterator[pa
     yield from (batch.slice(at, even) for at in range(0, rows, even))
 
 
-WORKERS = 1
-COUNT_SCHEMA = "rows long not null"
-_COUNTS = pa.schema([pa.field("rows", pa.int64(), False)])
-
-
 @dataclass(frozen=True)
 class ReadWork:
     """What all tasks of a read share. Pickles; ``snapshot`` has no fragments."""
@@ -141,7 +141,7 @@ class ReadWork:
 
 
 def read_task(work: ReadWork, message: bytes) -> Iterator[pa.RecordBatch]:
-    """The rows of one task, in the order of the table, in batches that suit Spark.
+    """The rows of one task in table order, in batches that suit Spark.
 
     Raises NotFoundError if files of the version are gone, and what a scan raises.
     """
@@ -151,7 +151,7 @@ def read_task(work: ReadWork, message: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def count_task(work: ReadWork, message: bytes) -> int:
-    """How many rows one task has; raises what ``read_task`` raises."""
+    """The number of rows of one task; raises what ``read_task`` raises."""
     with _told(work.snapshot):
         return work.plan(message).count(WORKERS)
 
@@ -171,7 +171,7 @@ def count_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 @contextmanager
 def _told(snapshot: Snapshot) -> Iterator[None]:
-    """Say what a missing file means to one who holds a DataFrame."""
+    """Explain what a missing file means for a DataFrame."""
     try:
         yield
     except NotFoundError as missing:

@@ -1,14 +1,9 @@
-"""The answers of a Spark job on the driver, each as soon as its task is done.
+"""The answers of a Spark job on the driver: each as soon as its task is done, or in task order.
 
-A classic session hands them over through an accumulator, the only thing that Spark brings to the
-driver while a job runs; over Connect the rows of a result arrive partition by partition. Either
-way a task may answer twice, and only its first answer counts. Knows how to cancel a job. Does not
-know what is in an answer.
-
-The results of a Spark job on the driver, in the order of its tasks.
-
-Answers come in any order; here each waits for its turn. When a job ends early, what finished is
-handed to whoever cleans up. Knows no frames, and not what a result is.
+A classic session sends answers through an accumulator, the only thing that Spark brings to the
+driver while a job runs. Over Connect the rows of a result arrive partition by partition. Either way
+a task may answer twice, and only its first answer counts. If a job ends early, the results of
+finished tasks go to ``leftover``, which cleans up.
 """
 
 from __future__ import annotations
@@ -32,22 +27,25 @@ from lancewood.spark.tasks import is_connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 Answering: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""On an executor: rows of ``answers.SCHEMA`` from what is in a partition."""
+"""Runs on an executor: rows of ``answers.SCHEMA`` for a partition."""
 _Letter: TypeAlias = tuple[int, int, int, bytes]
+Leftover: TypeAlias = Callable[[Any], object]
+"""Called with the results of finished tasks whose turn never came."""
 _PATIENCE = 0.2
 _MOST_ROUNDS = 150
+_mails: WeakKeyDictionary[Any, _Mail] = WeakKeyDictionary()
+_lock = threading.Lock()
 
 
 class Arriving:
-    """The answers of one job. Spark begins when this is made."""
+    """The answers of one job. The job starts when this object is made."""
 
     def __init__(
         self, spark: SparkSession, frame: DataFrame, answering: Answering, *, tasks: int, what: str
     ) -> None:
-        """``answering`` is called with every partition of the frame; ``tasks`` is how many answers
-        are to come."""
+        """``answering`` is called with every partition of the frame; ``tasks`` is the number of
+        answers to expect."""
         from pyspark import InheritableThread
 
         self._spark = spark
@@ -69,7 +67,7 @@ class Arriving:
         self._thread.start()
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Task and answer, in the order in which they come; to be asked for once.
+        """Task and answer, in the order of arrival; iterate once.
 
         Raises a LancewoodError for a job that failed.
         """
@@ -89,7 +87,7 @@ class Arriving:
             )
 
     def stop(self) -> list[tuple[int, bytes]]:
-        """Cancel the job if it still runs; the answers that nobody has asked for yet."""
+        """Cancel the job if it still runs; return the answers that were not yet taken."""
         for _ in range(_MOST_ROUNDS):
             if not self._thread.is_alive():
                 break
@@ -105,7 +103,7 @@ class Arriving:
         return late
 
     def join(self) -> None:
-        """Wait for the end of a job whose answers have all come."""
+        """Wait for the end of a job whose answers have all arrived."""
         self._thread.join()
 
     def _whole(self, letter: _Letter) -> Iterator[tuple[int, bytes]]:
@@ -156,7 +154,7 @@ class Arriving:
 def post(
     accumulator: Any, tag: str, answering: Answering, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """On an executor of a classic session: send answers by the accumulator, none as rows."""
+    """On an executor of a classic session: send answers by the accumulator, and no rows."""
     for batch in answering(batches):
         for row in batch.to_pylist():
             letter = row["task"], row["part"], row["parts"], row["answer"]
@@ -167,14 +165,14 @@ def post(
 
 @dataclass
 class _Mail:
-    """The one accumulator of a context, and who waits for letters."""
+    """The one accumulator of a context, and the queues of waiting jobs."""
 
     accumulator: Any = None
     boxes: dict[str, SimpleQueue[Any]] = field(default_factory=dict)
 
 
 class _Letters:
-    """How letters add up: on an executor they are a list."""
+    """How letters add up on an executor: as a list."""
 
     def zero(self, value: object) -> list[tuple[str, _Letter]]:
         return []
@@ -187,7 +185,7 @@ class _Letters:
 
 
 class _Delivery(_Letters):
-    """On the driver a letter goes into its box at once; one of a late task has none."""
+    """On the driver: put each letter into its queue at once; a late task has none."""
 
     def __init__(self, boxes: dict[str, SimpleQueue[Any]]) -> None:
         self._boxes = boxes
@@ -205,10 +203,6 @@ class _Delivery(_Letters):
         return _Letters, ()
 
 
-_mails: WeakKeyDictionary[Any, _Mail] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
 def _mail_of(spark: SparkSession) -> _Mail:
     context = spark.sparkContext
     with _lock:
@@ -221,10 +215,6 @@ def _mail_of(spark: SparkSession) -> _Mail:
         return mail
 
 
-Leftover: TypeAlias = Callable[[Any], object]
-"""Told the results of tasks that finished, but whose turn never came."""
-
-
 def in_order(
     arriving: Arriving,
     what: str,
@@ -233,8 +223,8 @@ def in_order(
 ) -> Iterator[Any]:
     """The result of every task of a job, as soon as its turn comes.
 
-    ``on_done`` is called with the number of tasks that are done, each time one is. Raises the error
-    of a task, or of the job. Then, and when somebody leaves the iterator, the job is cancelled.
+    ``on_done`` is called with the number of finished tasks, after each. Raises the error of a task,
+    or of the job. The job is cancelled then, and when the iterator is closed early.
     """
     waiting: dict[int, Any] = {}
     turn = done = 0
@@ -257,7 +247,7 @@ def in_order(
 
 
 def all_in_order(arriving: Arriving, what: str, leftover: Leftover | None) -> list[Any]:
-    """The results of all tasks at once; where one fails, ``leftover`` is told all the others."""
+    """The results of all tasks; if one fails, ``leftover`` gets all the others."""
     done: list[Any] = []
     try:
         for each in in_order(arriving, what, leftover):

@@ -1,10 +1,8 @@
-"""Asking Spark what it may refuse, without PySpark printing the refusal before we tell it.
+"""What a failed Spark job or a refused query means, as one of our errors and without Java's stacks.
 
-What a failed Spark job means, in the words of our errors and without Java's stacks.
-
-Errors of tasks arrive as answers: see ``answers``. Here are the others: a Python that did not start
-or died, an executor that was lost too often, results that are too large for the driver, a job that
-somebody cancelled. Pure: reads the text of an exception, asks no session.
+Errors of tasks arrive as answers, see ``answers``. These are the others: a Python that did not
+start or died, an executor that was lost too often, results too large for the driver, a cancelled
+job. Only the text of an exception is read; no session is asked.
 """
 
 from __future__ import annotations
@@ -19,12 +17,20 @@ from lancewood import errors
 from lancewood.errors import LancewoodError
 
 _TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They print every refused query with Java's stack, in which options may stand."""
+"""They print every refused query with Java's stack, which may contain options."""
+CALLS = "calls"
+"""The key in ``error.facts`` of the Python calls that led to the error, outermost first."""
+_TRACEBACK = "Traceback (most recent call last):"
+_CALL = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_LIBRARIES = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
+_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<why>.*))?$")
+_STAGE_FAILURE = re.compile(r"Job aborted due to stage failure: (.*)", re.DOTALL)
+_MOST_CHARACTERS = 600
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Refusals inside the block are raised, and not printed."""
+    """Inside the block PySpark raises refusals without printing them."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(each) for each in _TALKATIVE]
@@ -38,18 +44,8 @@ def quiet() -> Iterator[None]:
             each.disabled = was
 
 
-CALLS = "calls"
-"""The key of ``error.facts`` that has the calls of the Python that raised, outermost first."""
-_TRACEBACK = "Traceback (most recent call last):"
-_CALL = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
-_LIBRARIES = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<")
-_RAISED = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<why>.*))?$")
-_STAGE_FAILURE = re.compile(r"Job aborted due to stage failure: (.*)", re.DOTALL)
-_MOST_CHARACTERS = 600
-
-
 class Call(NamedTuple):
-    """Where Python was when it raised, or called what raised."""
+    """A frame of a Python traceback."""
 
     file: str
     line: int
@@ -60,7 +56,7 @@ class Call(NamedTuple):
 
 
 def told(error: BaseException, what: str) -> LancewoodError:
-    """The error to be raised for a Spark job that failed; ``what`` names the work for people."""
+    """The error to raise for a failed Spark job; ``what`` names the work for people."""
     if isinstance(error, LancewoodError):
         return error
     text = str(error)
@@ -87,7 +83,7 @@ def told(error: BaseException, what: str) -> LancewoodError:
 
 
 def our_error(text: str, **facts: object) -> LancewoodError | None:
-    """The error of ours that the text ends with: a task raised it each time Spark tried."""
+    """Our error at the end of the text, which a task raised at every attempt; None without one."""
     raised = python_error(text)
     if raised is None:
         return None
@@ -99,7 +95,7 @@ def our_error(text: str, **facts: object) -> LancewoodError | None:
 
 
 def python_error(text: str) -> tuple[str, str] | None:
-    """The class and message of the Python exception that the text ends with; None without one."""
+    """Class and message of the Python exception at the end of the text; None without one."""
     _, found, last = text.rpartition(_TRACEBACK)
     if not found:
         return None
@@ -118,19 +114,19 @@ def python_error(text: str) -> tuple[str, str] | None:
 
 
 def python_calls(text: str) -> tuple[Call, ...]:
-    """What that exception came through, outermost first."""
+    """The calls that led to that exception, outermost first."""
     _, _, last = text.rpartition(_TRACEBACK)
     return tuple(Call(each[1], int(each[2]), each[3]) for each in _CALL.finditer(last))
 
 
 def calls_of(error: BaseException) -> tuple[Call, ...]:
-    """The same of an exception that was raised here."""
+    """The calls that led to an exception raised here."""
     found = traceback.extract_tb(error.__traceback__)
     return tuple(Call(each.filename, each.lineno or 0, each.name) for each in found)
 
 
 def raised_by(calls: Sequence[Call]) -> str:
-    """The end of a message: the innermost call that is of no library, or else of one."""
+    """The end of a message: the innermost call outside of libraries, or else the innermost."""
     own = [each for each in calls if not _LIBRARIES.search(each.file)]
     return "".join(f"; raised by {each}" for each in (own or calls)[-1:])
 
@@ -145,7 +141,7 @@ def _is_javas(line: str) -> bool:
 
 
 def _first_words(text: str) -> str:
-    """What Spark says before it shows stacks."""
+    """What Spark says before the stacks."""
     found = _STAGE_FAILURE.search(text)
     lines = (found[1] if found else text).splitlines()
     said: list[str] = []

@@ -1,15 +1,11 @@
-"""One version of one table, found once and kept: it travels to the processes of Spark by pickle.
+"""``format("lance")``: from options to readers and writers.
 
-Spark makes a source in one process and plans its reads in another, perhaps much later. Whatever
-was committed meanwhile, the version is the one that was found first. Holds no fragments.
-
-``format("lance")``: from options to readers and writers.
-
-Spark makes a source when a DataFrame is loaded, pickles it, and plans the reads of all its later
-actions with that copy: so the version is found before the source is pickled, and travels with it.
-A source that writes is made anew, is not pickled, and looks for no version. With ``.schema(…)``,
-and over Connect, Spark makes the source only when something first needs it; then the version is
-that of this moment. Knows no Spark session: it lives in worker processes beside the driver.
+Spark makes a source when a DataFrame is loaded, pickles it, and plans the reads of all later
+actions with that copy, in another process and perhaps much later. So the version is resolved before
+the source is pickled and travels with it, without its fragments. With ``.schema(…)``, and over
+Connect, Spark makes the source only when something first needs it, and the version is that of this
+moment. A source that writes is made anew, is not pickled, and resolves no version. There is no
+Spark session here: sources live in worker processes beside the driver.
 """
 
 from __future__ import annotations
@@ -49,17 +45,20 @@ from lancewood.table.door import open as open_table
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+MOST_BYTES = 256 << 20
+"""Bytes that one task reads if the number of tasks is not given: slots are unknown here."""
+
 
 @dataclass(frozen=True)
 class Pin:
-    """Which version is meant, whoever asks."""
+    """One version of one table, for a source and all of its copies."""
 
     place: Place
     version: Version
     scheme: NamingScheme
     mark: tuple[int, str | None]
-    """When and by which transaction it was committed: a table that was dropped and made anew has
-    others."""
+    """When and by which transaction it was committed; a table that was made again differs in
+    this."""
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Pin:
@@ -67,9 +66,9 @@ class Pin:
         return cls(snapshot.place, head.version, snapshot.scheme, _mark(head))
 
     def load(self) -> Snapshot:
-        """The version with all that it says.
+        """The version, with its manifest.
 
-        Raises NotFoundError if it was cleaned up, RetryableConflictError if the table is another.
+        Raises NotFoundError if it was cleaned up, RetryableConflictError if it is another table.
         """
         store = self.place.store
         try:
@@ -94,11 +93,6 @@ def _mark(head: ManifestHead) -> tuple[int, str | None]:
     return head.timestamp_ns, head.transaction_file
 
 
-MOST_BYTES = 256 << 20
-"""Bytes that one task reads if nobody says how many tasks there are to be: the number of slots is
-not known here."""
-
-
 class Source:
     """One table, as options describe it."""
 
@@ -113,14 +107,14 @@ class Source:
         return "lance"
 
     def __getstate__(self) -> dict[str, Any]:
-        """With the version: whoever gets the copy reads that one."""
+        """With the version, so that the copy reads the same one."""
         if self._pin is None:
             with suppress(NotFoundError):  # a stream's sink travels, too, before there is a table
                 self._found()
         return {**self.__dict__, "_is_copy": True}
 
     def schema(self) -> StructType:
-        """What a read gives, in Spark's types."""
+        """The schema of a read, in Spark's types."""
         snapshot = self._found()
         if self._asked.metadata is not None:
             return _metadata_schema(self._asked.metadata)
@@ -133,7 +127,10 @@ class Source:
         check_use(self._asked, Use.READ)
         snapshot = self._found()
         if self._asked.metadata is not None:
-            return _metadata_reader(snapshot, self._asked.metadata, schema)
+            found = plan_metadata(snapshot, self._asked.metadata)
+            given = _metadata_schema(self._asked.metadata)
+            check_names(schema, given.names)
+            return readers.LanceReader(found.work, found.messages, shape_of(schema, given))
         scan = _narrowed(_scan(snapshot, self._asked), schema)
         partitions = self._asked.partitions
         most_bytes = MOST_BYTES if partitions is None else MOST
@@ -146,7 +143,7 @@ class Source:
         return readers.LanceReader(plan.work, plan.messages, shape_of(schema, plan.spark))
 
     def streamReader(self, schema: StructType) -> Any:
-        """A stream of what versions bring."""
+        """A stream of the changes of versions."""
         check_use(self._asked, Use.READ_STREAM)
         partitions = self._asked.partitions
         tasks = TaskSize(_slots(partitions), MOST_BYTES if partitions is None else MOST)
@@ -160,7 +157,7 @@ class Source:
         return open_writer(plan, self._asked, is_planned_now=not self._is_copy)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        """A planned write; everything is checked, nothing is written yet."""
+        """A planned write; everything is checked and nothing written."""
         check_use(self._asked, Use.WRITE)
         return writers.LanceWriter(self._plan_write(schema, overwrite))
 
@@ -226,7 +223,7 @@ def _scan(snapshot: Snapshot, asked: SourceOptions) -> ScanPlan:
 
 
 def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
-    """The same scan without columns that nobody wants; raises for one that is not there."""
+    """The scan without unneeded columns; raises for one that does not exist."""
     known = scan.schema.names
     names = check_names(schema, known)
     columns = scan.request.columns
@@ -246,7 +243,7 @@ def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
 
 
 def _slots(partitions: int | None) -> int:
-    """How many tasks are thought to run at once: the driver's own cores, if nobody says more.
+    """How many tasks are assumed to run at once: by default the driver's own cores.
 
     There is no session here that could tell.
     """
@@ -257,9 +254,3 @@ def _slots(partitions: int | None) -> int:
 
 def _metadata_schema(kind: str) -> StructType:
     return spark_schema(METADATA_SCHEMAS[check_kind(kind)])
-
-
-def _metadata_reader(snapshot: Snapshot, kind: str, schema: StructType) -> Any:
-    plan = plan_metadata(snapshot, kind)
-    check_names(schema, METADATA_SCHEMAS[plan.work.kind].names)
-    return readers.LanceReader(plan.work, plan.messages, shape_of(schema, _metadata_schema(kind)))

@@ -1,12 +1,9 @@
-"""The rows of a metadata table as plain values: what runs in the tasks.
-
-Each function makes dictionaries that fit the schema in ``metadata_tables``. Opens manifests,
-transactions and refs where a row needs them; no data file, no deletion file.
-
-A table about a table as a DataFrame: planned on the driver, its rows made by tasks.
+"""Tables about a table as DataFrames: planned on the driver, their rows made by tasks.
 
 The driver lists names and cuts the undecoded bytes of fragments into slices; it decodes none and
-opens no other version. Both doors use the same plan.
+opens no other version. Tasks open manifests, transactions and refs where a row needs them, but no
+data or deletion files. Rows are dictionaries that fit the schemas in ``metadata_tables``.
+``metadata`` and ``format("lance")`` use the same plan.
 """
 
 from __future__ import annotations
@@ -51,174 +48,93 @@ from lancewood.table.door import open as open_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 Row: TypeAlias = dict[str, Any]
 
 _MOST_LONG = (1 << 63) - 1
-
-
-def version_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
-    """What is known of each version; one that was cleaned up meanwhile is passed over."""
-    return map(_version, iterate_infos(snapshot.place.store, versions, snapshot.scheme))
-
-
-def _version(info: VersionInfo) -> Row:
-    return {
-        "version": info.version,
-        "timestamp": info.timestamp,
-        "operation": info.operation,
-        "rows": info.rows,
-        "message": info.message,
-        "properties": sorted(info.properties.items()),
-        "damage": info.damage,
-    }
-
-
-def transaction_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
-    """The transaction of each version, read without the version where that is possible."""
-    for version in versions:
-        found = load_transaction_of(snapshot.place.store, version, snapshot.scheme)
-        operation = found.operation
-        missing = operation.why if isinstance(operation, MissingTransaction) else None
-        is_known = missing is None and not isinstance(operation, UnknownOperation)
-        yield {
-            "version": version,
-            "uuid": found.uuid or None,
-            "read_version": found.read_version if missing is None else None,
-            "operation": operation_name(operation) if is_known else None,
-            "message": found.message,
-            "properties": sorted(found.user_properties.items()),
-            "missing": missing,
-        }
-
-
-def fragment_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row]:
-    """Each fragment with what its files add up to."""
-    for each in fragments:
-        sizes = [file.size for file in each.files]
-        yield {
-            "fragment": each.id,
-            "rows": each.num_rows,
-            "physical_rows": each.physical_rows or None,
-            "deleted_rows": _deleted_rows(each),
-            "data_files": len(sizes),
-            "bytes": None if None in sizes else sum(size or 0 for size in sizes),
-            "deletion_file": _deletion_name(each),
-        }
-
-
-def file_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row]:
-    """Each data file, and after those of a fragment its deletion file."""
-    for each in fragments:
-        for file in each.files:
-            yield _data_file(snapshot, each, file)
-        deletion = each.deletion_file
-        found = snapshot.place.deletion_file(snapshot.manifest, each)
-        if deletion is not None and found is not None:
-            home, key = found
-            yield {
-                "fragment": each.id,
-                "kind": "deletion",
-                "uri": f"{home.uri}/{key}",
-                "path": _deletion_name(each),
-                "base": deletion.base_id,
-                "rows": deletion.num_deleted_rows or None,
-            }
-
-
-def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile) -> Row:
-    home, key = snapshot.place.data_file(snapshot.manifest, file)
-    return {
-        "fragment": fragment.id,
-        "kind": "data",
-        "uri": f"{home.uri}/{key}",
-        "path": file.path,
-        "base": file.base_id,
-        "rows": fragment.physical_rows or None,
-        "bytes": file.size,
-        "file_version": "{}.{}".format(*file.version),
-        "fields": list(file.fields),
-    }
-
-
-def _deleted_rows(fragment: Fragment) -> int | None:
-    if fragment.deletion_file is None:
-        return 0
-    return fragment.num_deleted_rows or None
-
-
-def _deletion_name(fragment: Fragment) -> str | None:
-    found = fragment.deletion_file
-    if found is None:
-        return None
-    return deletion_file_name(fragment.id, found.read_version, found.id, found.is_bitmap)
-
-
-def ref_rows(snapshot: Snapshot) -> Iterator[Row]:
-    """Tags, then branches; one that cannot be read, or told in Spark's numbers, says why."""
-    main = main_place(snapshot).store
-    for kind, directory in (("tag", TAGS_DIR), ("branch", BRANCHES_DIR)):
-        for file, found in read_refs(main, directory):
-            if isinstance(found, FormatError):
-                yield {"kind": kind, "name": _name(file), "damage": str(found)}
-                continue
-            row: Row = {"kind": kind, **_ref(found)}
-            if row["version"] > _MOST_LONG:  # detached versions are
-                damage = f"version {row['version']} is beyond a bigint"
-                row |= {"version": None, "damage": damage}
-            yield row
-
-
-def _ref(ref: Tag | Branch) -> Row:
-    updated: datetime | None
-    if isinstance(ref, Tag):
-        branch, version, updated = ref.branch, ref.version, ref.updated_at
-    else:
-        branch, version, updated = ref.parent_branch, ref.parent_version, None
-    return {
-        "name": str(ref.name),
-        "branch": MAIN if branch is None else str(branch),
-        "version": version,
-        "created_at": ref.created_at,
-        "updated_at": updated,
-        "metadata": sorted(ref.metadata.items()),
-    }
-
-
-def _name(file: str) -> str:
-    """The name of a damaged ref, or of its file where that tells none."""
-    try:
-        return ref_name(file) or file
-    except FormatError:
-        return file
-
-
-def index_rows(snapshot: Snapshot, indices: Iterable[Index]) -> Iterator[Row]:
-    """Each segment, with the columns by their dotted names."""
-    names = dict(_dotted(snapshot.schema.fields))
-    for each in indices:
-        yield {
-            "name": each.name,
-            "kind": each.kind or None,
-            "columns": [names.get(field) for field in each.fields],
-            "uuid": str(each.uuid),
-            "version": each.dataset_version,
-            "fragments": len(each.fragments),
-            "base": each.base_id,
-        }
-
-
-def _dotted(fields: Iterable[Field], above: str = "") -> Iterator[tuple[FieldId, str]]:
-    for each in fields:
-        name = f"{above}{each.name}"
-        yield each.id, name
-        yield from _dotted(each.children, f"{name}.")
-
-
 VERSIONS_PER_TASK = 256
 FRAGMENTS_PER_TASK = 10_000
 _SLOW_ROWS, _QUICK_ROWS = 32, 4_096
-"""Rows of a batch: a version is a file to be read, and nobody may want the next one."""
+"""Rows of a batch. A row about a version costs reading a file, so those batches are small."""
+
+
+def metadata(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    table: MetadataKind,
+    *,
+    branch: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    as_of: datetime | None = None,
+    at: At = None,
+    storage_options: Mapping[str, str] | None = None,
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
+    manifest_store: str | ManifestStore | None = None,
+) -> DataFrame:
+    """A table about a table: "versions", "transactions", "fragments", "files", "refs", "indices".
+
+    Their columns are in ``metadata_tables``. The version is given as for ``lancewood.open``,
+    resolved once, and the same for all actions of the DataFrame; refs have no versions and are read
+    anew.
+    """
+    opened = open_table(
+        uri,
+        branch=branch,
+        version=version,
+        tag=tag,
+        as_of=as_of,
+        at=at,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+    )
+    plan = plan_metadata(opened._snapshot, table)
+    frame = spread(spark, plan.messages)
+    return frame.mapInArrow(partial(metadata_tasks, plan.work), plan.work.reading.spark)
+
+
+def metadata_tasks(
+    work: MetadataWork, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """For mapInArrow over a spread frame: the rows of its tasks."""
+    for _, message in messages_of(batches):
+        yield from work(message)
+
+
+@dataclass(frozen=True)
+class MetadataPlan:
+    """The tasks of a metadata table."""
+
+    work: MetadataWork
+    messages: list[bytes]
+
+
+def plan_metadata(snapshot: Snapshot, kind: str) -> MetadataPlan:
+    """The tasks that make the rows of a metadata table of one version."""
+    table = check_kind(kind)
+    work = MetadataWork(snapshot.bare(), table, Reading(METADATA_SCHEMAS[table]))
+    return MetadataPlan(work, list(_messages(snapshot, table)))
+
+
+def _messages(snapshot: Snapshot, kind: MetadataKind) -> Iterator[bytes]:
+    head = snapshot.manifest
+    if kind in ("versions", "transactions"):
+        listed = list_versions(snapshot.place.store).versions
+        known = [each for each in listed if each <= head.version]
+        yield from (json.dumps(each).encode() for each in chunks(known, VERSIONS_PER_TASK))
+    elif kind in ("fragments", "files"):
+        raw = head.message.fragments
+        for at in range(0, len(raw), FRAGMENTS_PER_TASK):
+            yield Portion(raw[at : at + FRAGMENTS_PER_TASK]).encode()
+    elif kind == "indices":
+        if head.indices:
+            yield head.index_section or b""
+    else:
+        yield b""
+
+
+def _versions(message: bytes) -> list[Version]:
+    return [Version(each) for each in json.loads(message)]
 
 
 @dataclass(frozen=True)
@@ -262,80 +178,153 @@ class MetadataWork:
         return Portion.decode(message).decoded(self.snapshot.manifest.name)
 
 
-@dataclass(frozen=True)
-class MetadataPlan:
-    """The tasks of a metadata table."""
-
-    work: MetadataWork
-    messages: list[bytes]
+def version_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
+    """A row for each version; one that was cleaned up meanwhile is skipped."""
+    return map(_version, iterate_infos(snapshot.place.store, versions, snapshot.scheme))
 
 
-def plan_metadata(snapshot: Snapshot, kind: str) -> MetadataPlan:
-    """The tasks that make the rows of a metadata table of one version."""
-    table = check_kind(kind)
-    work = MetadataWork(snapshot.bare(), table, Reading(METADATA_SCHEMAS[table]))
-    return MetadataPlan(work, list(_messages(snapshot, table)))
+def _version(info: VersionInfo) -> Row:
+    return {
+        "version": info.version,
+        "timestamp": info.timestamp,
+        "operation": info.operation,
+        "rows": info.rows,
+        "message": info.message,
+        "properties": sorted(info.properties.items()),
+        "damage": info.damage,
+    }
 
 
-def metadata(
-    spark: SparkSession,
-    uri: str | os.PathLike[str],
-    table: MetadataKind,
-    *,
-    branch: str | None = None,
-    version: int | None = None,
-    tag: str | None = None,
-    as_of: datetime | None = None,
-    at: At = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-) -> DataFrame:
-    """A table about a table: "versions", "transactions", "fragments", "files", "refs", "indices".
-
-    Their columns are in ``metadata_tables``. The version is said as for ``lancewood.open``, found
-    once, and kept by all actions of the DataFrame; refs have no versions, and are read anew.
-    """
-    opened = open_table(
-        uri,
-        branch=branch,
-        version=version,
-        tag=tag,
-        as_of=as_of,
-        at=at,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-    )
-    plan = plan_metadata(opened._snapshot, table)
-    frame = spread(spark, plan.messages)
-    return frame.mapInArrow(partial(metadata_tasks, plan.work), plan.work.reading.spark)
+def transaction_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
+    """The transaction of each version, read without the manifest where possible."""
+    for version in versions:
+        found = load_transaction_of(snapshot.place.store, version, snapshot.scheme)
+        operation = found.operation
+        missing = operation.why if isinstance(operation, MissingTransaction) else None
+        is_known = missing is None and not isinstance(operation, UnknownOperation)
+        yield {
+            "version": version,
+            "uuid": found.uuid or None,
+            "read_version": found.read_version if missing is None else None,
+            "operation": operation_name(operation) if is_known else None,
+            "message": found.message,
+            "properties": sorted(found.user_properties.items()),
+            "missing": missing,
+        }
 
 
-def metadata_tasks(
-    work: MetadataWork, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the rows of its tasks."""
-    for _, message in messages_of(batches):
-        yield from work(message)
+def fragment_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row]:
+    """Each fragment, with the totals of its files."""
+    for each in fragments:
+        sizes = [file.size for file in each.files]
+        yield {
+            "fragment": each.id,
+            "rows": each.num_rows,
+            "physical_rows": each.physical_rows or None,
+            "deleted_rows": 0 if each.deletion_file is None else each.num_deleted_rows or None,
+            "data_files": len(sizes),
+            "bytes": None if None in sizes else sum(size or 0 for size in sizes),
+            "deletion_file": _deletion_name(each),
+        }
 
 
-def _messages(snapshot: Snapshot, kind: MetadataKind) -> Iterator[bytes]:
-    head = snapshot.manifest
-    if kind in ("versions", "transactions"):
-        listed = list_versions(snapshot.place.store).versions
-        known = [each for each in listed if each <= head.version]
-        yield from (json.dumps(each).encode() for each in chunks(known, VERSIONS_PER_TASK))
-    elif kind in ("fragments", "files"):
-        raw = head.message.fragments
-        for at in range(0, len(raw), FRAGMENTS_PER_TASK):
-            yield Portion(raw[at : at + FRAGMENTS_PER_TASK]).encode()
-    elif kind == "indices":
-        if head.indices:
-            yield head.index_section or b""
+def file_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row]:
+    """Each data file, and after those of a fragment its deletion file."""
+    for each in fragments:
+        for file in each.files:
+            yield _data_file(snapshot, each, file)
+        deletion = each.deletion_file
+        found = snapshot.place.deletion_file(snapshot.manifest, each)
+        if deletion is not None and found is not None:
+            home, key = found
+            yield {
+                "fragment": each.id,
+                "kind": "deletion",
+                "uri": f"{home.uri}/{key}",
+                "path": _deletion_name(each),
+                "base": deletion.base_id,
+                "rows": deletion.num_deleted_rows or None,
+            }
+
+
+def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile) -> Row:
+    home, key = snapshot.place.data_file(snapshot.manifest, file)
+    return {
+        "fragment": fragment.id,
+        "kind": "data",
+        "uri": f"{home.uri}/{key}",
+        "path": file.path,
+        "base": file.base_id,
+        "rows": fragment.physical_rows or None,
+        "bytes": file.size,
+        "file_version": "{}.{}".format(*file.version),
+        "fields": list(file.fields),
+    }
+
+
+def _deletion_name(fragment: Fragment) -> str | None:
+    found = fragment.deletion_file
+    if found is None:
+        return None
+    return deletion_file_name(fragment.id, found.read_version, found.id, found.is_bitmap)
+
+
+def ref_rows(snapshot: Snapshot) -> Iterator[Row]:
+    """Tags, then branches; a row without readable values has the reason in ``damage``."""
+    main = main_place(snapshot).store
+    for kind, directory in (("tag", TAGS_DIR), ("branch", BRANCHES_DIR)):
+        for file, found in read_refs(main, directory):
+            if isinstance(found, FormatError):
+                yield {"kind": kind, "name": _name(file), "damage": str(found)}
+                continue
+            row: Row = {"kind": kind, **_ref(found)}
+            if row["version"] > _MOST_LONG:  # detached versions are
+                damage = f"version {row['version']} is beyond a bigint"
+                row |= {"version": None, "damage": damage}
+            yield row
+
+
+def _ref(ref: Tag | Branch) -> Row:
+    updated: datetime | None
+    if isinstance(ref, Tag):
+        branch, version, updated = ref.branch, ref.version, ref.updated_at
     else:
-        yield b""
+        branch, version, updated = ref.parent_branch, ref.parent_version, None
+    return {
+        "name": str(ref.name),
+        "branch": MAIN if branch is None else str(branch),
+        "version": version,
+        "created_at": ref.created_at,
+        "updated_at": updated,
+        "metadata": sorted(ref.metadata.items()),
+    }
 
 
-def _versions(message: bytes) -> list[Version]:
-    return [Version(each) for each in json.loads(message)]
+def _name(file: str) -> str:
+    """The name of a damaged ref, or of its file."""
+    try:
+        return ref_name(file) or file
+    except FormatError:
+        return file
+
+
+def index_rows(snapshot: Snapshot, indices: Iterable[Index]) -> Iterator[Row]:
+    """Each index segment, with the dotted names of its columns."""
+    names = dict(_dotted(snapshot.schema.fields))
+    for each in indices:
+        yield {
+            "name": each.name,
+            "kind": each.kind or None,
+            "columns": [names.get(field) for field in each.fields],
+            "uuid": str(each.uuid),
+            "version": each.dataset_version,
+            "fragments": len(each.fragments),
+            "base": each.base_id,
+        }
+
+
+def _dotted(fields: Iterable[Field], above: str = "") -> Iterator[tuple[FieldId, str]]:
+    for each in fields:
+        name = f"{above}{each.name}"
+        yield each.id, name
+        yield from _dotted(each.children, f"{name}.")

@@ -1,13 +1,10 @@
-"""Our classes as the classes that Spark asks for: made of them when somebody looks.
+"""What Spark demands of a Python source: classes derived from pyspark's, and rows in a given shape.
 
-Spark's Python sources must derive from classes of pyspark, which is not loaded when ours are
-imported. A module that has such classes lists them, and hands them out by its ``__getattr__``; they
-pickle by name like any other. Knows nothing of tables.
+pyspark is not loaded when our classes are imported. A module with such classes lists them and makes
+them on demand in its ``__getattr__``; they pickle by name like any other.
 
-Rows in the shape that Spark expects of a source, where that is not the shape we would choose.
-
-``.schema(…)`` may name fewer columns than there are, in another order, and say that all may be
-null. It cannot give a column another type. Values are not copied.
+``.schema(…)`` may name fewer columns, in another order, and declare all of them nullable. It cannot
+change the type of a column. Values are not copied.
 """
 
 from __future__ import annotations
@@ -31,10 +28,11 @@ if TYPE_CHECKING:
 def spark_class(
     namespace: dict[str, Any], classes: Mapping[str, tuple[type, *tuple[str, ...]]], name: str
 ) -> Any:
-    """The class that a module calls ``name``: ours, derived from some of pyspark's, too.
+    """The class that a module calls ``name``: ours, derived from pyspark's as well.
 
-    ``classes`` has ours and the full names of Spark's. ``namespace`` is the module's; the class is
-    put there. Raises AttributeError for a name that is not listed, as a module does.
+    ``classes`` has our classes and the full names of pyspark's. The class is put into
+    ``namespace``, the module's. Raises AttributeError for a name that is not listed, as a module
+    does.
     """
     module = namespace["__name__"]
     if name in namespace and name in classes:
@@ -63,12 +61,12 @@ def _found(full_name: str) -> Any:
 
 @dataclass(frozen=True)
 class Shape:
-    """What every batch is to look like."""
+    """The schema that every batch is to have."""
 
     schema: pa.Schema
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same rows."""
+        """The same rows in this schema."""
         columns = [batch.column(each.name).cast(each.type) for each in self.schema]
         if not columns:
             return batch.select([])
@@ -76,7 +74,7 @@ class Shape:
 
 
 def check_names(asked: StructType, known: Sequence[str]) -> list[str]:
-    """The columns that a schema names; raises InvalidInputError for one that there is not."""
+    """The columns that a schema names; raises InvalidInputError for an unknown one."""
     names = [each.name for each in asked.fields]
     there = frozenset(known)
     for each in names:
@@ -90,10 +88,9 @@ def check_names(asked: StructType, known: Sequence[str]) -> list[str]:
 
 
 def shape_of(asked: StructType, given: StructType) -> Shape | None:
-    """How ``given`` becomes ``asked``; None where they are the same.
+    """How ``given`` becomes ``asked``; None if they are the same.
 
-    Raises InvalidInputError for another type, and for a column that may be null but is said not
-    to be.
+    Raises InvalidInputError for another type, and for a nullable column that is declared not to be.
     """
     if asked == given:
         return None

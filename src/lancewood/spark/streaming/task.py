@@ -1,21 +1,15 @@
-"""What an executor does for a stream: the rows of one task, as Spark takes them.
+"""The tasks of a stream: how the rows of a batch are cut into them, and how executors read them.
 
-A task carries all that it needs, because a stream has nothing that its tasks share. It opens no
-manifest and lists nothing.
+Small parts are joined and large ones cut, as in a read of a whole table; planning opens no file.
+Tasks of a stream share nothing, so each carries all that it needs, opens no manifest and lists
+nothing.
 
-The rows of a batch cut into tasks, each a small message.
-
-Small things are put together, large ones cut, as in a read of a whole table. Opens no file.
-
-Rows that came or changed between two versions of a table, as a frame that executors read.
-
-What a stream does batch by batch, done once: versions are compared on the driver by what manifests
-say of rows, rows are read by tasks. Rows that are gone are not told of. Changes nothing.
+``find_between`` does once what a stream does batch by batch: it compares two versions on the driver
+by their manifests, and executors read the new and changed rows. Deleted rows are left out.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +26,15 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import SYSTEM_COLUMNS
 from lancewood.spark.reading.plan import MOST, OPENING, RowWidth, count_tasks
-from lancewood.spark.reading.task import WORKERS, Portion, ReadWork, read_task, sized
+from lancewood.spark.reading.task import (
+    WORKERS,
+    Portion,
+    ReadWork,
+    pack,
+    read_task,
+    sized,
+    unpack,
+)
 from lancewood.spark.streaming.fitting import Fitting, StreamColumns, View, stream_schema
 from lancewood.spark.streaming.portions import Change, Picked, PickedRows, StreamRows
 from lancewood.spark.tasks import messages_of, slots, spread
@@ -41,17 +43,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-
-_CODEC = "zstd"
-_SIZE_BYTES = 8
+_SAMPLE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one version that met the same fate."""
+    """Rows of one version with the same kind of change."""
 
     view: int
-    """Which of the task's views they are read through."""
+    """Index of the view of the task through which they are read."""
     change: Change
     version: Version
     rows: Portion | Picked
@@ -66,16 +66,12 @@ class StreamTask:
 
     def encode(self) -> bytes:
         """A message for an executor."""
-        plain = pickle.dumps((tuple(self.views), tuple(self.parts)))
-        size = len(plain).to_bytes(_SIZE_BYTES, "little")
-        return size + bytes(pa.compress(plain, _CODEC, asbytes=True))
+        return pack((tuple(self.views), tuple(self.parts)))
 
     @classmethod
     def decode(cls, message: bytes) -> StreamTask:
-        """Only of messages that ``encode`` made."""
-        size = int.from_bytes(message[:_SIZE_BYTES], "little")
-        plain = pa.decompress(message[_SIZE_BYTES:], size, _CODEC, asbytes=True)
-        return cls(*pickle.loads(plain))
+        """Only for messages that ``encode`` made."""
+        return cls(*unpack(message))
 
 
 def read_stream_task(message: bytes) -> Iterator[pa.RecordBatch]:
@@ -97,7 +93,7 @@ def _rows(task: StreamTask) -> Iterator[pa.RecordBatch]:
 
 
 def _picked(work: ReadWork, rows: Picked) -> Iterator[pa.RecordBatch]:
-    """Single rows of fragments, those that pass the filter, as Spark takes them."""
+    """Single rows of fragments that pass the filter, as Spark takes them."""
     snapshot = work.snapshot
     plan = ScanPlan(snapshot, replace(work.request, fragments=()))
     predicate, projection = plan.predicate, plan.projection
@@ -114,7 +110,7 @@ def _picked(work: ReadWork, rows: Picked) -> Iterator[pa.RecordBatch]:
             columns = dict(zip(kept.schema.names, kept.columns, strict=True))
             kept = shape.shaped(columns, kept.num_rows)
         if kept.num_rows:
-            yield _converted(work, kept)
+            yield work.reading.convert(kept) if kept.num_columns else kept
 
 
 def _chosen(work: ReadWork, rows: Picked, read: Projection) -> Iterator[pa.RecordBatch]:
@@ -126,20 +122,13 @@ def _chosen(work: ReadWork, rows: Picked, read: Projection) -> Iterator[pa.Recor
     return ChosenRows(side, live, read, read.stored.by_name).batches(WORKERS)
 
 
-def _converted(work: ReadWork, batch: pa.RecordBatch) -> pa.RecordBatch:
-    return work.reading.convert(batch) if batch.num_columns else batch
-
-
-_SAMPLE = 32
-
-
 class TaskSize(NamedTuple):
-    """What decides how many tasks there are."""
+    """What decides the number of tasks."""
 
     slots: int
-    """How many are thought to run at once."""
+    """How many are assumed to run at once."""
     most_bytes: int = MOST
-    """What one of them reads at most, about."""
+    """Roughly the most bytes that one of them reads."""
 
 
 def plan_tasks(rows: Iterable[StreamRows], fitting: Fitting, size: TaskSize) -> list[bytes]:
@@ -152,7 +141,9 @@ def plan_tasks(rows: Iterable[StreamRows], fitting: Fitting, size: TaskSize) -> 
         return []
     total = sum(each.row_count for each in listed)
     opened = sum(each.fragment_count for each in listed)
-    cost = total * _width(listed[0], fitting) + opened * OPENING
+    first = listed[0]
+    plan = ScanPlan(first.snapshot, fitting.view(first.snapshot).work.request)
+    cost = total * RowWidth(plan).of(first.sample(_SAMPLE)) + opened * OPENING
     tasks = count_tasks(cost, size.slots, size.most_bytes)
     share = -(-total // tasks)
     messages = []
@@ -170,11 +161,6 @@ def plan_tasks(rows: Iterable[StreamRows], fitting: Fitting, size: TaskSize) -> 
     if task:
         messages.append(_encoded(task, fitting))
     return messages
-
-
-def _width(rows: StreamRows, fitting: Fitting) -> float:
-    plan = ScanPlan(rows.snapshot, fitting.view(rows.snapshot).work.request)
-    return RowWidth(plan).of(rows.sample(_SAMPLE))
 
 
 def _encoded(rows: Sequence[StreamRows], fitting: Fitting) -> bytes:
@@ -195,8 +181,8 @@ def _encoded(rows: Sequence[StreamRows], fitting: Fitting) -> bytes:
 
 
 def _joined(one: Part, other: Part, fitting: Fitting) -> Part | None:
-    """Neighbouring fragments of one manifest are read together, where nobody asks which version
-    they came with; None where they are not."""
+    """Two neighbouring parts of one manifest as one, unless their versions must be told apart;
+    None if they cannot be joined."""
     if not isinstance(one.rows, Portion) or not isinstance(other.rows, Portion):
         return None
     is_told = fitting.columns.with_changes and one.version != other.version
@@ -211,7 +197,7 @@ class RowsBetween:
     """What ``find_between`` found: where the rows are, none of them read."""
 
     rows: tuple[PickedRows, ...]
-    """All of the later version."""
+    """All in the later version."""
     fitting: Fitting
     schema: StructType
 
@@ -228,11 +214,11 @@ class RowsBetween:
 def find_between(
     since: Snapshot, until: Snapshot, columns: Sequence[str] | None = None
 ) -> RowsBetween:
-    """The rows that were inserted or updated after one version, up to and with another.
+    """The rows that were inserted or updated after one version, up to and including another.
 
-    Both are of one history of a table with stable row ids, which is for the caller to know
-    (``Table.changes`` checks it). Raises InvalidInputError for an unknown column, NotFoundError
-    where a version in between is needed that was cleaned up.
+    Both must be of one history of a table with stable row ids, which the caller ensures
+    (``Table.changes`` checks it). Raises InvalidInputError for an unknown column, NotFoundError if
+    a version in between is needed but was cleaned up.
     """
     asked = StreamColumns(columns=None if columns is None else list(columns))
     schema = stream_schema(until, asked)

@@ -1,13 +1,12 @@
-"""Converters of columns without fields below them, each decided once and used for every batch.
+"""Converters of columns, each decided once and used for every batch.
 
-A converter is called with an array and gives one of its ``target`` type: the array itself where
-the type is right already. What it was not told at birth is only what Spark decides late: the zone
-of a timestamp, and whether texts come with wide offsets. Knows nothing of schemas.
+A converter takes an array and returns one of its ``target`` type, or the array itself if it has
+that type already. Only what Spark decides late is unknown in advance: the zone of a timestamp, and
+whether texts come with wide offsets.
 
-Converters of lists, structs and maps: only what lies below is converted, the shape is kept.
-
-A null list or struct may have any values below it; a converter that checks values never sees those.
-Slices are cut to what they show. Knows nothing of schemas.
+Lists, structs and maps keep their shape, and only what is inside is converted. Below a null list or
+struct there may be any values; a converter that checks values never sees those. Slices are cut to
+what they show.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from lancewood.spark.types.refusal import Column, first_refused, shown
 BFLOAT16_STORAGE: pa.DataType = pa.binary(2)
 _FLOAT: pa.DataType = pa.float32()
 _NAN = 0x7FC0
+_MOST_OFFSET = (1 << 31) - 1
 
 
 class Converter(Protocol):
@@ -34,33 +34,33 @@ class Converter(Protocol):
 
     @property
     def checks(self) -> bool:
-        """Whether it may refuse a value, so that it must see none that lies below a null."""
+        """Whether it may refuse a value, and so must not see values below a null."""
         ...
 
     def __call__(self, array: pa.Array) -> pa.Array: ...
 
 
 def storage_of(array: pa.Array) -> pa.Array:
-    """The array without an extension type around it."""
+    """The array without its extension type."""
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 def is_exactly(array: pa.Array, kind: pa.DataType) -> bool:
-    """Whether the array is of this type, with the same names and metadata below."""
+    """Whether the array has this type, with the same names and metadata inside."""
     return bool(array.type.equals(kind, check_metadata=True))
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Another Arrow type for the same values; one that would change is refused."""
+    """The same values in another Arrow type; a value that would change is refused."""
 
     column: Column
     target: pa.DataType
     via: tuple[pa.DataType, ...] = ()
-    """Types to pass on the way, where Arrow has no direct one."""
+    """Intermediate types, where Arrow has no direct cast."""
     checks: bool = False
     name: str = ""
-    """What people call the target, if not by its Arrow type."""
+    """The name of the target for people, if not its Arrow type."""
 
     def __call__(self, array: pa.Array) -> pa.Array:
         if array.type.equals(self.target):
@@ -84,7 +84,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class NarrowFloat:
-    """A narrower float of the same value."""
+    """The same value as a narrower float."""
 
     column: Column
     target: pa.DataType
@@ -110,7 +110,7 @@ class NarrowFloat:
 
 @dataclass(frozen=True)
 class FromBfloat16:
-    """The upper half of a float32 becomes one."""
+    """A float32 with the bfloat16 as its upper half."""
 
     target: pa.DataType = _FLOAT
     checks: bool = False
@@ -128,7 +128,7 @@ class FromBfloat16:
 
 @dataclass(frozen=True)
 class ToBfloat16:
-    """The upper half of a float32, where the lower is zero."""
+    """The upper half of a float32 whose lower half is zero."""
 
     column: Column
     target: pa.DataType = BFLOAT16_STORAGE
@@ -149,11 +149,11 @@ class ToBfloat16:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The values of a dictionary."""
+    """The values of a dictionary array."""
 
     values: Converter
     checks: bool = True
-    """Below a null there may be an index of no value."""
+    """Below a null there may be an invalid index."""
 
     @property
     def target(self) -> pa.DataType:
@@ -167,7 +167,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A dictionary over the values, one for each batch."""
+    """A dictionary array, with a dictionary for each batch."""
 
     column: Column
     target: pa.DataType
@@ -188,7 +188,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Wrapped:
-    """An extension type around what another converter gives."""
+    """An extension type around the result of another converter."""
 
     target: pa.DataType
     storage: Converter
@@ -203,7 +203,7 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Void:
-    """Nulls of a type, for a column that has nothing else."""
+    """Nulls of a type, for a column without any values."""
 
     target: pa.DataType
     checks: bool = False
@@ -212,18 +212,15 @@ class Void:
         return pa.nulls(len(array), self.target)
 
 
-_MOST_OFFSET = (1 << 31) - 1
-
-
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is a list as tables have them: no view of one, which only Arrow has."""
+    """Whether it is a list type of tables: no list view, which only Arrow has."""
     tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(test(kind) for test in tests)
 
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists, large lists, list views and fixed-size lists become lists or large lists."""
+    """Any kind of lists to lists or large lists."""
 
     column: Column
     target: pa.DataType
@@ -248,7 +245,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class FixedSizeLists:
-    """Lists that all have the length of the target become fixed-size lists."""
+    """Lists that all have the length of the target to fixed-size lists."""
 
     column: Column
     target: pa.DataType
@@ -274,12 +271,12 @@ class FixedSizeLists:
 
 @dataclass(frozen=True)
 class Structs:
-    """Structs with the fields of the target, in its order; what is not there becomes null."""
+    """Structs with the fields of the target, in its order; a missing field becomes null."""
 
     column: Column
     target: pa.DataType
     sources: tuple[int | None, ...]
-    """For each field of the target, which field of the array it is made of."""
+    """For each field of the target, the index of the field that it is made from."""
     children: tuple[Converter | None, ...]
 
     @property
@@ -312,7 +309,7 @@ class Structs:
 
 @dataclass(frozen=True)
 class Maps:
-    """Maps with other types of keys or values."""
+    """Maps with other key or value types."""
 
     column: Column
     target: pa.DataType
@@ -339,12 +336,12 @@ class Maps:
 
 
 def _is_required(column: Column, field: pa.Field) -> bool:
-    """What a table says of itself is not doubted when it is read."""
+    """Whether nulls are refused; what a table says of itself is trusted on reading."""
     return not column.is_read and not field.nullable
 
 
 def _check_all_there(column: Column, field: pa.Field, array: pa.Array, excused: int = 0) -> None:
-    """Raise InvalidInputError for nulls that are more than those of what lies above."""
+    """Raise InvalidInputError if there are more nulls than those above explain."""
     if _is_required(column, field) and array.null_count > excused:
         raise column.null(array.null_count - excused)
 
@@ -366,9 +363,9 @@ def _as_arrow(offsets: Any, column: Column, *, is_large: bool) -> pa.Array:
 
 
 def _spans(array: pa.Array, *, clean: bool) -> tuple[Any, pa.Array]:
-    """Where each list begins and ends, counted from 0, in the values that come along.
+    """Offsets of the lists, counted from 0, and the values that they refer to.
 
-    ``clean``: there are no values below a null list.
+    With ``clean`` there are no values below a null list.
     """
     kind = array.type
     if not len(array):  # such an array need not even have the one offset

@@ -1,13 +1,8 @@
-"""Whether a frame's column fits a table's column, and the converter that makes it fit.
+"""How a frame's rows become rows of a table, checked before a file is written.
 
-Knows which differences lose nothing (then every value passes), which may (then each value is
-checked), and which mean that another column was meant (then the frame is refused). Names decide
-which field of a struct is which, never the order. Does not look at values.
-
-How a frame's rows become rows of a table, checked before a file is written.
-
-Knows the columns of both and matches them by name. Does not write, and knows nothing of partitions
-or tasks.
+Columns, and the fields of structs, are matched by name, never by order. Some differences of type
+lose nothing, and every value passes. Some may, and each value is checked. The rest mean that
+another column was meant, and the frame is refused.
 """
 
 from __future__ import annotations
@@ -45,28 +40,115 @@ from lancewood.spark.types.refusal import Column
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-
 _MOST_NAMES = 100
 _MOST_HINTS = 10
-"""So many problems say what may have been meant: looking for that takes its time."""
+"""Only the first problems come with a suggestion, as finding one takes time."""
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _EXACT_BITS = {16: 11, 32: 24, 64: 53}
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 _BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
+_MOST_SHOWN = 10
+
+
+class Writing:
+    """How batches of a frame become batches for a table. Picklable.
+
+    ``table`` is the schema of the table, None for a new one. Then ``schema`` gives the types that
+    do not follow from the frame: fixed-size lists, narrow numbers, columns that are not nullable.
+
+    Raises InvalidInputError that lists everything that does not fit, and UnsupportedError for a
+    column of a type that no table can hold.
+    """
+
+    schema: pa.Schema
+    """What ``convert`` returns: the columns of ``table`` that the frame has, in table order. The
+    others are left out of the files and read as nulls."""
+    table: pa.Schema
+    """All columns of the table, old or new."""
+    is_identity: bool
+    """Whether ``convert`` returns its argument, unless Spark uses an unusual form."""
+
+    def __init__(
+        self, frame: StructType, table: pa.Schema | None = None, *, schema: pa.Schema | None = None
+    ) -> None:
+        if table is not None and schema is not None:
+            raise InvalidInputError("schema= is for a new table; this one has its own")
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
+        if table is None:
+            wanted = arrow_schema(frame) if schema is None else schema
+            table = to_arrow_schema(schema_from_arrow(wanted))
+        self.table = table
+        found = _fitted(frame, table)
+        self._sources = tuple(index for index, _, _ in found)
+        self._converters = tuple(convert for _, convert, _ in found)
+        self._names = frame.names
+        self.schema = pa.schema([each for _, _, each in found])
+        self.is_identity = (
+            self._sources == tuple(range(len(frame.fields)))
+            and all(each.nullable for each in self.schema)
+            and not any(each.checks for each in self._converters)
+            and self.schema.equals(handed_over(frame), check_metadata=True)
+        )
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with the frame's columns, in their order, as a batch for the table.
+
+        Raises InvalidInputError that names the column, and the value that does not fit or the
+        number of nulls that the table does not allow.
+        """
+        if batch.schema.names != self._names:
+            raise InvalidInputError(
+                f"a batch has the columns {batch.schema.names}, the frame has {self._names}"
+            )
+        if self.is_identity and batch.schema.equals(self.schema, check_metadata=True):
+            return batch
+        arrays = []
+        for index, convert, each in zip(self._sources, self._converters, self.schema, strict=True):
+            array = convert(batch.column(index))
+            if not each.nullable and array.null_count:
+                raise Column(each.name, False).null(array.null_count)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def __repr__(self) -> str:
+        return f"Writing({', '.join(self.schema.names)})"
+
+
+def _fitted(frame: StructType, table: pa.Schema) -> list[tuple[int, Converter, pa.Field]]:
+    fitting = Fitting()
+    pairs = zip(fitting.fit_fields(frame.fields, table), table, strict=True)
+    found = [
+        (index, convert, field)
+        for (index, convert), field in pairs
+        if index is not None and convert is not None
+    ]
+    problems = fitting.problems
+    if not found and not problems:
+        problems.append("it has no column of the table")
+    if problems:
+        shown = "; ".join(problems[:_MOST_SHOWN])
+        more = f"; and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""
+        raise InvalidInputError(
+            f"the frame does not fit the table: {shown}{more}. Rename, cast or drop what does "
+            "not fit",
+            problems=problems,
+        )
+    return found
 
 
 @dataclass
 class Fitting:
-    """Fits types to types and notes what does not fit."""
+    """Fits types to types, and collects what does not fit."""
 
     problems: list[str] = field(default_factory=list)
 
     def fit_fields(
         self, spark: Sequence[Any], target: Iterable[pa.Field], above: str = ""
     ) -> list[tuple[int | None, Converter | None]]:
-        """For each field of the target, which of Spark's it is and how that becomes it.
+        """For each field of the target, the index of Spark's field and its converter.
 
-        (None, None) where Spark has no such field and the target allows nulls.
+        (None, None) if Spark has no such field and the target is nullable.
         """
         wanted = list(target)
         counts = Counter(each.name for each in spark)
@@ -91,7 +173,7 @@ class Fitting:
         return found
 
     def fit(self, spark: Any, field: pa.Field, column: Column) -> Converter | None:
-        """The converter of a column; None, and a problem noted, where it does not fit."""
+        """The converter of a column; None, with a problem noted, if it does not fit."""
         from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
         kind = field.type
@@ -239,100 +321,3 @@ def _unknown(name: str, names: Sequence[str], above: str) -> str:
     same = [each for each in names if each.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names[:_MOST_NAMES], n=1)
     return f"{text} (did you mean {above + close[0]!r}?)" if close else text
-
-
-_MOST_SHOWN = 10
-
-
-class Writing:
-    """How batches of a frame become batches for a table. Picklable.
-
-    ``table`` is the schema of the table, None for a new one; ``schema`` then says what the new one
-    is to be, where the frame alone does not: fixed-size lists, narrow numbers, columns that may
-    not be null.
-
-    Raises InvalidInputError that lists all that does not fit, UnsupportedError that names a column
-    of a type which no table can hold.
-    """
-
-    schema: pa.Schema
-    """What ``convert`` gives: the columns of ``table`` that the frame has, in the table's order.
-
-    Columns that it does not have are left out of the files, and are read as nulls.
-    """
-    table: pa.Schema
-    """All columns of the table, old or new."""
-    is_identity: bool
-    """Whether ``convert`` gives back what it gets, unless Spark hands it over in an odd form."""
-
-    def __init__(
-        self,
-        frame: StructType,
-        table: pa.Schema | None = None,
-        *,
-        schema: pa.Schema | None = None,
-    ) -> None:
-        if table is not None and schema is not None:
-            raise InvalidInputError("schema= is for a new table; this one has its own")
-        if schema is not None and not isinstance(schema, pa.Schema):
-            raise InvalidInputError(f"schema takes a pyarrow.Schema, got {schema!r}")
-        if table is None:
-            wanted = arrow_schema(frame) if schema is None else schema
-            table = to_arrow_schema(schema_from_arrow(wanted))
-        self.table = table
-        found = _fitted(frame, table)
-        self._sources = tuple(index for index, _, _ in found)
-        self._converters = tuple(convert for _, convert, _ in found)
-        self._names = frame.names
-        self.schema = pa.schema([each for _, _, each in found])
-        self.is_identity = (
-            self._sources == tuple(range(len(frame.fields)))
-            and all(each.nullable for each in self.schema)
-            and not any(each.checks for each in self._converters)
-            and self.schema.equals(handed_over(frame), check_metadata=True)
-        )
-
-    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch, with the frame's columns in their order, as the table takes it.
-
-        Raises InvalidInputError that names the column, and the value that does not fit or how many
-        are null against the table's word.
-        """
-        if batch.schema.names != self._names:
-            raise InvalidInputError(
-                f"a batch has the columns {batch.schema.names}, the frame has {self._names}"
-            )
-        if self.is_identity and batch.schema.equals(self.schema, check_metadata=True):
-            return batch
-        arrays = []
-        for index, convert, each in zip(self._sources, self._converters, self.schema, strict=True):
-            array = convert(batch.column(index))
-            if not each.nullable and array.null_count:
-                raise Column(each.name, False).null(array.null_count)
-            arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def __repr__(self) -> str:
-        return f"Writing({', '.join(self.schema.names)})"
-
-
-def _fitted(frame: StructType, table: pa.Schema) -> list[tuple[int, Converter, pa.Field]]:
-    fitting = Fitting()
-    pairs = zip(fitting.fit_fields(frame.fields, table), table, strict=True)
-    found = [
-        (index, convert, field)
-        for (index, convert), field in pairs
-        if index is not None and convert is not None
-    ]
-    problems = fitting.problems
-    if not found and not problems:
-        problems.append("it has no column of the table")
-    if problems:
-        shown = "; ".join(problems[:_MOST_SHOWN])
-        more = f"; and {len(problems) - _MOST_SHOWN} more" if len(problems) > _MOST_SHOWN else ""
-        raise InvalidInputError(
-            f"the frame does not fit the table: {shown}{more}. Rename, cast or drop what does "
-            "not fit",
-            problems=problems,
-        )
-    return found

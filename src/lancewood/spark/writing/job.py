@@ -1,26 +1,17 @@
-"""What a commit leaves in a table for those who ask later whether it began, and whether it landed.
+"""A planned write: what executors run, and how the driver ends it, with a commit or without.
 
-Only proof allows deleting the files of a job; what nobody can tell is no proof. Reads names,
-transactions and the version that a job was planned on, changes nothing.
-
-Having a frame written by executors: each partition becomes files, and answers once.
-
-Knows frames, and what a failed Spark job means. What is written is decided in ``work``; nothing is
-committed here, and nothing removed.
-
-A planned write: what executors run, and how the driver ends it, with a commit or without.
-
-The transaction's uuid is fixed from the start, so that a commit whose answer was lost is found
-again. Nothing is deleted on doubt: what no proof allows removing is left to cleanup, by age.
+The uuid of the transaction is fixed from the start, so that a commit whose answer was lost can be
+found again. Files are deleted only if it is proven that no version refers to them; the rest is left
+to cleanup, which goes by age.
 """
 
 from __future__ import annotations
 
-import uuid as uuids
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -62,36 +53,38 @@ from lancewood.store.base import is_there
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The traces of one transaction."""
+    """What a transaction leaves in a table: whether its commit began, and whether it landed."""
 
     base: Snapshot
-    """The version that it is built on."""
+    """The version that it builds on."""
     uuid: str
 
     def was_tried(self) -> bool:
-        """Whether a commit has begun: it first writes its transaction down.
+        """Whether a commit began: its first step writes the transaction file.
 
-        Raises StorageError where the store does not say.
+        Raises StorageError if the store does not answer.
         """
         name = transaction_name(self.base.manifest.version, self.uuid)
         return is_there(self.base.place.store, transaction_key(name))
 
     def has_landed(self) -> bool:
-        """Whether a version is the transaction's.
+        """Whether a version was made by the transaction.
 
-        Raises CommitUnknownError or StorageError where nobody can tell.
+        Raises CommitUnknownError or StorageError if that is unknown.
         """
         base = self.base
         return find_landed(base.place, base.scheme, self.uuid, base.manifest.version) is not None
 
     def is_absent(self) -> bool:
-        """Whether it is proven that no version is the transaction's.
+        """Whether it is proven that no version was made by the transaction.
 
-        A table or branch that was deleted and made again proves nothing: a version of the one
-        before may have been published elsewhere.
+        A table or branch that was deleted and made again proves nothing: a version of the earlier
+        one may have been published elsewhere.
         """
         try:
             if self.has_landed():
@@ -102,7 +95,7 @@ class Trace:
         return True
 
     def has_failed(self) -> bool:
-        """Whether it is proven that a commit began and that no version is its."""
+        """Whether it is proven that a commit began and made no version."""
         try:
             return self.was_tried() and self.is_absent()
         except LancewoodError:
@@ -112,7 +105,7 @@ class Trace:
 def read_again(base: Snapshot) -> Snapshot:
     """The version that a job was planned on, with its fragments, as it is now.
 
-    Raises NotFoundError if it is gone, or another one has taken its number.
+    Raises NotFoundError if it is gone, or if another one has its number.
     """
     then, uri = base.manifest, base.place.uri
     if not then.version:
@@ -135,10 +128,10 @@ def read_again(base: Snapshot) -> Snapshot:
 
 
 def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
-    """Write all rows of a frame, once; the answers of its partitions, in their order.
+    """Write all rows of a frame, once; return the answers of its partitions, in order.
 
-    Raises the error of ours that a task raised each time Spark tried it. What is wrong with the
-    frame itself stays Spark's own exception: its owner knows those.
+    Raises our error if a task raised it at every attempt. Errors of the frame itself stay Spark's
+    own exceptions, which its owner knows.
     """
     plan = df.mapInArrow(partial(write_task, work), ANSWER_DDL)
     try:
@@ -151,31 +144,24 @@ def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
         raise known from failure
 
 
-Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
-
-
-def new_uuid() -> str:
-    return str(uuids.uuid4())
-
-
 @dataclass(frozen=True)
 class WriteJob:
-    """One write to one table. Made by ``plan_write``; it pickles, and is small when it does."""
+    """One write to one table. Made by ``plan_write``; pickles, and is then small."""
 
     work: WriteWork | None
-    """What executors do; None if there is nothing to do: the batch is in the table already, or it
-    is to be left alone."""
+    """What executors do; None if there is nothing to do, because the table has the batch already
+    or is to be left alone."""
     base: Snapshot = field(repr=False)
-    """The version that it was planned on; version 0 for a table that is not there."""
+    """The version that it was planned on; version 0 if there is no table."""
     mode: Mode
     properties: Mapping[str, str] = field(default_factory=dict)
     applied: AppliedBatch | None = None
     serializable: bool = False
     bases: tuple[table_pb2.BasePath, ...] = field(default=(), repr=False)
-    """What a new table declares."""
-    uuid: str = field(default_factory=new_uuid)
+    """The base paths that a new table declares."""
+    uuid: str = field(default_factory=lambda: str(uuid4()))
     is_whole: bool = field(default=True, repr=False)
-    """Whether the base has its fragments; they do not travel."""
+    """Whether ``base`` has its fragments, which are not pickled."""
 
     def __getstate__(self) -> dict[str, Any]:
         if self.is_new:
@@ -193,24 +179,25 @@ class WriteJob:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether there is nothing to do; ``commit`` says so without a new version."""
+        """Whether there is nothing to do; then ``commit`` makes no version."""
         return self.work is None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> bytes:
-        """On an executor: write the rows of a partition, as Spark hands them over.
+        """On an executor: write the rows of a partition; the answer is for ``commit`` and
+        ``abort``.
 
-        The answer is for ``commit`` and ``abort``. Raises StorageError, and what is not ours, for
-        Spark to try again; other errors are answers, and ``commit`` raises them.
+        Raises StorageError, and errors that are not ours, so that Spark tries again. Other errors
+        are answers, which ``commit`` raises.
         """
         return NOTHING if self.work is None else self.work.run(batches)
 
     def commit(self, answers: Sequence[bytes | None]) -> Written:
-        """On the driver: make what was written visible, all at once, or raise what a task answered.
+        """On the driver: make all that was written visible at once, or raise what a task answered.
 
-        A commit that is proven to have failed removes its files. Called again with the same
-        answers it does not add the rows twice, and raises CommitUnknownError unless the first
-        one landed. Raises AlreadyExistsError or RetryableConflictError if another writer made the
-        table meanwhile.
+        A commit that is proven to have failed removes its files. A second call with the same
+        answers does not add the rows twice, and raises CommitUnknownError unless the first one
+        landed. Raises AlreadyExistsError or RetryableConflictError if another writer made the table
+        meanwhile.
         """
         if self.work is None:
             return self._skipped(self.base)
@@ -227,10 +214,13 @@ class WriteJob:
                 uuid=self.uuid,
             )
         try:
-            base = self._whole()
+            base = self.base if self.is_whole else read_again(self.base)
             if not was_tried:
                 self.work.check_there(found.fragments)
-            after = base.commit(self._transaction(self.work, found), self._policy)
+            # A table can be made only once, whatever others do.
+            serializable = self.serializable or self.is_new
+            policy = CommitPolicy(serializable=serializable, applied=self.applied)
+            after = base.commit(self._transaction(self.work, found), policy)
         except CommitUnknownError:
             raise
         except LancewoodError as refused:
@@ -250,15 +240,15 @@ class WriteJob:
         )
 
     def left_alone(self) -> Written:
-        """The answer where there is nothing to commit: the version that it was planned on."""
+        """The result if there is nothing to commit: the version that was planned on."""
         return self._skipped(self.base)
 
     def abort(self, answers: Sequence[bytes | None]) -> None:
-        """On the driver: remove the files of a job that will not be committed, best effort.
+        """On the driver: remove the files of a job that will not be committed, as far as possible.
 
-        Spark also calls this after a commit that raised. Files are removed only if no commit has
-        begun and none has landed: one that began has removed what it could prove to be nobody's,
-        and the manifest of one that was cut off may still be on its way.
+        Spark also calls this after a commit that raised. Files are removed only if no commit began
+        and none landed: one that began has removed what it could, and if it was cut off, its
+        manifest may still arrive.
         """
         try:
             found = decode_answers(answers)
@@ -267,11 +257,6 @@ class WriteJob:
         except LancewoodError:
             return
         self._discard(found.fragments)
-
-    @property
-    def _policy(self) -> CommitPolicy:
-        # A table can be made once only, whatever others do.
-        return CommitPolicy(serializable=self.serializable or self.is_new, applied=self.applied)
 
     def _transaction(self, work: WriteWork, answers: Answers) -> Transaction:
         operation: Append | Overwrite
@@ -287,16 +272,12 @@ class WriteJob:
             operation = Append(answers.fragments)
         return Transaction(self.base.manifest.version, self.uuid, (operation,), self.properties)
 
-    def _whole(self) -> Snapshot:
-        """The base with its fragments; raises NotFoundError if it is not there any more."""
-        return self.base if self.is_whole else read_again(self.base)
-
     @property
     def _trace(self) -> Trace:
         return Trace(self.base, self.uuid)
 
     def _settle(self, refused: LancewoodError) -> Written | None:
-        """What a refused commit means: a write that was not needed, or None for one that failed."""
+        """The result if a refused commit was not needed; None if it failed."""
         if isinstance(refused, BatchAppliedError):
             return self._skipped(load_snapshot(self.base.place))
         if not self.is_new or not isinstance(refused, ConflictError):
@@ -315,10 +296,7 @@ class WriteJob:
 
     def _skipped(self, there: Snapshot) -> Written:
         return Written(
-            uri=self.uri,
-            branch=there.manifest.branch,
-            version=there.manifest.version,
-            skipped=True,
+            uri=self.uri, branch=there.manifest.branch, version=there.manifest.version, skipped=True
         )
 
     def _discard(self, fragments: Sequence[Fragment]) -> None:

@@ -1,26 +1,16 @@
-"""The table that a write goes to, or the place where it will be.
+"""Planning a write: everything is checked, and nothing is written.
 
-Opens what is there, at the newest version of its branch, and refuses what nobody can write to.
-Changes nothing.
-
-Which columns a write gives the table, and how rows of a frame become them.
-
-Decides and checks; opens no file. How each Spark type becomes an Arrow type is known in
-``spark.types``.
-
-One write to one table, in the steps that every door of Spark takes: plan, run, commit or abort.
-
-``plan_write`` checks everything and writes nothing. ``WriteJob.run`` is called on executors, once
-for each partition, perhaps more often. ``commit`` is called once, with what ``run`` answered; a
-table that is not there is made by it, with its rows, so that a job that fails leaves none.
-``abort`` removes files where it is proven that nothing refers to them. Knows nothing of frames but
-their schema.
+Every way to write through Spark has the same steps. ``plan_write`` finds the table and decides the
+columns. ``WriteJob.run`` is called on executors, once or more for each partition. ``commit`` is
+called once with their answers; it also makes a new table together with its rows, so that a failed
+job leaves none. ``abort`` removes files that are proven to be unused. Only the schema of a frame is
+needed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,7 +66,7 @@ class Target:
 
     place: Place
     snapshot: Snapshot | None
-    """The version that is there; None where there is no table."""
+    """The newest version; None if there is no table."""
 
 
 def find_target(
@@ -89,11 +79,11 @@ def find_target(
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> Target:
-    """What a uri and a branch mean to somebody who writes.
+    """The table that a uri and a branch mean for a writer.
 
-    The uri may carry the name of a branch. Raises NotFoundError for a branch that is not there,
-    InvalidInputError for a uri that means a tag or a single version, and
-    IncompatibleConflictError for a branch that was published and closed.
+    The uri may carry the name of a branch. Raises NotFoundError for a branch that does not exist,
+    InvalidInputError for a uri that means a tag or a single version, and IncompatibleConflictError
+    for a branch that was published and closed.
     """
     options = None if storage_options is None else StorageOptions(storage_options)
     opened = partial(
@@ -138,13 +128,13 @@ class Columns(NamedTuple):
 
     writing: Writing
     schema: Schema
-    """The table's, with the ids that new files list."""
+    """The table's, with the field ids for new files."""
 
 
 def columns_of_table(frame: StructType, snapshot: Snapshot, schema: pa.Schema | None) -> Columns:
-    """For rows that are added to a table: its own columns, whatever the frame calls their types.
+    """For rows that are added to a table: its own columns, whatever types the frame has.
 
-    Raises InvalidInputError if the frame does not fit, or ``schema`` is another one.
+    Raises InvalidInputError if the frame does not fit, or ``schema`` differs.
     """
     known = snapshot.arrow_schema
     if schema is not None and not schema.equals(known):
@@ -156,11 +146,12 @@ def columns_of_table(frame: StructType, snapshot: Snapshot, schema: pa.Schema | 
 
 
 def new_columns(frame: StructType, snapshot: Snapshot | None, schema: pa.Schema | None) -> Columns:
-    """For a new table, or rows that replace a table's: ``schema``, or what follows from the frame.
+    """For a new table, or for rows that replace a table's: ``schema``, or what follows from the
+    frame.
 
-    A column that a table has under the same name keeps its Arrow type if that is read as the Spark
-    type that the frame has: so vectors stay vectors. That a frame has no nulls changes nothing:
-    its literals say so of themselves.
+    A column that the table has under the same name keeps its Arrow type if Spark reads that type as
+    the frame's, so vectors stay vectors. Columns of a frame that are not nullable change nothing,
+    because even literals are not.
     """
     wanted = schema
     if schema is None and snapshot is not None:
@@ -175,23 +166,20 @@ def new_columns(frame: StructType, snapshot: Snapshot | None, schema: pa.Schema 
 
 
 def kept_columns(frame: StructType, table: pa.Schema) -> pa.Schema:
-    """The columns of a frame whose rows replace a table's, with the types that stay."""
-    return pa.schema(list(_kept_fields(frame, table)))
-
-
-def _kept_fields(frame: Any, table: pa.Schema) -> Iterator[pa.Field]:
-    derived = Writing(frame).table
+    """The columns of a frame whose rows replace a table's, keeping Arrow types where possible."""
+    derived, fields = Writing(frame).table, []
     for column in frame.fields:
         at = table.get_field_index(column.name)
         if at >= 0 and _holds(_spark_type(table.field(at)), column.dataType):
             known = table.field(at)
-            yield known.with_nullable(known.nullable or column.nullable)
+            fields.append(known.with_nullable(known.nullable or column.nullable))
         else:
-            yield derived.field(column.name)
+            fields.append(derived.field(column.name))
+    return pa.schema(fields)
 
 
 def _holds(known: Any, given: Any) -> bool:
-    """Whether two Spark types are the same, but for nulls that the first allows besides."""
+    """Whether two Spark types are equal, except that the first may allow more nulls."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if type(known) is not type(given):
@@ -215,7 +203,7 @@ def _holds(known: Any, given: Any) -> bool:
 
 
 def _spark_type(field: pa.Field) -> Any:
-    """What Spark sees of a column; None for one that it cannot see."""
+    """The Spark type of a column; None if Spark has none for it."""
     try:
         return spark_schema(pa.schema([field])).fields[0].dataType
     except UnsupportedError:
@@ -224,7 +212,7 @@ def _spark_type(field: pa.Field) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Wishes:
-    """What a caller says about columns and files; None where nothing is said."""
+    """What a caller asks for columns and files; None for the default."""
 
     schema: pa.Schema | None
     limits: FileLimits
@@ -266,12 +254,12 @@ def plan_write(
     unsafe: bool = False,
     fsync: bool | None = None,
 ) -> WriteJob:
-    """A write of rows that have the columns of ``frame``, checked as far as that is possible.
+    """A write of rows that have the columns of ``frame``, checked as far as possible.
 
-    See ``lancewood.spark.write`` for what the arguments mean. A job with nothing to do says so
-    (``is_skipped``): its batch is in the table already, or ``mode`` is "ignore" and there is a
-    table. Raises AlreadyExistsError for mode "error" and a table that is there. Writes nothing,
-    but for the probe of an object store that is not yet known to be safe to commit to.
+    The arguments are those of ``lancewood.spark.write``. A job has nothing to do (``is_skipped``)
+    if the table has its batch already, or if ``mode`` is "ignore" and there is a table. Raises
+    AlreadyExistsError in mode "error" if there is a table. Writes nothing except the probe of an
+    object store that is not yet known to be safe to commit to.
     """
     check_choice("mode", mode, Mode)
     applied = AppliedBatch.asked_for(app, batch)
@@ -308,7 +296,7 @@ def plan_write(
 def _new_table(
     place: Place, frame: StructType, wishes: _Wishes
 ) -> tuple[WriteWork, Snapshot, tuple[table_pb2.BasePath, ...]]:
-    """What executors do, the state before the first version, and the base paths to be declared."""
+    """The work of executors, the state before the first version, and the base paths to declare."""
     version = wishes.file_version or DEFAULT_FILE_VERSION
     declared = new_base_paths(place, (), wishes.bases)
     columns = new_columns(frame, None, wishes.schema)
@@ -325,7 +313,7 @@ def _new_table(
 
 
 def _added(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:
-    """For rows that a table gets besides its own."""
+    """The work for rows that are added to a table."""
     _check_same(there, wishes)
     version = there.manifest.file_version
     if wishes.file_version not in (None, version):
@@ -342,7 +330,7 @@ def _added(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:
 
 
 def _replacing(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:
-    """For rows that replace those of a table, and its columns."""
+    """The work for rows and columns that replace those of a table."""
     _check_same(there, wishes)
     version = wishes.file_version or there.manifest.file_version
     columns = new_columns(frame, there, wishes.schema)
@@ -357,7 +345,7 @@ def _replacing(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork
 def _work(
     place: Place, columns: Columns, homes: Sequence[DataHome], version: str, wishes: _Wishes
 ) -> WriteWork:
-    """Raises for columns that do not go together with the table or the version of the files."""
+    """The work; raises for columns that do not suit the table or the file version."""
     align_schema(columns.schema, columns.writing.schema)
     check_columns(columns.schema, version)
     PutIfAbsent().check_trust(place.store)
@@ -365,7 +353,7 @@ def _work(
 
 
 def _check_same(there: Snapshot, wishes: _Wishes) -> None:
-    """Raises InvalidInputError for what is said of a new table and does not hold for this one."""
+    """Raise InvalidInputError for wishes for a new table that do not hold for this one."""
     has_ids = there.manifest.has_stable_row_ids
     if wishes.stable_row_ids not in (None, has_ids):
         raise InvalidInputError(

@@ -1,14 +1,8 @@
-"""What a write through Spark did.
+"""What an executor does for a write: it writes the rows of a partition into new files, and answers.
 
-What an executor does for a write: rows of one partition into new data files.
-
-Knows the columns, where files go and how large they get. Reads no manifest, lists nothing and
-commits nothing: until the driver does, nothing refers to the files. Run twice, it writes other
-files.
-
-What a task that wrote files answers: the fragments that it made, or why it could not.
-
-Bytes, a few hundred for a file. Knows nothing of Spark, nor of what becomes of the fragments.
+It reads no manifest, lists nothing and commits nothing: until the driver commits, nothing refers to
+the files. Run twice, it writes other files. The answer has the new fragments, a few hundred bytes
+per file, or the error.
 """
 
 from __future__ import annotations
@@ -32,34 +26,36 @@ from lancewood.model.schema import Schema
 from lancewood.proto import table_pb2
 from lancewood.spark.types import Writing
 
+ANSWER = "answer"
+ANSWER_DDL = f"{ANSWER} binary"
+"""The output of ``write_task``, as Spark DDL."""
+_FRAGMENTS, _ERROR = b"F", b"E"
+NOTHING = _FRAGMENTS
+"""The answer of a task that had no rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The outcome of one write."""
+    """The result of one write."""
 
     uri: str
     branch: str | None
     """None on main."""
     version: int
-    """The new version; of a write that was skipped, the newest one that was seen."""
+    """The new version; for a skipped write, the newest one that was seen."""
     counts: RowCounts = field(default_factory=RowCounts)
     files: int | None = 0
     """New data files; None for a merge, which does not count them."""
     bytes: int | None = 0
     """Their size."""
     skipped: bool = False
-    """Nothing was written: the batch is in the table already, or mode is "ignore" and there is a
-    table."""
-
-
-ANSWER = "answer"
-ANSWER_DDL = f"{ANSWER} binary"
-"""What comes out of ``write_task``, in Spark's words."""
+    """Nothing was written: the table has the batch already, there was nothing to do, or mode is
+    "ignore" and there is a table."""
 
 
 @dataclass(frozen=True)
 class WriteWork:
-    """The same for every partition; small, and it pickles."""
+    """What all partitions share; small, and pickles."""
 
     writing: Writing
     schema: Schema
@@ -69,10 +65,10 @@ class WriteWork:
     limits: FileLimits
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> bytes:
-        """Write and sync the rows; the answer for the driver.
+        """Write and sync the rows; return the answer for the driver.
 
-        An error that another attempt would meet again is an answer, too. A store's failure and
-        what is not ours are raised, so that Spark tries again; then no file is left.
+        An error that another attempt would meet again is an answer as well. Failures of the store,
+        and errors that are not ours, are raised so that Spark tries again; then no file is left.
         """
         rows = self.writing.schema
         try:
@@ -96,8 +92,7 @@ class WriteWork:
     def check_there(self, fragments: Sequence[Fragment]) -> None:
         """On the driver: raise NotFoundError if what was written is gone.
 
-        Whoever takes files of a job takes all: an abort, a cleanup that was told to spare none. So
-        one is looked at, however many there are.
+        Looks at one file only, because an abort or a cleanup removes all files of a job.
         """
         for file in (file for each in fragments[:1] for file in each.files[:1]):
             home = next(each for each in self.homes if each.base_id == file.base_id)
@@ -122,17 +117,12 @@ def write_task(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
     yield pa.record_batch({ANSWER: pa.array([answer], pa.binary())})
 
 
-_FRAGMENTS, _ERROR = b"F", b"E"
-NOTHING = _FRAGMENTS
-"""The answer of a task that had no rows."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What all tasks said."""
+    """What all tasks answered."""
 
     fragments: tuple[Fragment, ...]
-    """In the order of the tasks, without ids."""
+    """In task order, without ids."""
     errors: tuple[LancewoodError, ...]
 
     @property
@@ -164,18 +154,18 @@ def is_nothing(answers: Sequence[bytes]) -> bool:
 
 
 def answers_in(messages: Sequence[Any]) -> list[bytes | None]:
-    """What partitions answered, by the messages that Spark hands to a commit.
+    """The answers of partitions in the messages that Spark passes to a commit.
 
-    It gives None for a partition that failed, or whose answer it did not get.
+    None for a partition that failed or whose answer was lost.
     """
     return [None if each is None else each.answer for each in messages]
 
 
 def decode_answers(answers: Sequence[bytes | None]) -> Answers:
-    """What all tasks said; None stands for one that did not answer.
+    """What all tasks answered; None stands for a task without an answer.
 
-    Raises FormatError for what is no answer of a task. Errors are unpickled: answers come from
-    our own executors, as the functions that ran there went to them.
+    Raises FormatError for anything else. Errors are unpickled, which is safe for answers of our own
+    executors.
     """
     fragments: list[Fragment] = []
     errors: list[LancewoodError] = []

@@ -1,9 +1,5 @@
-"""How many rows the tables had after earlier runs, and have now.
-
-What a run was given and ran on, the commits around it, and what to type next.
-
-Where the time went: the stages under each other, as bars from their beginning to their end.
-"""
+"""Sections about a run's surroundings: stages, earlier runs, commits, parameters, what to do
+next."""
 
 from __future__ import annotations
 
@@ -29,6 +25,7 @@ from lancewood.pipeline.report.sections.layout import (
     line_plot,
     not_shown,
     pairs,
+    scrolled,
     section,
     span_bar,
     table,
@@ -37,10 +34,59 @@ from lancewood.pipeline.report.sections.summary import mark
 from lancewood.pipeline.report.verdict import Tone
 
 _MOST_TABLES, _MOST_RUNS = 24, 60
+_MOST_PAIRS, _MOST_COMMANDS = 100, 20
+_MOST_STAGES = 100
+_COLUMNS = (
+    Column("stage"),
+    Column("time", "number"),
+    Column("from beginning to end of the run", "drawing long"),
+    Column("rows", "number"),
+    Column("files", "number"),
+    Column("size", "number"),
+)
+
+
+def stages_section(facts: RunFacts) -> Html | None:
+    """The stages as bars over time; None if there are none."""
+    if not facts.stages:
+        return None
+    spans = list(_spans(facts.stages))
+    whole = max(facts.seconds, *(end for _, _, end in spans))
+    rows: list[list[Child]] = [
+        [
+            _name(stage),
+            duration(stage.seconds),
+            span_bar("bad" if stage.is_failed else "span", begin, end, whole),
+            count(stage.rows),
+            count(stage.files),
+            UNKNOWN if stage.bytes is None else size(stage.bytes),
+        ]
+        for stage, begin, end in spans[:_MOST_STAGES]
+    ]
+    note = f"{counted(len(spans), 'stage')} in {duration(facts.seconds)}"
+    told = table("Stages", _COLUMNS, rows, more=len(spans) - len(rows))
+    return section("Where the time went", note, told)
+
+
+def _name(stage: StageFacts) -> Html:
+    if not stage.is_failed:
+        return joined(stage.name)
+    failed = element("em", "failed", class_="bad")
+    return element("span", mark(Tone.BAD), element("span", stage.name, failed), class_="marked")
+
+
+def _spans(stages: list[StageFacts]) -> Iterator[tuple[StageFacts, float, float]]:
+    """Each stage with its beginning and end; with an unknown beginning it follows the one
+    before."""
+    at = 0.0
+    for each in stages:
+        begin = at if each.begun is None else each.begun
+        at = begin + each.seconds
+        yield each, begin, at
 
 
 def past_section(facts: RunFacts) -> Html | None:
-    """A small plot for each table that this run wrote; None where there is nothing to compare."""
+    """A small row-count plot for each table that this run wrote; None without earlier runs."""
     past = [each for each in facts.past if each.run != facts.run][-_MOST_RUNS:]
     now = {each.table: each.rows_after for each in facts.targets}
     tables = [each for each in now if any(each in run.rows for run in past)]
@@ -74,23 +120,18 @@ def _figure(table: str, past: list[PastRun], now: int | None, *, is_published: b
     return element("figure", words, plot, ends)
 
 
-_MOST_PAIRS, _MOST_COMMANDS = 100, 20
-
-
 def history_section(facts: RunFacts) -> Html | None:
     """The newest commits of the branch; None before the first."""
     if not facts.graph:
         return None
     drawn = commit_graph(facts.graph, facts.commit)
-    box = element(
-        "div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Commit graph"
-    )
+    box = scrolled(drawn, "Commit graph")
     more = not_shown(len(facts.graph) - MOST_LINES, "line")
     return section("History", f"newest commits of {facts.branch}", box, more)
 
 
 def setting_section(facts: RunFacts) -> Html | None:
-    """Parameters and versions side by side; None where there are neither."""
+    """Parameters and versions side by side; None if there are neither."""
     boxes = [
         _box(title, found)
         for title, found in (("Parameters", facts.parameters), ("Versions", facts.versions))
@@ -102,7 +143,7 @@ def setting_section(facts: RunFacts) -> Html | None:
 
 
 def next_section(facts: RunFacts) -> Html | None:
-    """Commands that may be wanted now; None where there are none."""
+    """Commands to type next; None if there are none."""
     if not facts.what_next:
         return None
     commands = [element("li", code(each)) for each in facts.what_next[:_MOST_COMMANDS]]
@@ -115,52 +156,3 @@ def _box(title: str, found: dict[str, str]) -> Html:
     shown = [(name, code(value)) for name, value in list(found.items())[:_MOST_PAIRS]]
     more = not_shown(len(found) - len(shown), "line")
     return element("div", element("h3", title), pairs(shown), more)
-
-
-_MOST = 100
-_COLUMNS = (
-    Column("stage"),
-    Column("time", "number"),
-    Column("from beginning to end of the run", "drawing long"),
-    Column("rows", "number"),
-    Column("files", "number"),
-    Column("size", "number"),
-)
-
-
-def stages_section(facts: RunFacts) -> Html | None:
-    """The stages in the order of the run; None without any."""
-    if not facts.stages:
-        return None
-    spans = list(_spans(facts.stages))
-    whole = max(facts.seconds, *(end for _, _, end in spans))
-    rows: list[list[Child]] = [
-        [
-            _name(stage),
-            duration(stage.seconds),
-            span_bar("bad" if stage.is_failed else "span", begin, end, whole),
-            count(stage.rows),
-            count(stage.files),
-            UNKNOWN if stage.bytes is None else size(stage.bytes),
-        ]
-        for stage, begin, end in spans[:_MOST]
-    ]
-    note = f"{counted(len(spans), 'stage')} in {duration(facts.seconds)}"
-    told = table("Stages", _COLUMNS, rows, more=len(spans) - len(rows))
-    return section("Where the time went", note, told)
-
-
-def _name(stage: StageFacts) -> Html:
-    if not stage.is_failed:
-        return joined(stage.name)
-    failed = element("em", "failed", class_="bad")
-    return element("span", mark(Tone.BAD), element("span", stage.name, failed), class_="marked")
-
-
-def _spans(stages: list[StageFacts]) -> Iterator[tuple[StageFacts, float, float]]:
-    """Each stage with its beginning and end; one whose beginning is not known follows the last."""
-    at = 0.0
-    for each in stages:
-        begin = at if each.begun is None else each.begun
-        at = begin + each.seconds
-        yield each, begin, at

@@ -1,11 +1,7 @@
-"""What all sections look like: a heading, tables, pairs of facts.
+"""What all sections are built of: headings, tables, pairs of facts, and small SVG drawings.
 
-On a phone each row of a table stands as a small block, whose cells say what they are.
-
-Small drawings as SVG inside a page: parts of a whole, a span of time, a line over time.
-
-Colours are classes, which the style of the page gives a meaning; every drawing has a text beside it
-or a label. Numbers in, ``Html`` out; knows nothing of runs.
+On a phone each row of a table becomes a small block whose cells say what they are. Colours of
+drawings are classes of the page's style, and every drawing has a text beside it or a label.
 """
 
 from __future__ import annotations
@@ -14,6 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lancewood.pipeline.report.markup import Child, Html, counted, element, joined, path
+
+_WIDE = 1000
+_LEAST = 12
+"""Of ``_WIDE``: anything that exists at all stays visible."""
+_PLOT_WIDTH, _PLOT_HEIGHT, _EDGE = 240, 56, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Column:
 
 
 def section(title: str, note: str | None, *children: Child) -> Html:
-    """A part of the page. The note says beside the title what matters most."""
+    """A part of the page. The note beside the title says what matters most."""
     heading = element("h2", title)
     told = element("p", note, class_="note") if note else None
     return element("section", element("div", heading, told, class_="head"), *children)
@@ -33,36 +34,43 @@ def section(title: str, note: str | None, *children: Child) -> Html:
 def table(
     caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, more: int = 0
 ) -> Html:
-    """A table whose first cells name the rows. Says how many rows are not shown."""
+    """A table whose first cells name the rows; says how many rows are not shown."""
     heads = [element("th", each.name, scope="col", class_=_class(each)) for each in columns]
     body = [element("tr", *_cells(columns, row)) for row in rows]
-    return joined(
-        element(
-            "div",
-            element(
-                "table",
-                element("caption", caption),
-                element("thead", element("tr", *heads)),
-                element("tbody", *body),
-            ),
-            class_="scroll",
-            tabindex=0,
-            role="region",
-            aria_label=caption,
+    head = element("thead", element("tr", *heads))
+    whole = element("table", element("caption", caption), head, element("tbody", *body))
+    return joined(scrolled(whole, caption), not_shown(more, "row"))
+
+
+def _cells(columns: Sequence[Column], row: Sequence[Child]) -> list[Html]:
+    (first, name), *others = zip(columns, row, strict=True)
+    return [
+        element("th", name, scope="row", class_=_class(first), data_name=first.name),
+        *(
+            element("td", value, class_=_class(column), data_name=column.name)
+            for column, value in others
         ),
-        not_shown(more, "row"),
-    )
+    ]
+
+
+def _class(column: Column) -> str | None:
+    return None if column.kind == "text" else column.kind
+
+
+def scrolled(child: Html, label: str) -> Html:
+    """A box for what may be wider than the screen."""
+    return element("div", child, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
 def not_shown(number: int, thing: str) -> Html | None:
-    """Where a list was cut."""
+    """A note that a list was cut."""
     if number <= 0:
         return None
     return element("p", f"and {counted(number, thing)} more, in report.json", class_="note")
 
 
 def pairs(facts: Iterable[tuple[str, Child]], *, class_: str = "pairs") -> Html:
-    """Names and what they are."""
+    """Names and values."""
     told = [
         element("div", element("dt", name), element("dd", value))
         for name, value in facts
@@ -82,29 +90,14 @@ def legend(kinds: Sequence[tuple[str, str]]) -> Html:
     return element("ul", *told, class_="legend")
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Child]) -> list[Html]:
-    (first, name), *others = zip(columns, row, strict=True)
-    return [
-        element("th", name, scope="row", class_=_class(first), data_name=first.name),
-        *(
-            element("td", value, class_=_class(column), data_name=column.name)
-            for column, value in others
-        ),
-    ]
-
-
-def _class(column: Column) -> str | None:
-    return None if column.kind == "text" else column.kind
-
-
-_WIDE = 1000
-_LEAST = 12
-"""Of ``_WIDE``: what is there at all can be seen."""
-_PLOT_WIDTH, _PLOT_HEIGHT, _EDGE = 240, 56, 5
+def swatch(kind: str) -> Html:
+    """The colour of a class, for a legend."""
+    rect = element("rect", class_=kind, width=10, height=10, rx=2)
+    return element("svg", rect, class_="swatch", viewBox="0 0 10 10", aria_hidden="true")
 
 
 def parts_bar(parts: Sequence[tuple[str, int]]) -> Html:
-    """One bar of parts side by side, each with its class; together they fill it."""
+    """One bar of parts side by side, each with its class."""
     whole = sum(max(number, 0) for _, number in parts)
     rects = []
     at = 0.0
@@ -117,14 +110,14 @@ def parts_bar(parts: Sequence[tuple[str, int]]) -> Html:
 
 
 def amount_bar(kind: str, number: float, most: float) -> Html:
-    """A bar as long as a number is, where the largest fills it."""
+    """A bar whose length is a number; ``most`` fills it."""
     share = number / most if most > 0 else 0.0
     width = max(share * _WIDE, _LEAST) if number > 0 else 0.0
     return _bar(_rect(kind, 0, width) if width else None)
 
 
 def span_bar(kind: str, begin: float, end: float, whole: float) -> Html:
-    """A bar from one moment to another, of a whole that begins at 0."""
+    """A bar from one moment to another, of a whole that starts at 0."""
     if whole <= 0:
         return _bar()
     left = min(max(begin / whole, 0.0), 1.0) * _WIDE
@@ -134,8 +127,7 @@ def span_bar(kind: str, begin: float, end: float, whole: float) -> Html:
 
 
 def line_plot(values: Sequence[int], label: str, *, is_last_hollow: bool = False) -> Html:
-    """A line through the values, the oldest on the left, with a dot on the last one. It stands on
-    a line that is zero."""
+    """A line through the values, oldest on the left, above zero, with a dot on the last one."""
     points = _points(values)
     drawn = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
     x, y = points[-1]
@@ -154,14 +146,8 @@ def line_plot(values: Sequence[int], label: str, *, is_last_hollow: bool = False
     )
 
 
-def swatch(kind: str) -> Html:
-    """The colour of a class, for a legend."""
-    rect = element("rect", class_=kind, width=10, height=10, rx=2)
-    return element("svg", rect, class_="swatch", viewBox="0 0 10 10", aria_hidden="true")
-
-
 def _widths(numbers: Sequence[int], whole: int) -> list[float]:
-    """Of ``_WIDE`` together; small parts get a little more, at the cost of the others."""
+    """Parts of ``_WIDE``; small ones get a little more at the cost of the others."""
     if not whole:
         return [0.0 for _ in numbers]
     raw = [max(each / whole * _WIDE, _LEAST) if each else 0.0 for each in numbers]
@@ -174,10 +160,7 @@ def _points(values: Sequence[int]) -> list[tuple[float, float]]:
     height = _PLOT_HEIGHT - 2 * _EDGE
     first = _EDGE if len(values) > 1 else _PLOT_WIDTH / 2
     return [
-        (
-            round(first + at * step, 1),
-            round(_EDGE + height * (1 - each / most), 1),
-        )
+        (round(first + at * step, 1), round(_EDGE + height * (1 - each / most), 1))
         for at, each in enumerate(values)
     ]
 

@@ -1,9 +1,5 @@
-"""What came in.
-
-What changed: each table before and after.
-
-Rows that were bad, and why.
-"""
+"""Sections about data: what came in, what changed in each table, and which rows were bad and
+why."""
 
 from __future__ import annotations
 
@@ -39,10 +35,26 @@ from lancewood.pipeline.report.sections.layout import (
 from lancewood.pipeline.report.verdict import is_published, rows_read
 
 _MOST_SOURCES = 100
+_MOST_TABLES = 100
+_MOST_COLUMNS = 8
+_KINDS = (
+    ("insert", "inserted"),
+    ("update", "updated"),
+    ("delete", "deleted"),
+    ("rest", "unchanged"),
+)
+_MOST_REASONS, _MOST_CHARACTERS = 20, 600
+_ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
+_REASON_COLUMNS = (
+    Column("source or step"),
+    Column("reason", "wide"),
+    Column("rows", "number"),
+    Column("compared", "drawing"),
+)
 
 
 def sources_section(facts: RunFacts) -> Html | None:
-    """The sources, and how much was read of each; None without any."""
+    """The sources, and how much was read of each; None if there are none."""
     if not facts.sources:
         return None
     has_since = any(each.since is not None for each in facts.sources)
@@ -84,18 +96,8 @@ def _sources_note(facts: RunFacts) -> str:
     return ", ".join(told)
 
 
-_MOST = 100
-_MOST_COLUMNS = 8
-_KINDS = (
-    ("insert", "inserted"),
-    ("update", "updated"),
-    ("delete", "deleted"),
-    ("rest", "unchanged"),
-)
-
-
 def changes_section(facts: RunFacts) -> Html | None:
-    """The targets in the order in which they were written; None without any."""
+    """The targets in the order in which they were written; None if there are none."""
     if not facts.targets:
         return None
     has_replaced = any(each.replaced is not None for each in facts.targets)
@@ -113,7 +115,7 @@ def changes_section(facts: RunFacts) -> Html | None:
         Column("version", "number"),
         Column("time", "number"),
     ]
-    rows = [_change_row(each, has_replaced=has_replaced) for each in facts.targets[:_MOST]]
+    rows = [_change_row(each, has_replaced=has_replaced) for each in facts.targets[:_MOST_TABLES]]
     more = len(facts.targets) - len(rows)
     tables = counted(len({each.table for each in facts.targets}), "table")
     done = is_published(facts)
@@ -175,18 +177,8 @@ def _parts(target: TargetFacts) -> list[tuple[str, int]]:
     return [("insert", inserted), ("update", updated), ("delete", deleted), ("rest", rest)]
 
 
-_MOST_REASONS, _MOST_CHARACTERS = 20, 600
-_ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
-_COLUMNS = (
-    Column("source or step"),
-    Column("reason", "wide"),
-    Column("rows", "number"),
-    Column("compared", "drawing"),
-)
-
-
 def quarantine_section(facts: RunFacts) -> Html | None:
-    """The reasons, most rows first; None where no row was bad and none could be."""
+    """The reasons, most rows first; None if no row could be bad."""
     found = facts.quarantine
     if found is None:
         return None
@@ -203,12 +195,12 @@ def quarantine_section(facts: RunFacts) -> Html | None:
     if facts.ending in _ON_THE_BRANCH and not facts.batches:
         place += [" on the branch ", element("code", facts.run_branch)]
     kept = element("p", "They are kept in ", *place, ".", class_="quiet")
-    told = table("Reasons", _COLUMNS, rows) if rows else None
+    told = table("Reasons", _REASON_COLUMNS, rows) if rows else None
     return section("Bad rows", _bad_rows_note(found), kept, told, _sample(found))
 
 
 def _sample(found: QuarantineFacts) -> Html | None:
-    """A few of the rows; files and lines only where some are known."""
+    """A few of the rows; file and line only if some are known."""
     if not found.sample:
         return None
     has_file = any(file for _, _, file, _, _ in found.sample)
@@ -227,8 +219,6 @@ def _bad_rows_note(found: QuarantineFacts) -> str:
     told = counted(found.rows, "row")
     if not found.limit:
         return told
-    return (
-        f"{told}, more than allowed ({found.limit})"
-        if found.is_beyond
-        else (f"{told}; allowed: {found.limit}")
-    )
+    if found.is_beyond:
+        return f"{told}, more than allowed ({found.limit})"
+    return f"{told}; allowed: {found.limit}"

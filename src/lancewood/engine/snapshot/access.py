@@ -1,0 +1,113 @@
+"""How a caller reaches a table: its uri, and all that opening its stores takes.
+
+An ``Access`` is made once, at the edge: from keyword arguments in Python, from options on the
+command line and on Spark. From there on it is handed on whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lancewood.engine.base import as_list
+from lancewood.engine.place import Place, base_options
+from lancewood.engine.snapshot.revisions import (
+    At,
+    Uri,
+    check_contradictions,
+    check_whole,
+    is_table,
+    open_revision,
+)
+from lancewood.engine.snapshot.snapshot import Snapshot
+from lancewood.errors import InvalidInputError
+from lancewood.external.base import ManifestStore
+from lancewood.external.lock import CommitLock
+from lancewood.external.opening import open_table_store
+from lancewood.model.revision import split_uri
+from lancewood.store.base import Store
+from lancewood.store.options import StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Raises InvalidInputError for values of the wrong kind. No option shows in a text."""
+
+    uri: Uri
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    base_storage_options: Mapping[str, Mapping[str, str]] | None = field(default=None, repr=False)
+    manifest_store: str | ManifestStore | None = field(default=None, repr=False)
+    commit_lock: CommitLock | None = None
+    unsafe: bool = False
+    """Commit to an object store without the proof that it never overwrites."""
+    fsync: bool | None = None
+    allowed_bases: Sequence[str] | None = None
+    """The only other places that manifests may send a reader to; None for any."""
+
+    def __post_init__(self) -> None:
+        if self.storage_options is not None:
+            object.__setattr__(self, "storage_options", StorageOptions(self.storage_options))
+        if self.allowed_bases is not None:
+            allowed = tuple(as_list("allowed_bases", self.allowed_bases))
+            if not all(isinstance(each, str) for each in allowed):
+                raise InvalidInputError(
+                    f"allowed_bases takes a list of places, got {self.allowed_bases!r}"
+                )
+            object.__setattr__(self, "allowed_bases", allowed)
+        object.__setattr__(self, "base_storage_options", base_options(self.base_storage_options))
+
+    def find(self) -> tuple[Place, str | None]:
+        """Where the table is, and the revision that the uri carries.
+
+        A uri that is itself a table is never split. Otherwise it is split at the first ``@`` that
+        has a table before it, so only uris with an ``@`` cost another listing.
+        """
+        whole = self.store()
+        parts = list(split_uri(self.uri)) if isinstance(self.uri, str) else []
+        if parts and not is_table(whole):
+            for root, revision in parts:
+                store = self._store_at(root)
+                if is_table(store):
+                    return self._place(store), revision
+        return self._place(whole), None
+
+    def whole(self, verb: str) -> Place:
+        """The place of a whole table; raises InvalidInputError if the uri carries a revision."""
+        place, revision = self.find()
+        check_whole(verb, self.uri, revision)
+        return place
+
+    def open(
+        self,
+        *,
+        branch: str | None = None,
+        version: int | None = None,
+        tag: str | None = None,
+        as_of: datetime | str | None = None,
+        at: At = None,
+    ) -> Snapshot:
+        """The newest version, or the one that is asked for; raises NotFoundError."""
+        check_contradictions(branch, version, tag, as_of, at)
+        place, revision = self.find()
+        return open_revision(
+            place, branch=branch, version=version, tag=tag, as_of=as_of, at=at, in_uri=revision
+        )
+
+    def store(self) -> Store:
+        """The store of the uri, taken as the root of a table."""
+        return self._store_at(self.uri)
+
+    def _store_at(self, root: Uri) -> Store:
+        return open_table_store(
+            root,
+            storage_options=self.storage_options,
+            fsync=self.fsync,
+            unsafe=self.unsafe,
+            manifest_store=self.manifest_store,
+            commit_lock=self.commit_lock,
+        )
+
+    def _place(self, store: Store) -> Place:
+        allowed = None if self.allowed_bases is None else tuple(self.allowed_bases)
+        return Place(store, self.storage_options, allowed, self.base_storage_options or {})
