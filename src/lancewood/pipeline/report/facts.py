@@ -127,6 +127,8 @@ class PastRun:
 
 @dataclass(slots=True)
 class RunFacts:
+    """What a run did, in figures."""
+
     pipeline: str
     run: str
     repository: str
