@@ -61,8 +61,9 @@ histories: setup ## random histories against a model and pylance for MINUTES=10 
 bench: setup ## medians and ratios against pylance; rewrites docs/benchmarks.md
 	$(BIN)/python -m bench
 
-docs: setup ## write docs/cli.md anew from the commands
+docs: setup ## write docs/cli.md and docs/reference/api.md anew from the code
 	$(BIN)/python scripts/cli_reference.py
+	$(BIN)/python scripts/api_reference.py
 
 lock: ## resolve pyproject.toml into requirements.lock anew (needs uv)
 	uv pip compile pyproject.toml --extra spark --extra connect --extra postgresql --extra dynamodb --group dev --universal --python-version 3.11 \
