@@ -1,0 +1,151 @@
+"""docs/reference/api.md is what the code says today, and a word means the same in every signature
+that has it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import runpy
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "api_reference.py"
+MADE = runpy.run_path(str(SCRIPT))
+PAGE: str = MADE["PAGE"].read_text()
+
+MEANT = {
+    "app": "str | None = None",
+    "at": "At = None",
+    "base_storage_options": "Mapping[str, Mapping[str, str]] | None = None",
+    "bases": "Sequence[NewBase] = ()",
+    "batch": "int | None = None",
+    "branch": "str | None = None",
+    "commit_lock": "CommitLock | None = None",
+    "dry_run": "bool = False",
+    "into": "Bases = None",
+    "manifest_store": "str | ManifestStore | None = None",
+    "message": "str | None = None",
+    "onto": "str | None = None",
+    "properties": "Mapping[str, str] | None = None",
+    "runner": "Runner | None = None",
+    "serializable": "bool = False",
+    "storage_options": "Mapping[str, str] | None = None",
+    "where": "str | None = None",
+}
+"""How an argument of that name is written, wherever there is one."""
+
+
+class Other(NamedTuple):
+    """An argument that is written in another way."""
+
+    form: str
+    why: str
+
+
+_WHERE_FILES_GO = "to be mended: says where new files go, for which create and write have into="
+_WHERE_FILES_LIE = "to be mended: says which homes are read; create and write declare homes by it"
+_REVISION = "a commit of a repository, which is a text and has no number; HEAD's unless it is said"
+_REPAIR = "to be mended: every other verb with dry_run= does what it is called unless told not to"
+_GIT = "as with git, nobody commits by hand without a word"
+
+EXCEPTIONS = {
+    ("Repository.branches.create", "at"): Other(
+        'str | None = "HEAD"', f"{_REVISION}, and None begins with an empty one"
+    ),
+    ("Repository.branches.delete_from_tables", "at"): Other(
+        "str", "the branch is gone, and HEAD was another one"
+    ),
+    ("Repository.commit", "message"): Other("str", _GIT),
+    ("Repository.merge", "into"): Other(
+        "str | None = None", "to be mended: a branch, which prepare and publish call onto"
+    ),
+    ("Repository.prepare_new", "branch"): Other(
+        "str", "to be mended: prepare takes None for the branch of HEAD"
+    ),
+    ("Repository.prepare_new", "onto"): Other(
+        "str", "to be mended: prepare takes None, for work that is not going to be merged"
+    ),
+    ("Repository.snapshot", "message"): Other("str", _GIT),
+    ("Repository.switch", "at"): Other('str = "HEAD"', _REVISION),
+    ("Repository.switch", "branch"): Other("str", "the branch is what the verb is about"),
+    ("Repository.tags.create", "at"): Other('str = "HEAD"', _REVISION),
+    ("Table.append", "bases"): Other("Bases = None", _WHERE_FILES_GO),
+    ("Table.delete", "where"): Other("str", "that every row goes has to be said: 'true'"),
+    ("Table.overwrite", "bases"): Other("Bases = None", _WHERE_FILES_GO),
+    ("Table.repair", "dry_run"): Other("bool = True", _REPAIR),
+    ("Table.scan", "bases"): Other("Bases = None", _WHERE_FILES_LIE),
+    ("Table.write_fragments", "bases"): Other("Bases = None", _WHERE_FILES_GO),
+    ("items.write", "message"): Other(
+        'str = "snapshot"', "to be mended: None everywhere else where a message may be left out"
+    ),
+    ("repair", "dry_run"): Other("bool = True", _REPAIR),
+    ("spark.read", "bases"): Other("Bases = None", _WHERE_FILES_LIE),
+}
+
+
+@pytest.fixture(scope="module")
+def signatures() -> dict[str, inspect.Signature]:
+    found: dict[str, inspect.Signature] = MADE["signatures"]()
+    return found
+
+
+def written(parameter: inspect.Parameter) -> str:
+    """An argument as its signature has it, without the name."""
+    form: str = parameter.annotation + MADE["default_of"](parameter)
+    return form
+
+
+def test_the_reference_is_what_the_code_says_today() -> None:
+    assert MADE["page"]() == PAGE, "docs/reference/api.md is not current: run `make docs`"
+
+
+def test_the_reference_is_the_same_without_pyspark_and_with_another_hash_seed() -> None:
+    code = (
+        "import runpy, sys\n"
+        "sys.modules['pyspark'] = None\n"
+        f"sys.stdout.write(runpy.run_path({str(SCRIPT)!r})['page']())\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, timeout=120, env=environment
+    )
+    assert done.stdout.decode() == PAGE
+
+
+@pytest.mark.parametrize("module", MADE["MODULES"])
+def test_every_public_name_is_in_the_part_of_its_module(module: str) -> None:
+    (part,) = re.findall(rf"^## `{re.escape(module)}`\n(.*?)(?=^## )", PAGE, re.DOTALL | re.M)
+    headed = re.findall(r"^### (\w+)$", part, re.MULTILINE)
+    listed = re.findall(r"^- `(\w+Error(?=\()|__version__(?=:))", part, re.MULTILINE)
+    public = import_module(module).__all__
+    assert sorted({*headed, *listed} - {"Errors", "Values"}) == sorted(public)
+
+
+def test_every_public_function_and_class_says_what_it_is() -> None:
+    assert [each.path for each in MADE["named"]() if not MADE["told_of"](each.value)] == []
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_a_word_is_the_same_argument_in_every_signature(
+    word: str, signatures: dict[str, inspect.Signature]
+) -> None:
+    found = {
+        verb: written(each.parameters[word])
+        for verb, each in signatures.items()
+        if word in each.parameters
+    }
+    others = {verb: form for verb, form in found.items() if form != MEANT[word]}
+    allowed = {verb: other.form for (verb, name), other in EXCEPTIONS.items() if name == word}
+    assert len(found) > len(others), f"no signature has {word}: {MEANT[word]}"
+    assert others == allowed, f"{word} is {MEANT[word]}; what is not has a reason in EXCEPTIONS"
+
+
+def test_the_exceptions_are_about_these_words_and_each_has_a_reason() -> None:
+    assert {word for _, word in EXCEPTIONS} <= set(MEANT)
+    assert all(each.why for each in EXCEPTIONS.values())
