@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from lancewood.errors import InvalidInputError
-from lancewood.git.values import is_dot_git
+from lancewood.git.names import is_dot_git
 
 TABLES_DIR = "tables"
 """The directory of the tables, and the tree of pins in a commit."""

@@ -75,7 +75,7 @@ def refs_command(folder: Folder, json: options.Json = False) -> None:
 
     An item is a folder with HEAD, refs and objects. One that cannot be read is told on stderr, and
     the command fails when all others are shown. Millions of items are read by
-    lancewood.items.spark.
+    lancewood.items.
 
     JSON lines with keys: item, ref, kind, hash, commit, target, is_head.
     """

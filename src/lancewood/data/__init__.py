@@ -3,5 +3,5 @@
 Rows of a fragment: ``reader`` asks ``plan`` where columns lie, ``open_files`` for a ``codec``, and
 ``arrays`` puts them together. A blob takes a longer way: ``reader`` has its pages moved by
 ``descriptors`` and ``transplant`` (which read the file's own tables through ``container``) to learn
-where the bytes lie; ``engine.blobs`` turns that into a ``blob_file``, which reads them.
+where the bytes lie; ``engine.rows`` turns that into a ``blob_file``, which reads them.
 """

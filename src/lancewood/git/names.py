@@ -24,6 +24,10 @@ _MOST_BYTES = 250
 """For one part of a name: a file name has 255, and the suffix of its lock takes five."""
 _is_half = re.compile(r"[\ud800-\udfff]").search
 _is_forbidden = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]").search
+_UNSEEN = dict.fromkeys(
+    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
+)
+"""Characters that one file system leaves out when it compares names."""
 Home: TypeAlias = Path | str
 """A ``Path`` is a directory; a ``str`` is the uri of a place in an object store."""
 _has_scheme = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://").match
@@ -55,6 +59,12 @@ def checked_ref(text: str) -> str:
 def is_ref(text: str) -> bool:
     """Whether a text is the full name of a ref."""
     return text.startswith("refs/") and _broken_rule(text) is None
+
+
+def is_dot_git(name: str) -> bool:
+    """Whether some file system would take the name for ``.git``."""
+    plain = name.translate(_UNSEEN).replace("\\", ":").partition(":")[0].rstrip(" .").lower()
+    return plain in (".git", "git~1")
 
 
 def _checked(kind: str, text: str) -> str:

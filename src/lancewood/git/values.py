@@ -16,6 +16,7 @@ from dulwich.objects import parse_tree
 
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.hashes import Hash, checked_hash, is_hash
+from lancewood.git.names import is_dot_git
 from lancewood.git.signature import Signature
 
 FILE = 0o100644
@@ -30,10 +31,6 @@ _NO_TEXT = frozenset({"idna", "punycode", "unicode_escape", "unicode-escape"})
 """Encodings of Python's that no text of git is in; some take for ever over a long one."""
 _is_plain = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*").fullmatch
 """Whether a name is one that nobody takes for anything else; nearly all are."""
-_UNSEEN = dict.fromkeys(
-    [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
-)
-"""Characters that one file system leaves out when it compares names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +182,3 @@ def _check_name(name: str) -> None:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as cause:
         raise InvalidInputError(f"{name!r} is not allowed as a name in a tree: UTF-8") from cause
-
-
-def is_dot_git(name: str) -> bool:
-    """Whether some file system would take the name for ``.git``."""
-    plain = name.translate(_UNSEEN).replace("\\", ":").partition(":")[0].rstrip(" .").lower()
-    return plain in (".git", "git~1")

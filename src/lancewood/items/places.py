@@ -22,9 +22,9 @@ from pathlib import Path
 
 from lancewood.catalog.names import broken_rule, shown
 from lancewood.errors import InvalidInputError, NotFoundError, StorageError, UnsupportedError
+from lancewood.git.names import is_dot_git
 from lancewood.git.places import LEFT_BEHIND
 from lancewood.git.syncing import sync_paths
-from lancewood.git.values import is_dot_git
 from lancewood.store.base import is_in_the_making
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store

@@ -1,6 +1,6 @@
 """Writing the present place of a moved table into its manifests, so that others find its files.
 
-Lancewood reads a table wherever its directory was brought to (``engine.base_homes``); readers that
+Lancewood reads a table wherever its directory was brought to (``engine.place``); readers that
 believe base paths look for what branches inherit at the old place. So every manifest of every root,
 detached ones included, gets the present paths of those base paths that were found to have moved,
 and nothing else changes. Each manifest is replaced as a whole, by compare-and-swap: no version is

@@ -2,7 +2,7 @@
 
 Its states are detached versions, beside the history. Landing brings them onto the branch as
 ordinary versions, each at most once, by whoever comes. Plain values; how that is done is in
-``engine.landing``.
+``engine.staging``.
 """
 
 from __future__ import annotations

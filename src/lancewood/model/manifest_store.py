@@ -2,7 +2,7 @@
 
 The key names the kind of store, never its address. It is there for writers who do not know of the
 store: they would commit beside it, and versions would be lost. A clone elsewhere has a door of its
-own, and a copy of the directory can be freed. Plain values; ``engine.manifest_stores`` refuses.
+own, and a copy of the directory can be freed. Plain values; ``engine.commit`` refuses.
 """
 
 from __future__ import annotations

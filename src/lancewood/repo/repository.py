@@ -2,8 +2,8 @@
 
 A bare git repository in SHA-256 format. A commit pins the tables it names; what a table holds is
 said by Lance, what belongs together by git. Each verb is a few lines into the module that does it.
-Verbs that look are in ``looking_verbs``, those that bring or take back what commits did in
-``bringing_verbs``, those that keep it in order in ``keeping_verbs``.
+The verbs that look, that bring commits over or take them back, and that keep a repository in order
+are in ``verbs``.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Nothing that others made visible is ever changed or deleted.
 The versions are listed before every attempt, although the next number is known: a handle may be
 old, and cleanup may have removed the versions after it. A manifest put into such a gap would be
 a version in the past, and the commit would be lost. Whoever is held up between that look and the
-put may still hit a gap, so the versions are looked at once more afterwards (``engine.aftermath``).
+put may still hit a gap, so the versions are looked at once more afterwards (``aftermath``).
 """
 
 from __future__ import annotations

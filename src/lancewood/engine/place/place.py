@@ -1,7 +1,7 @@
 """Where one table lives: its own root, and the other homes that a manifest may name.
 
 Reads follow the base paths that a manifest declares, unless ``allowed_bases`` restricts them, or
-the table was moved and took the files along (``engine.base_homes``). A branch lives below the main
+the table was moved and took the files along (``base_homes``). A branch lives below the main
 root, where the refs are. Nothing here writes or deletes.
 """
 

@@ -1,7 +1,7 @@
 """The schema after a change of columns: dropped, renamed, of another type.
 
 Knows names, ids and the tree of fields, and which changes the format allows. Pure: writes nothing,
-commits nothing, and looks into no file. New columns are planned in ``engine.new_columns``.
+commits nothing, and looks into no file. New columns are planned in ``new_columns``.
 """
 
 from __future__ import annotations

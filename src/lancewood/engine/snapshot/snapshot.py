@@ -89,7 +89,7 @@ class Snapshot:
 
     @cached_property
     def data_home(self) -> DataHome:
-        """Where new data files go; see ``engine.homes``."""
+        """Where new data files go; see ``engine.place``."""
         return data_home(self.place, self.manifest)
 
     def discard(self, files: Iterable[NewFile]) -> None:

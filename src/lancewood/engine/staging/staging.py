@@ -4,8 +4,7 @@ A stage begins at a landed version, or at nothing for a table that is to be made
 applied to its newest state in memory, by the rules of any commit, and under the numbers that the
 versions have if nobody else writes; so row ids and row versions are those of the versions to be.
 ``publish`` writes the states down as detached versions, which nothing but their number leads to.
-How they become part of the history is ``engine.landing``; commits of a repository are not known
-here.
+``landing`` makes them part of the history. Commits of a repository are not known here.
 """
 
 from __future__ import annotations

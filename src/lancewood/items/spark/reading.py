@@ -2,7 +2,7 @@
 
 Every action lists the folder anew, and what is found is read where it is found; the driver holds
 none of it. Knows frames and their columns; what is in an item is told by
-``repo.items.looking``.
+``items.looking``.
 """
 
 from __future__ import annotations

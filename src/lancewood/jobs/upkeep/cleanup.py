@@ -6,14 +6,14 @@ The order is the safety argument:
 2. read the refs, then the manifests of every root that shares files: so whatever was committed,
    tagged or branched before the listing, and up to here, is seen;
 3. announce what goes, read the refs again, remove the manifests of expired versions: so whoever
-   clones one of them is seen, or sees it (``engine.doomed``);
+   clones one of them is seen, or sees it (``engine.upkeep``);
 4. list the manifests again and read those that are new: a version that was restored or branched
    from an expired one meanwhile keeps its files;
 5. remove files that no manifest names, if a removed one named them, or if they are older than
    any writer may still be at work.
 
 Versions of the last minutes stay: a commit that saw the one before would take a number that became
-free, and would have to withdraw (``engine.aftermath``). Whatever cannot be read stops it before
+free, and would have to withdraw (``engine.commit``). Whatever cannot be read stops it before
 anything is removed, and a crash leaves at most files that nothing refers to. Touches one root only,
 there only names that the format makes, and never follows a base path. Only the pins that a clone
 left at its sources go, once no version of it reads from there.
