@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lancewood as lw
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, TREE, Entry, Signature
+from lancewood.git.objects import FILE, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 
 _MAIN = "refs/heads/main"
@@ -19,7 +19,7 @@ class OurGit:
 
     def __init__(self, git: GitRepository) -> None:
         self._git = git
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, TreeEntry] = {}
         self._tip: Hash | None = None
         self._by = Signature.now("bench", "bench@example.org")
 
@@ -37,9 +37,9 @@ class OurGit:
     def _commit(self, texts: Mapping[str, bytes], message: str) -> None:
         objects = self._git.objects
         for name, text in texts.items():
-            self._entries[name] = Entry(FILE, objects.put_blob(text))
+            self._entries[name] = TreeEntry(FILE, objects.put_blob(text))
         below = objects.put_tree(self._entries)
-        root = objects.put_tree({"tables": Entry(TREE, below)})
+        root = objects.put_tree({"tables": TreeEntry(TREE, below)})
         parents = [] if self._tip is None else [self._tip]
         commit = objects.put_commit(root, parents, self._by, message)
         if not self._git.refs.move(_MAIN, self._tip, commit, why="commit", by=self._by):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import lancewood as lw
 from bench.contenders import ten_rows
 from lancewood.format.layout import NamingScheme, manifest_key, transaction_key, transaction_name
-from lancewood.format.manifest import Stamp, splice
+from lancewood.format.manifest import VersionStamp, splice
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.ids import Version
@@ -54,7 +54,7 @@ def make_versions(table: Path, count: int) -> None:
     patch = ManifestPatch(flags=(manifest.reader_flags, manifest.writer_flags))
     now = time.time_ns()
     for number in range(2, count + 1):
-        stamp = Stamp(Version(number), now + number, name, encoded, "bench", "1")
+        stamp = VersionStamp(Version(number), now + number, name, encoded, "bench", "1")
         _, data = splice(manifest, patch, stamp)
         (table / manifest_key(Version(number), NamingScheme.V2)).write_bytes(data)
 

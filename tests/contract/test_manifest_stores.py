@@ -19,7 +19,7 @@ from tests.commit_locks import free
 
 from lancewood.errors import FormatError, StorageError
 from lancewood.external import sqlite
-from lancewood.external.base import Entry, Forgetting, ManifestStore
+from lancewood.external.base import Forgetting, ManifestEntry, ManifestStore
 from lancewood.external.lock import LockedStore
 from lancewood.external.opening import open_manifest_store, through
 from lancewood.external.postgresql import PostgreSQLManifests
@@ -31,8 +31,8 @@ from lancewood.testing.store_contract import StoreContract
 TOP = Version(MAX_U64 // 2)
 
 
-def entry(version: int, path: str = "a", size: int | None = 7) -> Entry:
-    return Entry(Version(version), path, size)
+def entry(version: int, path: str = "a", size: int | None = 7) -> ManifestEntry:
+    return ManifestEntry(Version(version), path, size)
 
 
 class ManifestStoreContract:

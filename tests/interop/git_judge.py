@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, TREE, Entry
+from lancewood.git.objects import FILE, TREE, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 
@@ -59,8 +59,8 @@ def commit(
     objects, name = repository.objects, f"refs/heads/{branch}"
     tip = repository.refs.read(name)
     blob = objects.put_blob(f"{text}\n".encode())
-    inner = objects.put_tree({"photos.json": Entry(FILE, blob)})
-    tree = objects.put_tree({"tables": Entry(TREE, inner)})
+    inner = objects.put_tree({"photos.json": TreeEntry(FILE, blob)})
+    tree = objects.put_tree({"tables": TreeEntry(TREE, inner)})
     over = parents if parents is not None else (tip,) if tip else ()
     new = objects.put_commit(tree, over, ADA, text)
     assert repository.refs.move(name, tip, new, why=f"commit: {text}", by=ADA)

@@ -23,7 +23,7 @@ from tests.interop.branch_bench import (
 )
 
 import lancewood as lw
-from lancewood.jobs.upkeep.problems import Kind
+from lancewood.jobs.upkeep.problems import ProblemKind
 from lancewood.model.operations import Append
 
 lance: Any = pylance
@@ -360,7 +360,7 @@ def test_a_missing_inherited_file_is_found_and_told_with_its_place(bench: Bench)
     victim = bench.table.fragments[0].files[0].path
     (bench.source / "data" / victim).unlink()
     report = bench.table.verify()
-    assert {each.kind for each in report.problems} == {Kind.DATA_FILE}
+    assert {each.kind for each in report.problems} == {ProblemKind.DATA_FILE}
     assert any(str(bench.source / "data" / victim) in str(each) for each in report.problems)
 
 

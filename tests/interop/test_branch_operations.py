@@ -28,7 +28,7 @@ from tests.interop.branch_bench import (
 )
 
 import lancewood as lw
-from lancewood.jobs.upkeep.problems import Kind
+from lancewood.jobs.upkeep.problems import ProblemKind
 from lancewood.model.operations import Append
 
 lance: Any = pylance
@@ -149,7 +149,7 @@ def test_pylance_goes_on_where_we_left(bench: Bench, name: str) -> None:
     assert table.to_arrow().sort_by("k") == judge.to_table().sort_by("k")
     # pylance writes an inherited index into the own root and leaves its base id, trap 48.
     report = table.verify(deep=True)
-    assert {each.kind for each in report.problems} <= {Kind.INDEX_FILE}
+    assert {each.kind for each in report.problems} <= {ProblemKind.INDEX_FILE}
     table.repair(dry_run=False)
     assert table.latest().verify().ok
     check_indices(bench.judge(), {each.name for each in table.latest().indices})

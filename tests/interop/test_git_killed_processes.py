@@ -22,7 +22,7 @@ HARNESS = """
 import os, signal, sys, threading
 from pathlib import Path
 from lancewood.git.repository import GitRepository
-from lancewood.git.objects import Signature, Entry, FILE, TREE
+from lancewood.git.objects import Signature, TreeEntry, FILE, TREE
 from lancewood.git.hashes import ZERO
 
 path, at, case = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -49,7 +49,7 @@ def commit():
     repo = GitRepository.open(path)
     tip = repo.refs.read("refs/heads/main")
     blob = repo.objects.put_blob(b"by the mortal")
-    tree = repo.objects.put_tree({"f": Entry(FILE, blob)})
+    tree = repo.objects.put_tree({"f": TreeEntry(FILE, blob)})
     new = repo.objects.put_commit(tree, [tip] if tip else [], ADA, "by the mortal")
     assert repo.refs.move("refs/heads/main", tip, new, why="commit", by=ADA)
 

@@ -10,7 +10,7 @@ from tests.interop.git_judge import ADA, check, commit, git
 
 from lancewood.errors import AlreadyExistsError
 from lancewood.git.hashes import ZERO, Hash
-from lancewood.git.objects import FILE, LINK, PROGRAM, TREE, Entry
+from lancewood.git.objects import FILE, LINK, PROGRAM, TREE, TreeEntry
 from lancewood.git.reflog import LogEntry
 from lancewood.git.repository import GitRepository
 
@@ -38,10 +38,10 @@ def test_git_agrees_with_every_hash_of_ours(repository: GitRepository) -> None:
     blob = objects.put_blob(b"bytes\0 of any kind\xff\n")
     tree = objects.put_tree(
         {
-            "a.b": Entry(FILE, blob),
-            "a": Entry(TREE, objects.put_tree({"run": Entry(PROGRAM, blob)})),
-            "a0": Entry(LINK, blob),
-            "grün": Entry(FILE, objects.put_blob(b"")),
+            "a.b": TreeEntry(FILE, blob),
+            "a": TreeEntry(TREE, objects.put_tree({"run": TreeEntry(PROGRAM, blob)})),
+            "a0": TreeEntry(LINK, blob),
+            "grün": TreeEntry(FILE, objects.put_blob(b"")),
         }
     )
     then = replace(ADA, seconds=1_700_000_000)

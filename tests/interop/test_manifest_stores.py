@@ -24,7 +24,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.external.base import Entry, ManifestStore, base_by_uri, final_name
+from lancewood.external.base import ManifestEntry, ManifestStore, base_by_uri, final_name
 from lancewood.external.opening import open_manifest_store
 from lancewood.model.ids import Version
 from lancewood.testing.wire import Fault, FaultyWire, Request
@@ -80,7 +80,7 @@ def test_line_66_what_a_killed_writer_left_is_completed_by_the_next_reader(
     assert [each.version for each in lw.open(uri, **options).versions()] == [*range(8, 0, -1)]
 
 
-def _latest(store: ManifestStore, uri: str) -> Entry:
+def _latest(store: ManifestStore, uri: str) -> ManifestEntry:
     found = store.latest(base_by_uri(uri))
     assert found is not None
     return found
@@ -232,7 +232,7 @@ def test_line_66_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
     assert (after.version, after.count_rows()) == (3 + landed, 3 + (landed and writer == "pylance"))
 
 
-def _entry(cloud: Cloud, version: int) -> Entry:
+def _entry(cloud: Cloud, version: int) -> ManifestEntry:
     manifests = open_manifest_store(f"dynamodb://{cloud.table}", cloud.options)
     found = manifests.get(cloud.uri.partition("://")[2].partition("/")[2], Version(version))
     assert found is not None

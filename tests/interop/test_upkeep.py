@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.jobs.upkeep.problems import Kind
+from lancewood.jobs.upkeep.problems import ProblemKind
 from lancewood.table.door import repair
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
@@ -159,7 +159,7 @@ def test_blobs_stay_with_their_rows_and_go_with_them(uri: str) -> None:
     assert left
     (Path(uri) / left[0]).unlink()
     assert lw.open(uri).verify().ok
-    assert [each.kind for each in lw.open(uri).verify(deep=True).problems] == [Kind.PAGE]
+    assert [each.kind for each in lw.open(uri).verify(deep=True).problems] == [ProblemKind.PAGE]
 
 
 def test_names_of_scheme_v1_are_cleaned_up_as_they_are(uri: str) -> None:
@@ -248,7 +248,7 @@ def test_a_lost_file_of_a_branch_is_found_and_led_back(uri: str) -> None:
     table = lw.open(place)
     own = [each for each in table.fragments if each.files[0].base_id is None]
     (Path(place) / "data" / own[0].files[0].path).unlink()
-    assert Kind.DATA_FILE in {each.kind for each in table.verify().problems}
+    assert ProblemKind.DATA_FILE in {each.kind for each in table.verify().problems}
     assert [each.action for each in repair(place).proposals] == ["restore version 3"]
     repair(place, dry_run=False)
     dataset = lance.dataset(place)

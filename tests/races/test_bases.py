@@ -27,7 +27,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2, table_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, Writer, explore
+from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 OLD, NEW = "memory://old", "memory://new"
@@ -98,11 +98,11 @@ def names(manifest: Manifest) -> list[str]:
     return [each.files[0].path for each in manifest.fragments]
 
 
-def newest(outcome: Outcome) -> Manifest:
+def newest(outcome: ScheduleOutcome) -> Manifest:
     return load_version(outcome.store, None)[0]
 
 
-def check(outcome: Outcome) -> None:
+def check(outcome: ScheduleOutcome) -> None:
     where = outcome.calls
     done, *others = outcome.results
     assert isinstance(done, Manifest), where

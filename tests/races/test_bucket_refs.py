@@ -14,7 +14,7 @@ from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.signature import Signature
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, Writer, explore
+from lancewood.testing.schedule import ScheduleOutcome, Writer, explore
 
 ONE, BELOW = "refs/heads/a", "refs/heads/a/b"
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
@@ -52,7 +52,9 @@ def stage(*given: tuple[str, Hash]) -> Callable[[], Store]:
     return make
 
 
-def runs(make: Callable[[], Store], *writers: Writer) -> Iterator[tuple[Outcome, BucketRefs]]:
+def runs(
+    make: Callable[[], Store], *writers: Writer
+) -> Iterator[tuple[ScheduleOutcome, BucketRefs]]:
     count = 0
     for found in explore(make, writers, RUNS, seed=7, verbs=STEPS):
         for each in found.results:
@@ -64,7 +66,7 @@ def runs(make: Callable[[], Store], *writers: Writer) -> Iterator[tuple[Outcome,
     assert count > 20, "hardly any order was tried"
 
 
-def wins(found: Outcome) -> list[int]:
+def wins(found: ScheduleOutcome) -> list[int]:
     return [number for number, each in enumerate(found.results) if each is True]
 
 

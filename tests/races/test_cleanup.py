@@ -34,7 +34,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
@@ -92,7 +92,7 @@ def check_files(store: Store) -> None:
                 assert not each.startswith("data/") or f"{each}.lance" in there, (key, each)
 
 
-def expected(outcome: Outcome) -> None:
+def expected(outcome: ScheduleOutcome) -> None:
     cleaned, landed = outcome.results
     assert isinstance(cleaned, tuple), outcome
     assert not isinstance(landed, BaseException) or isinstance(landed, ConflictError), outcome
@@ -252,7 +252,7 @@ def test_a_branch_that_is_deleted_meanwhile_stops_nothing_or_says_so() -> None:
         check_files(outcome.store)
 
 
-def lost(outcome: Outcome) -> bool:
+def lost(outcome: ScheduleOutcome) -> bool:
     """Whether a commit was told that it landed, and the newest version does not have it."""
     newest, _ = load_version(outcome.store)
     return outcome.results[1] == "done" and "data/new" not in names_in(newest)

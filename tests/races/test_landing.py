@@ -41,7 +41,7 @@ from lancewood.model.operations import Operation, Overwrite
 from lancewood.model.transaction import Transaction
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 SHARED = {"names", "put_new"}
 """All that does not commute: the rest is reads of files that never change, and files with names of
@@ -87,7 +87,7 @@ def uuids(store: Store) -> list[str]:
     return [load_transaction_of(store, each, found.scheme).uuid for each in found.versions[::-1]]
 
 
-def check_once(outcome: Outcome, landing: Landing) -> None:
+def check_once(outcome: ScheduleOutcome, landing: Landing) -> None:
     """No step is there twice, and they are in order."""
     mine = [each for each in uuids(outcome.store) if each in landing.uuids]
     assert mine == list(landing.uuids[: len(mine)]), outcome

@@ -35,7 +35,7 @@ from lancewood.proto import schema_pb2, table_pb2
 from lancewood.rules.moves import moved_files, same_elsewhere
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 FIELDS = (
     schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),
@@ -150,7 +150,7 @@ def live_rows(store: Store, manifest: Manifest) -> list[int]:
     return sorted(found)
 
 
-def check(outcome: Outcome, may_fail: Sequence[int] = ()) -> tuple[Manifest, set[int]]:
+def check(outcome: ScheduleOutcome, may_fail: Sequence[int] = ()) -> tuple[Manifest, set[int]]:
     """The newest version, and who got through: all but those that may fail."""
     landed = set()
     for number, each in enumerate(outcome.results):

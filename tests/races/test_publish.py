@@ -37,7 +37,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 Writer: TypeAlias = Callable[[Store], object]
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
@@ -157,7 +157,7 @@ def is_closed(store: Store) -> bool:
     return PUBLISHED_KEY in load_version(store.at("tree/exp"))[0].config
 
 
-def orders(writers: Sequence[Writer], seed: int) -> list[Outcome]:
+def orders(writers: Sequence[Writer], seed: int) -> list[ScheduleOutcome]:
     few = list(explore(fresh, writers, verbs=SHARED, limit=MANY, seed=seed))
     return [*few, *explore(fresh, writers, limit=MANY // 2, seed=seed + 1)]
 

@@ -45,7 +45,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 ORDERS = 150
@@ -159,7 +159,7 @@ def check(store: Store) -> dict[str, tuple[int, ...]]:
     return versions
 
 
-def run(*writers: Writer) -> list[Outcome]:
+def run(*writers: Writer) -> list[ScheduleOutcome]:
     outcomes = [*explore(fresh, writers, limit=ORDERS)]
     for outcome in outcomes:
         for each in outcome.results:
@@ -168,7 +168,7 @@ def run(*writers: Writer) -> list[Outcome]:
     return outcomes
 
 
-def won(outcome: Outcome) -> list[object]:
+def won(outcome: ScheduleOutcome) -> list[object]:
     return [each for each in outcome.results if not isinstance(each, LancewoodError)]
 
 

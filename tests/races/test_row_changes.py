@@ -32,7 +32,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 ROWS = 6
@@ -143,7 +143,7 @@ def serial_results(builds: Sequence[Build]) -> list[Result]:
     return found
 
 
-def check(outcome: Outcome, builds: Sequence[Build], serial: list[Result]) -> None:
+def check(outcome: ScheduleOutcome, builds: Sequence[Build], serial: list[Result]) -> None:
     for each in outcome.results:
         assert isinstance(each, int | RetryableConflictError), outcome
     landed = {n for n, each in enumerate(outcome.results) if isinstance(each, int)}

@@ -32,7 +32,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.testing.schedule import Outcome, explore
+from lancewood.testing.schedule import ScheduleOutcome, explore
 
 FIELDS = (schema_pb2.Field(id=0, name="a", parent_id=-1, logical_type="int64"),)
 SMALL = 400
@@ -93,7 +93,7 @@ def serial_contents(
 
 
 def check(
-    outcome: Outcome,
+    outcome: ScheduleOutcome,
     operations: Sequence[tuple[Operation, ...]],
     serial: list[tuple[object, set[int]]],
 ) -> None:

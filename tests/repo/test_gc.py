@@ -31,7 +31,7 @@ from lancewood.errors import (
 )
 from lancewood.jobs.naming import deletion
 from lancewood.jobs.naming.records import Intent, declare
-from lancewood.repo.gc.needed import Spot
+from lancewood.repo.gc.needed import TableBranch
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 from lancewood.store import lockfile
@@ -134,10 +134,13 @@ def test_what_has_not_landed_lands_first(scene: Scene, monkeypatch: pytest.Monke
     with cut_off(monkeypatch):
         scene.both(4)
     age(scene.path)
-    assert scene.repo.gc(dry_run=True).landed == (Spot(TWO, "main"), Spot(ONE, "main"))
+    assert scene.repo.gc(dry_run=True).landed == (
+        TableBranch(TWO, "main"),
+        TableBranch(ONE, "main"),
+    )
     assert scene.values() == [1, 2, 3]
     report = scene.repo.gc()
-    assert report.landed == (Spot(TWO, "main"), Spot(ONE, "main"))
+    assert report.landed == (TableBranch(TWO, "main"), TableBranch(ONE, "main"))
     assert report.states == 0
     assert scene.values() == [1, 2, 3, 4]
     assert scene.repo.gc().landed == ()
@@ -190,9 +193,12 @@ def test_branches_of_tables_that_nothing_leads_to_go(scene: Scene) -> None:
     _age_records(scene)
     assert scene.repo.gc().branches == (), "the repository has it"
     scene.repo.branches.delete("exp", force=True)
-    assert scene.repo.gc(dry_run=True).branches == (Spot(TWO, "exp"), Spot(ONE, "exp"))
+    assert scene.repo.gc(dry_run=True).branches == (
+        TableBranch(TWO, "exp"),
+        TableBranch(ONE, "exp"),
+    )
     assert lance_branches(scene) == {"exp"}
-    assert scene.repo.gc().branches == (Spot(TWO, "exp"), Spot(ONE, "exp"))
+    assert scene.repo.gc().branches == (TableBranch(TWO, "exp"), TableBranch(ONE, "exp"))
     assert lance_branches(scene) == set()
     assert not (Path(scene.uri()) / "tree" / "exp").exists()
     on_a_branch(scene)
@@ -221,7 +227,7 @@ def test_a_branch_that_is_young_or_needed_or_not_ours_stays(scene: Scene) -> Non
     age(scene.path)
     _age_records(scene)
     report = scene.repo.gc()
-    assert report.branches == (Spot(TWO, "exp"),)
+    assert report.branches == (TableBranch(TWO, "exp"),)
     assert ["mine" in each.why for each in report.stays] == [True]
     assert lance_branches(scene) == {"exp", "theirs"}
 
@@ -307,7 +313,7 @@ def test_a_table_that_was_committed_and_has_not_landed_is_no_leftover(
         report = scene.repo.gc()
     assert report.tables == ()
     assert [each.what for each in report.stays] == ["table new on branch main"]
-    assert scene.repo.gc().landed == (Spot("new", "main"),)
+    assert scene.repo.gc().landed == (TableBranch("new", "main"),)
     assert scene.values("new") == [1, 2, 3]
 
 
@@ -344,7 +350,7 @@ def test_data_files_go_only_with_the_cleanup_of_the_tables(scene: Scene) -> None
     assert len([*data.iterdir()]) == 2
     report = scene.repo.gc(tables=True)
     cleaned = {spot: each.data_files for spot, each in report.cleaned}
-    assert cleaned == {Spot(ONE, "main"): 1, Spot(TWO, "main"): 0}
+    assert cleaned == {TableBranch(ONE, "main"): 1, TableBranch(TWO, "main"): 0}
     assert len([*data.iterdir()]) == 1
     assert scene.counts() == (3, 3)
 

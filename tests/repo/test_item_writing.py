@@ -17,7 +17,7 @@ from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.items import birth, writing
-from lancewood.items.outcome import Done, Outcome, Tally, checked_run, run_of, with_run
+from lancewood.items.outcome import ItemDone, ItemOutcome, Tally, checked_run, run_of, with_run
 from lancewood.items.places import checked_item, find_items, first_folders
 from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
 
@@ -29,7 +29,7 @@ def wrote(
     files: Mapping[str, Mapping[str, bytes | None]],
     run: str = "r1",
     **choices: Any,
-) -> dict[str, Outcome]:
+) -> dict[str, ItemOutcome]:
     """What became of items, by their names."""
     mode = choices.get("mode", "replace")
     writer = ItemWriter(str(folder), Snapshots(run, ADA, **choices))
@@ -41,7 +41,7 @@ def wrote(
     return found
 
 
-def done(found: Mapping[str, Outcome]) -> dict[str, str]:
+def done(found: Mapping[str, ItemOutcome]) -> dict[str, str]:
     return {item: each.done.value for item, each in found.items()}
 
 
@@ -224,7 +224,7 @@ def test_attempts_at_the_same_moment_make_one_snapshot(tmp_path: Path) -> None:
     wrote(tmp_path, {f"old{number}": {"x": b"0"} for number in range(5)}, "r0")
     names = [f"{kind}{number}" for kind in ("old", "new") for number in range(5)]
     files = {each: {"x": b"1"} for each in names}
-    found: list[dict[str, Outcome]] = []
+    found: list[dict[str, ItemOutcome]] = []
     gate = threading.Barrier(3)
 
     def attempt() -> None:
@@ -292,7 +292,7 @@ def test_items_are_not_in_each_other_nor_beside_other_things(tmp_path: Path) -> 
     }
     found = wrote(tmp_path, {each: {"x": b"2"} for each in wanted}, "r2")
     for item, why in wanted.items():
-        assert found[item].done is Done.REFUSED, item
+        assert found[item].done is ItemDone.REFUSED, item
         assert why in str(found[item].why), (item, found[item].why)
     assert [*find_items(str(tmp_path))] == ["a", "d/b"]
     assert [*(tmp_path / "elsewhere").iterdir()] == []
@@ -311,7 +311,7 @@ def test_an_item_that_is_a_link_is_not_written_even_if_it_leads_to_a_repository(
         wrote(inside, {"link": {"x": None}}, "r3", mode="update"),
         wrote(inside, {"folder/real": {"x": None}}, "r4", mode="update"),
     ]
-    assert [each.done for one in found for each in one.values()] == [Done.REFUSED] * 3
+    assert [each.done for one in found for each in one.values()] == [ItemDone.REFUSED] * 3
     assert all("is a link" in str(each.why) for one in found for each in one.values())
     assert git(tmp_path / "out/real", "rev-list", "--count", "main") == "1"
 
@@ -440,9 +440,9 @@ def test_a_failing_disk_is_raised_for_another_attempt(
 
 def test_refusals_are_raised_as_what_they_are_with_figures() -> None:
     tally = Tally()
-    tally.add(Outcome("a", Done.WRITTEN))
+    tally.add(ItemOutcome("a", ItemDone.WRITTEN))
     for number in range(12):
-        tally.add(Outcome.refused(f"b{number}", InvalidInputError("it is bad")))
+        tally.add(ItemOutcome.refused(f"b{number}", InvalidInputError("it is bad")))
     again = Tally.joined([tally.encode(), Tally().encode()])
     with pytest.raises(InvalidInputError, match=r"12 of 13 items: 'b0': it is bad.* and 2 more"):
         again.check("writing refused")

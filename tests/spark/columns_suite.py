@@ -12,7 +12,7 @@ from tests.spark.job_suite import make_table
 
 import lancewood as lw
 from lancewood.spark import add_columns
-from lancewood.spark.columns.expressions import Expressions, check_expressions
+from lancewood.spark.columns.expressions import ColumnExpressions, check_expressions
 
 
 def data_files(uri: Path) -> set[Path]:
@@ -98,7 +98,7 @@ def only_the_columns_of_the_expressions_are_read(spark: Any, root: Path) -> None
     schema = make_table(root / "t.lance").schema
 
     def read(expression: str) -> tuple[str, ...]:
-        return check_expressions(spark, Expressions({"new": expression}), schema).columns_read
+        return check_expressions(spark, ColumnExpressions({"new": expression}), schema).columns_read
 
     assert read("X + 1") == ("x",)
     assert read("concat(s, cast(p.a as string))") == ("s", "p")

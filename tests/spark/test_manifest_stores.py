@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import lancewood as lw
-from lancewood.external.base import Entry, base_by_uri
+from lancewood.external.base import ManifestEntry, base_by_uri
 from lancewood.external.opening import open_manifest_store
 from lancewood.spark import add_columns, count, read, runner, write
 
@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-def latest(uri: str, manifests: str) -> Entry:
+def latest(uri: str, manifests: str) -> ManifestEntry:
     found = open_manifest_store(manifests).latest(base_by_uri(uri))
     assert found is not None
     return found

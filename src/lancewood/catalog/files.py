@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from lancewood.catalog.names import TABLES_DIR, checked_paths
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, TREE, Entry, Objects
+from lancewood.git.objects import FILE, TREE, Objects, TreeEntry
 
 _MOST_FILES = 1_000_000
 """The most files of one commit: trees that share subtrees can name more than fit in memory."""
@@ -37,15 +37,15 @@ def checked_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: files[path] for path in paths}
 
 
-class Putting(Protocol):
+class ObjectSink(Protocol):
     """Where new blobs and trees go: ``Objects``, or a pack that is being built."""
 
     def put_blob(self, data: bytes) -> Hash: ...
 
-    def put_tree(self, entries: Mapping[str, Entry]) -> Hash: ...
+    def put_tree(self, entries: Mapping[str, TreeEntry]) -> Hash: ...
 
 
-def put_files(objects: Putting, files: Mapping[str, bytes]) -> dict[str, Entry]:
+def put_files(objects: ObjectSink, files: Mapping[str, bytes]) -> dict[str, TreeEntry]:
     """Write files, by checked paths, and their directories; returns the entries of the top.
 
     Not synced: moving a ref does that.
@@ -53,7 +53,7 @@ def put_files(objects: Putting, files: Mapping[str, bytes]) -> dict[str, Entry]:
     return put_entries(objects, {path: objects.put_blob(data) for path, data in files.items()})
 
 
-def put_entries(objects: Putting, blobs: Mapping[str, Hash]) -> dict[str, Entry]:
+def put_entries(objects: ObjectSink, blobs: Mapping[str, Hash]) -> dict[str, TreeEntry]:
     """The same for blobs that are written already."""
     top: dict[str, Any] = {}
     for path, blob in blobs.items():
@@ -61,13 +61,13 @@ def put_entries(objects: Putting, blobs: Mapping[str, Hash]) -> dict[str, Entry]
         at = top
         for each in above:
             at = at.setdefault(each, {})
-        at[name] = Entry(FILE, blob)
+        at[name] = TreeEntry(FILE, blob)
     return _put_below(objects, top)
 
 
 def put_beside(
-    objects: Objects, top: Mapping[str, Entry], files: Mapping[str, bytes]
-) -> dict[str, Entry]:
+    objects: Objects, top: Mapping[str, TreeEntry], files: Mapping[str, bytes]
+) -> dict[str, TreeEntry]:
     """Write files, by checked paths, into existing directories; returns the entries of the top.
 
     Other files stay. Only the directories on the way are read and written. Raises InvalidInputError
@@ -85,12 +85,12 @@ def put_beside(
         known = at.get(name)
         if known is not None and stat.S_ISDIR(known.mode):
             raise InvalidInputError(f"{path!r} is a directory in the commit, not a file", path=path)
-        at[name] = Entry(FILE, objects.put_blob(data))
+        at[name] = TreeEntry(FILE, objects.put_blob(data))
     # Each directory is written once, when all its files are in it: those in others come later.
     for inner in reversed(levels):
         if inner:
             above, name = split_directory(inner)
-            levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
+            levels[above][name] = TreeEntry(TREE, objects.put_tree(levels[inner]))
     return levels[""]
 
 
@@ -100,7 +100,7 @@ def split_directory(path: str) -> tuple[str, str]:
     return above + slash, name
 
 
-def _directory(objects: Objects, entry: Entry | None, path: str) -> dict[str, Entry]:
+def _directory(objects: Objects, entry: TreeEntry | None, path: str) -> dict[str, TreeEntry]:
     if entry is None:
         return {}
     if not stat.S_ISDIR(entry.mode):
@@ -110,15 +110,15 @@ def _directory(objects: Objects, entry: Entry | None, path: str) -> dict[str, En
     return objects.tree(entry.hash)
 
 
-def _put_below(objects: Putting, directory: Mapping[str, Any]) -> dict[str, Entry]:
+def _put_below(objects: ObjectSink, directory: Mapping[str, Any]) -> dict[str, TreeEntry]:
     """Write the directories below one, without recursion, and return its entries."""
-    stack: list[tuple[Mapping[str, Any], dict[str, Entry], list[str]]] = []
+    stack: list[tuple[Mapping[str, Any], dict[str, TreeEntry], list[str]]] = []
     stack.append((directory, {}, [*directory]))
     while True:
         names, entries, todo = stack[-1]
         if todo:
             each = names[todo[-1]]
-            if isinstance(each, Entry):
+            if isinstance(each, TreeEntry):
                 entries[todo.pop()] = each
             else:
                 stack.append((each, {}, [*each]))
@@ -127,10 +127,10 @@ def _put_below(objects: Putting, directory: Mapping[str, Any]) -> dict[str, Entr
         if not stack:
             return entries
         _, above, waiting = stack[-1]
-        above[waiting.pop()] = Entry(TREE, objects.put_tree(entries))
+        above[waiting.pop()] = TreeEntry(TREE, objects.put_tree(entries))
 
 
-def file_entries(root: Mapping[str, Entry]) -> dict[str, Entry]:
+def file_entries(root: Mapping[str, TreeEntry]) -> dict[str, TreeEntry]:
     """The top of a tree without the pins of tables."""
     return {name: each for name, each in root.items() if name != TABLES_DIR}
 
@@ -157,7 +157,7 @@ def read_file(objects: Objects, root: Hash, path: str) -> bytes:
     """The bytes of a file; raises NotFoundError, and InvalidInputError for anything else."""
     if not isinstance(path, str):
         raise InvalidInputError(f"the path of a file is a text, not {type(path).__name__}")
-    entry = Entry(TREE, root)
+    entry = TreeEntry(TREE, root)
     gone = ""
     for part in path.split("/"):
         entries = objects.tree(entry.hash) if stat.S_ISDIR(entry.mode) else {}
@@ -174,8 +174,8 @@ def read_file(objects: Objects, root: Hash, path: str) -> bytes:
 
 
 def walk_entries(
-    objects: Objects, root: Mapping[str, Entry], seen: set[Hash] | None = None
-) -> Iterator[tuple[str, Entry]]:
+    objects: Objects, root: Mapping[str, TreeEntry], seen: set[Hash] | None = None
+) -> Iterator[tuple[str, TreeEntry]]:
     """Every file below a tree's entries, in no order; skips trees in ``seen`` and adds to it."""
     stack = [("", root)]
     while stack:
@@ -191,10 +191,10 @@ def walk_entries(
 
 def merge_entries(
     objects: Objects,
-    before: Mapping[str, Entry],
-    after: Mapping[str, Entry],
-    now: Mapping[str, Entry],
-) -> tuple[dict[str, Entry], list[str]]:
+    before: Mapping[str, TreeEntry],
+    after: Mapping[str, TreeEntry],
+    now: Mapping[str, TreeEntry],
+) -> tuple[dict[str, TreeEntry], list[str]]:
     """The entries ``now`` with the changes from ``before`` to ``after``, and the conflicting paths.
 
     Only directories that both sides changed are read. New ones are written, but not synced.
@@ -204,12 +204,12 @@ def merge_entries(
 
 def _merged(
     objects: Objects,
-    before: Mapping[str, Entry],
-    after: Mapping[str, Entry],
-    now: Mapping[str, Entry],
+    before: Mapping[str, TreeEntry],
+    after: Mapping[str, TreeEntry],
+    now: Mapping[str, TreeEntry],
     above: str,
     depth: int,
-) -> tuple[dict[str, Entry], list[str]]:
+) -> tuple[dict[str, TreeEntry], list[str]]:
     found, refused = dict(now), list[str]()
     for name in sorted({*before, *after}):
         then, wanted, here = before.get(name), after.get(name), now.get(name)
@@ -229,7 +229,7 @@ def _merged(
         merged, more = _merged(objects, first, second, third, f"{path}/", depth + 1)
         refused += more
         if merged:
-            found[name] = Entry(TREE, objects.put_tree(merged))
+            found[name] = TreeEntry(TREE, objects.put_tree(merged))
         else:
             del found[name]
     return found, refused
@@ -237,9 +237,9 @@ def _merged(
 
 def crossed_paths(
     objects: Objects,
-    bases: Sequence[Mapping[str, Entry]],
-    after: Mapping[str, Entry],
-    now: Mapping[str, Entry],
+    bases: Sequence[Mapping[str, TreeEntry]],
+    after: Mapping[str, TreeEntry],
+    now: Mapping[str, TreeEntry],
 ) -> list[str]:
     """The paths that differ between ``after`` and ``now``, and also between their merge bases: each
     base would give a different result."""
@@ -248,9 +248,9 @@ def crossed_paths(
 
 def _crossed(
     objects: Objects,
-    bases: Sequence[Mapping[str, Entry]],
-    after: Mapping[str, Entry],
-    now: Mapping[str, Entry],
+    bases: Sequence[Mapping[str, TreeEntry]],
+    after: Mapping[str, TreeEntry],
+    now: Mapping[str, TreeEntry],
     above: str,
     depth: int,
 ) -> Iterator[str]:
@@ -266,9 +266,9 @@ def _crossed(
         yield from _crossed(objects, below, there, ours, f"{path}/", depth + 1)
 
 
-def _may_be_directory(entry: Entry | None) -> bool:
+def _may_be_directory(entry: TreeEntry | None) -> bool:
     return entry is None or stat.S_ISDIR(entry.mode)
 
 
-def _entries(objects: Objects, entry: Entry | None) -> Mapping[str, Entry]:
+def _entries(objects: Objects, entry: TreeEntry | None) -> Mapping[str, TreeEntry]:
     return {} if entry is None else objects.tree(entry.hash)

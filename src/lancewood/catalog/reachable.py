@@ -26,7 +26,7 @@ from lancewood.engine.versions import newest_version
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.hashes import ZERO, Hash
 from lancewood.git.names import HEAD, Home
-from lancewood.git.objects import Commit, Entry, Objects
+from lancewood.git.objects import Commit, Objects, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.model.landing import Landing
 from lancewood.store.base import Store
@@ -125,7 +125,7 @@ class PinWalk:
         for found_pin, (name, _, at) in zip(pins, new, strict=True):
             yield Pinned(found_pin, at, name)
 
-    def _unseen(self, trees: Mapping[Hash, Hash]) -> list[dict[str, Entry]]:
+    def _unseen(self, trees: Mapping[Hash, Hash]) -> list[dict[str, TreeEntry]]:
         """Read trees, given with a commit that has each, and mark them as seen."""
         self._trees.update(trees)
         objects = self._git.objects
@@ -277,10 +277,10 @@ def _state(place: Place, pin: Pin, landing: Landing) -> LandingState:
         return LandingState()
 
 
-def _first_parents(objects: Objects, tip: Hash) -> Iterator[tuple[Commit, Mapping[str, Entry]]]:
+def _first_parents(objects: Objects, tip: Hash) -> Iterator[tuple[Commit, Mapping[str, TreeEntry]]]:
     """The commits from a tip back, with their entries in ``tables``; skips rereading equal
     trees."""
-    root, inner, below = None, None, dict[str, Entry]()
+    root, inner, below = None, None, dict[str, TreeEntry]()
     at: Hash | None = tip
     while at is not None:
         commit = objects.commit(at)

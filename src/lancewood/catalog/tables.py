@@ -24,7 +24,7 @@ from lancewood.catalog.names import (
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import Entry, Objects
+from lancewood.git.objects import Objects, TreeEntry
 
 _FILE, _TREE = 0o100644, 0o040000
 _MOST_CACHED = 32 << 20
@@ -36,8 +36,8 @@ class TableTree:
     def __init__(
         self,
         objects: Objects,
-        root: Mapping[str, Entry],
-        below: Mapping[str, Entry],
+        root: Mapping[str, TreeEntry],
+        below: Mapping[str, TreeEntry],
         fresh: Mapping[str, bytes],
         stored: Hash | None,
     ) -> None:
@@ -68,7 +68,7 @@ class TableTree:
             self._names = tuple(sorted(filter(None, map(pinned_table, self._below))))
         return self._names
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, TreeEntry]:
         """The entries of the pins, by the names of the tables, in no order."""
         return {
             name: each
@@ -124,7 +124,7 @@ class TableTree:
                     table=name,
                 )
             data = encode_pin(pin)
-            known, now = below.get(entry), Entry(_FILE, blob_hash_of(data))
+            known, now = below.get(entry), TreeEntry(_FILE, blob_hash_of(data))
             if known is None or known.hash != now.hash:
                 fresh[entry] = data
                 _CACHE.keep(now.hash, pin, len(data))
@@ -134,11 +134,11 @@ class TableTree:
         return TableTree(self._objects, self._root, below, fresh, self._stored if is_same else None)
 
     @property
-    def files(self) -> dict[str, Entry]:
+    def files(self) -> dict[str, TreeEntry]:
         """What the top of the tree holds besides the pins."""
         return file_entries(self._root)
 
-    def with_files(self, files: Mapping[str, Entry]) -> TableTree:
+    def with_files(self, files: Mapping[str, TreeEntry]) -> TableTree:
         """The tree with the same tables, and exactly these files beside them; nothing is written.
 
         The entries are those that ``files.put_files`` gave.
@@ -163,20 +163,20 @@ class TableTree:
                 self._objects.put_blob(data)
             root = {name: each for name, each in self._root.items() if name != TABLES_DIR}
             if self._below:
-                root[TABLES_DIR] = Entry(_TREE, self._objects.put_tree(self._below))
+                root[TABLES_DIR] = TreeEntry(_TREE, self._objects.put_tree(self._below))
             elif _is_taken(self._root):
                 root = dict(self._root)
             self._stored = self._objects.put_tree(root)
         return self._stored
 
 
-def tables_entry(root: Mapping[str, Entry]) -> Hash | None:
+def tables_entry(root: Mapping[str, TreeEntry]) -> Hash | None:
     """The hash of the tree that holds the pins; None where there is none."""
     found = root.get(TABLES_DIR)
     return found.hash if found is not None and stat.S_ISDIR(found.mode) else None
 
 
-def _is_taken(root: Mapping[str, Entry]) -> bool:
+def _is_taken(root: Mapping[str, TreeEntry]) -> bool:
     return TABLES_DIR in root and tables_entry(root) is None
 
 

@@ -11,71 +11,77 @@ from typing import ClassVar
 
 import typer
 
-from lancewood.cli.lazy import Entry, LazyGroup, new_app
+from lancewood.cli.lazy import CommandEntry, LazyGroup, new_app
 
 STARTED_AT: ContextVar[str | None] = ContextVar("started_at", default=None)
 """The uri of a repository in a bucket, if ``-C`` was given one."""
 
-VERBS: dict[str, Entry] = {
-    "init": Entry("repository.commits:init_command", "Make an empty repository."),
-    "add": Entry("repository.tables:add_command", "Take a table into the repository, as a commit."),
-    "remove": Entry(
+VERBS: dict[str, CommandEntry] = {
+    "init": CommandEntry("repository.commits:init_command", "Make an empty repository."),
+    "add": CommandEntry(
+        "repository.tables:add_command", "Take a table into the repository, as a commit."
+    ),
+    "remove": CommandEntry(
         "repository.tables:remove_command", "Take a table out of the repository, as a commit."
     ),
-    "tables": Entry(
+    "tables": CommandEntry(
         "repository.tables:tables_command", "List the tables of a commit, and where each is read."
     ),
-    "prepare": Entry(
+    "prepare": CommandEntry(
         "repository.tables:prepare_command",
         "Make tables ready to be written on the current branch, and say where.",
     ),
-    "status": Entry(
+    "status": CommandEntry(
         "repository.looking:status_command", "Show which tables differ from the current commit."
     ),
-    "commit": Entry(
+    "commit": CommandEntry(
         "repository.commits:commit_command",
         "Record all tables of the branch as they stand at one moment.",
     ),
-    "snapshot": Entry(
+    "snapshot": CommandEntry(
         "repository.commits:snapshot_command", "Record the files of a directory as a commit."
     ),
-    "log": Entry("repository.looking:log_command", "Show commits, newest first."),
-    "show": Entry(
+    "log": CommandEntry("repository.looking:log_command", "Show commits, newest first."),
+    "show": CommandEntry(
         "repository.looking:show_command",
         "Show a commit and the tables it changed, against its first parent.",
     ),
-    "diff": Entry(
+    "diff": CommandEntry(
         "repository.looking:diff_command",
         "Show which tables differ, with rows, fragments and columns: a summary as git diff --stat.",
     ),
-    "branch": Entry("repository.refs:branch_command", "List, make or delete branches."),
-    "switch": Entry("repository.refs:switch_command", "Make another branch the current one."),
-    "tag": Entry("repository.refs:tag_command", "List, make or delete tags."),
-    "merge": Entry(
+    "branch": CommandEntry("repository.refs:branch_command", "List, make or delete branches."),
+    "switch": CommandEntry(
+        "repository.refs:switch_command", "Make another branch the current one."
+    ),
+    "tag": CommandEntry("repository.refs:tag_command", "List, make or delete tags."),
+    "merge": CommandEntry(
         "repository.moving:merge_command", "Bring the work of a branch into the current one."
     ),
-    "revert": Entry(
+    "revert": CommandEntry(
         "repository.moving:revert_command", "Take back what a commit did, as a new commit."
     ),
-    "reset": Entry(
+    "reset": CommandEntry(
         "repository.moving:reset_command", "Put the branch and its tables back to a commit."
     ),
-    "cherry-pick": Entry(
+    "cherry-pick": CommandEntry(
         "repository.moving:cherry_pick_command", "Do again what a commit did, as a new commit."
     ),
-    "reflog": Entry(
+    "reflog": CommandEntry(
         "repository.looking:reflog_command", "Show every move of HEAD or of a branch, newest first."
     ),
-    "protect": Entry(
+    "protect": CommandEntry(
         "repository.tables:protect_command",
         "Keep what a commit pins from every cleanup, pylance's too.",
     ),
-    "exclusive": Entry(
+    "exclusive": CommandEntry(
         "repository.tables:exclusive_command",
         "Keep the tables for transactions of the repository, or open them to every writer.",
     ),
-    "gc": Entry("repository.upkeep:gc_command", "Remove what no commit needs any more."),
-    "fsck": Entry("repository.upkeep:fsck_command", "Check that history and tables are whole."),
+    "gc": CommandEntry("repository.upkeep:gc_command", "Remove what no commit needs any more."),
+    "fsck": CommandEntry(
+        "repository.upkeep:fsck_command", "Check that history and tables are whole."
+    ),
 }
 KNOWN_AS = {
     "checkout": "switch",
@@ -94,98 +100,104 @@ KNOWN_AS = {
 class TableGroup(LazyGroup):
     """The commands on one table, in the order in which people meet them."""
 
-    entries: ClassVar[dict[str, Entry]] = {
-        "create": Entry("commands.create:create_command", "Make an empty table."),
-        "import": Entry(
+    entries: ClassVar[dict[str, CommandEntry]] = {
+        "create": CommandEntry("commands.create:create_command", "Make an empty table."),
+        "import": CommandEntry(
             "commands.import_files:import_files_command",
             "Load files into a new or an existing table.",
         ),
-        "export": Entry("commands.export:export_command", "Write rows to a file or to stdout."),
-        "info": Entry(
+        "export": CommandEntry(
+            "commands.export:export_command", "Write rows to a file or to stdout."
+        ),
+        "info": CommandEntry(
             "commands.info:info_command", "Show what a table is: size, versions, flags, settings."
         ),
-        "schema": Entry(
+        "schema": CommandEntry(
             "commands.info:schema_command", "Show columns with their ids, types and metadata."
         ),
-        "head": Entry("commands.rows:head_command", "Show the first rows."),
-        "cat": Entry("commands.rows:cat_command", "Show rows, all of them or those of a filter."),
-        "count": Entry("commands.rows:count_command", "Count rows."),
-        "delete": Entry("commands.change_rows:delete_command", "Delete rows."),
-        "update": Entry("commands.change_rows:update_command", "Change values of rows."),
-        "merge": Entry(
+        "head": CommandEntry("commands.rows:head_command", "Show the first rows."),
+        "cat": CommandEntry(
+            "commands.rows:cat_command", "Show rows, all of them or those of a filter."
+        ),
+        "count": CommandEntry("commands.rows:count_command", "Count rows."),
+        "delete": CommandEntry("commands.change_rows:delete_command", "Delete rows."),
+        "update": CommandEntry("commands.change_rows:update_command", "Change values of rows."),
+        "merge": CommandEntry(
             "commands.merge:merge_command", "Insert, update and delete rows by key, from files."
         ),
-        "add-columns": Entry(
+        "add-columns": CommandEntry(
             "commands.add_columns:add_columns_command",
             "Add columns: computed, empty, or from a file.",
         ),
-        "drop-columns": Entry("commands.change_columns:drop_columns_command", "Remove columns."),
-        "rename-column": Entry(
+        "drop-columns": CommandEntry(
+            "commands.change_columns:drop_columns_command", "Remove columns."
+        ),
+        "rename-column": CommandEntry(
             "commands.change_columns:rename_column_command", "Give a column another name."
         ),
-        "cast-column": Entry(
+        "cast-column": CommandEntry(
             "commands.change_columns:cast_column_command", "Give a column another type."
         ),
-        "replace-columns": Entry(
+        "replace-columns": CommandEntry(
             "commands.add_columns:replace_columns_command",
             "Replace the values of columns in some fragments.",
         ),
-        "versions": Entry("commands.info:versions_command", "List versions, newest first."),
-        "changes": Entry(
+        "versions": CommandEntry("commands.info:versions_command", "List versions, newest first."),
+        "changes": CommandEntry(
             "commands.changes:changes_command",
             "Show rows that were inserted, updated or deleted in between.",
         ),
-        "files": Entry("commands.info:files_command", "List fragments with their files."),
-        "restore": Entry(
+        "files": CommandEntry("commands.info:files_command", "List fragments with their files."),
+        "restore": CommandEntry(
             "commands.restore:restore_command", "Make an older version the newest again."
         ),
-        "branch": Entry(
+        "branch": CommandEntry(
             "commands.branch:branch_command", "List, make, delete, rename or reset branches."
         ),
-        "tag": Entry("commands.tag:tag_command", "List, make, move or delete tags."),
-        "publish": Entry(
+        "tag": CommandEntry("commands.tag:tag_command", "List, make, move or delete tags."),
+        "publish": CommandEntry(
             "commands.publish:publish_command",
             "Bring the work on a branch to the branch it was made from.",
         ),
-        "config": Entry(
+        "config": CommandEntry(
             "commands.config:config_command", "Show, set or unset the table's settings."
         ),
-        "compact": Entry(
+        "compact": CommandEntry(
             "commands.compact:compact_command", "Join small fragments and leave out deleted rows."
         ),
-        "cleanup": Entry(
+        "cleanup": CommandEntry(
             "commands.cleanup:cleanup_command", "Remove old versions, and files that nothing needs."
         ),
-        "verify": Entry("commands.verify:verify_command", "Check that a version is whole."),
-        "repair": Entry(
+        "verify": CommandEntry("commands.verify:verify_command", "Check that a version is whole."),
+        "repair": CommandEntry(
             "commands.verify:repair_command", "Propose how to mend a table, and do it if told so."
         ),
-        "index-mask": Entry(
+        "index-mask": CommandEntry(
             "commands.index_mask:index_mask_command", "Show which rows an index may answer for."
         ),
-        "clone": Entry(
+        "clone": CommandEntry(
             "commands.clone:clone_command",
             "Make another table that begins with a version of this one.",
         ),
-        "detach": Entry(
+        "detach": CommandEntry(
             "commands.clone:detach_command",
             "Copy in what a clone or a branch reads from elsewhere.",
         ),
-        "base": Entry(
+        "base": CommandEntry(
             "commands.base:base_command", "List, add or set the other homes of a table's files."
         ),
-        "move": Entry(
+        "move": CommandEntry(
             "commands.base:move_command", "Bring fragments to another home of the table."
         ),
-        "relocate": Entry(
+        "relocate": CommandEntry(
             "commands.relocate:relocate_command",
             "Write the present place of a moved table into its manifests.",
         ),
-        "migrate-names": Entry(
+        "migrate-names": CommandEntry(
             "commands.relocate:migrate_names_command",
             "Rename manifests from scheme V1 to V2, or finish doing so.",
         ),
-        "drop": Entry("commands.create:drop_command", "Delete a table."),
+        "drop": CommandEntry("commands.create:drop_command", "Delete a table."),
     }
     known_as: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("load", "append", "insert"), "import"),
@@ -212,8 +224,8 @@ class TableGroup(LazyGroup):
 class SparkGroup(LazyGroup):
     """The commands about Spark on this machine."""
 
-    entries: ClassVar[dict[str, Entry]] = {
-        "doctor": Entry(
+    entries: ClassVar[dict[str, CommandEntry]] = {
+        "doctor": CommandEntry(
             "commands.doctor:spark_doctor_command", "Say what Spark needs, and what of it is there."
         ),
     }
@@ -223,11 +235,11 @@ class SparkGroup(LazyGroup):
 class ItemsGroup(LazyGroup):
     """The commands on all repositories below a folder."""
 
-    entries: ClassVar[dict[str, Entry]] = {
-        "refs": Entry("items:refs_command", "List HEAD, branches and tags of every item."),
-        "log": Entry("items:log_command", "Show the commits of every item, newest first."),
-        "files": Entry("items:files_command", "List the files of every item at a revision."),
-        "tag": Entry("items:tag_command", "Tag every item at a revision."),
+    entries: ClassVar[dict[str, CommandEntry]] = {
+        "refs": CommandEntry("items:refs_command", "List HEAD, branches and tags of every item."),
+        "log": CommandEntry("items:log_command", "Show the commits of every item, newest first."),
+        "files": CommandEntry("items:files_command", "List the files of every item at a revision."),
+        "tag": CommandEntry("items:tag_command", "Tag every item at a revision."),
     }
     known_as: ClassVar[dict[str, str]] = {
         "history": "log",
@@ -239,8 +251,8 @@ class ItemsGroup(LazyGroup):
 class RepoGroup(LazyGroup):
     """The commands that make repositories."""
 
-    entries: ClassVar[dict[str, Entry]] = {
-        "import-plain": Entry(
+    entries: ClassVar[dict[str, CommandEntry]] = {
+        "import-plain": CommandEntry(
             "items:import_plain_command",
             "Import snapshots in the plain layout of ADR-019 into a repository.",
         ),
@@ -250,12 +262,12 @@ class RepoGroup(LazyGroup):
 class RunsGroup(LazyGroup):
     """The commands about runs of pipelines, in one repository."""
 
-    entries: ClassVar[dict[str, Entry]] = {
-        "list": Entry(
+    entries: ClassVar[dict[str, CommandEntry]] = {
+        "list": CommandEntry(
             "pipeline.runs:list_runs_command", "List the runs of a repository, and how each stands."
         ),
-        "show": Entry("pipeline.runs:show_run_command", "Show one run, and what it loaded."),
-        "clean": Entry(
+        "show": CommandEntry("pipeline.runs:show_run_command", "Show one run, and what it loaded."),
+        "clean": CommandEntry(
             "pipeline.runs:clean_runs_command", "Remove the branches of runs that nobody finished."
         ),
     }

@@ -28,7 +28,7 @@ from lancewood.items.looking import (
     refs_of,
     tag_item,
 )
-from lancewood.items.outcome import Done, Outcome, Tally
+from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.places import find_items, path_on_disk
 from lancewood.items.plain.importing import FILE_NAME, import_plain
 from lancewood.repo.identity import author_here
@@ -61,9 +61,9 @@ class Every:
             except LancewoodError as error:
                 if self._notes:
                     note(f"lw: {item!r}: {error.message}")
-                self.tally.add(Outcome.refused(item, error))
+                self.tally.add(ItemOutcome.refused(item, error))
             else:
-                self.tally.add(Outcome(item, Done.UNCHANGED))
+                self.tally.add(ItemOutcome(item, ItemDone.UNCHANGED))
 
     def check(self) -> None:
         """Raise the error of the first item that failed."""
@@ -165,13 +165,13 @@ def tag_command(
     tag_ref(name)
     by, tally, every = author_here(), Tally(), Every(folder, f"tagging {name!r}", json=json)
 
-    def tagged(git: GitRepository, item: str) -> Iterator[Outcome]:
+    def tagged(git: GitRepository, item: str) -> Iterator[ItemOutcome]:
         yield tag_item(git, item, name, revision, by, force=force)
 
     for each in every.rows(tagged, fsync=None):
         tally.add(each)
-    made, moved, same = tally[Done.WRITTEN], tally[Done.MOVED], tally[Done.UNCHANGED]
-    refused = every.tally[Done.REFUSED]
+    made, moved, same = tally[ItemDone.WRITTEN], tally[ItemDone.MOVED], tally[ItemDone.UNCHANGED]
+    refused = every.tally[ItemDone.REFUSED]
     document = {
         "tag": name,
         "items": every.tally.items,

@@ -20,7 +20,7 @@ from lancewood.cli.options import with_manifest_store
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Which function a command is, and the one line that lists show of it."""
 
     function: str
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are used."""
 
-    entries: ClassVar[dict[str, Entry]] = {}
+    entries: ClassVar[dict[str, CommandEntry]] = {}
     known_as: ClassVar[dict[str, str]] = {}
     """What people may type, and what the command is called here."""
 

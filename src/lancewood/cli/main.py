@@ -28,7 +28,7 @@ from lancewood.cli.failing import (
 )
 from lancewood.cli.git_words import instead_of_option, instead_of_verb
 from lancewood.cli.groups import KNOWN_AS, STARTED_AT, VERBS, TableGroup
-from lancewood.cli.lazy import Entry, LazyGroup, new_app
+from lancewood.cli.lazy import CommandEntry, LazyGroup, new_app
 from lancewood.cli.output import json_line, shown_safely
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.git.names import is_uri
@@ -46,18 +46,20 @@ def _epilog() -> str:
 class RootGroup(LazyGroup):
     """All of ``lw``. Errors are told here, once, for every command."""
 
-    entries: ClassVar[dict[str, Entry]] = {
+    entries: ClassVar[dict[str, CommandEntry]] = {
         **VERBS,
-        "run": Entry("pipeline.run:run_command", "Run a pipeline: load, check, publish."),
-        "runs": Entry("groups:runs_group", "Look after the runs of pipelines."),
-        "sql": Entry("commands.sql:sql_command", "Ask tables with SQL, at any revision."),
-        "table": Entry("groups:table_group", "Make, fill, read and look after a table."),
-        "items": Entry(
+        "run": CommandEntry("pipeline.run:run_command", "Run a pipeline: load, check, publish."),
+        "runs": CommandEntry("groups:runs_group", "Look after the runs of pipelines."),
+        "sql": CommandEntry("commands.sql:sql_command", "Ask tables with SQL, at any revision."),
+        "table": CommandEntry("groups:table_group", "Make, fill, read and look after a table."),
+        "items": CommandEntry(
             "groups:items_group", "Look at, and tag, all small repositories below a folder."
         ),
-        "repo": Entry("groups:repo_group", "Make a repository of something else."),
-        "spark": Entry("groups:spark_group", "Look after what Spark needs."),
-        "doctor": Entry("commands.doctor:doctor_command", "Check a place and the table in it."),
+        "repo": CommandEntry("groups:repo_group", "Make a repository of something else."),
+        "spark": CommandEntry("groups:spark_group", "Look after what Spark needs."),
+        "doctor": CommandEntry(
+            "commands.doctor:doctor_command", "Check a place and the table in it."
+        ),
     }
     known_as: ClassVar[dict[str, str]] = {
         **{name: f"table {name}" for name in TableGroup.entries},

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.data.arrays import Part, assemble
+from lancewood.data.arrays import FieldPart, assemble
 from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field, to_arrow_schema
 from lancewood.format.logical_type import JSON, decode_leaf_type, is_parent
@@ -44,7 +44,7 @@ class Alignment:
             source = batch.column(field.name)
             if pa.types.is_null(source.type):
                 source = pa.nulls(len(source), target.type)
-            column = assemble(field, target.type, [Part(source)], len(source))
+            column = assemble(field, target.type, [FieldPart(source)], len(source))
             _check_nulls(field, column, field.name)
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)

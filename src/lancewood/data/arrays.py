@@ -28,7 +28,7 @@ _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(6)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldPart:
     """One source of a field: an array and the names of its nodes."""
 
     array: pa.Array
@@ -36,7 +36,7 @@ class Part:
     """None: the names of the table."""
     is_renamed: bool = False
 
-    def child(self, field: Field, *, masked: bool = False) -> Part | None:
+    def child(self, field: Field, *, masked: bool = False) -> FieldPart | None:
         """The part of a struct's child; None if this source does not hold it.
 
         ``masked`` makes the child null wherever the struct is.
@@ -47,12 +47,14 @@ class Part:
             return None
         return self.with_array(self.array.flatten()[index] if masked else self.array.field(index))
 
-    def with_array(self, array: pa.Array) -> Part:
+    def with_array(self, array: pa.Array) -> FieldPart:
         """The same names over another array."""
-        return Part(array, self.names, self.is_renamed)
+        return FieldPart(array, self.names, self.is_renamed)
 
 
-def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: int) -> pa.Array:
+def assemble(
+    field: Field, target: pa.DataType, parts: Sequence[FieldPart], length: int
+) -> pa.Array:
     """The column (or node) ``field`` with exactly the type ``target``, of ``length`` rows.
 
     Children that no part holds are null. A struct held by several parts is valid where any of them
@@ -83,7 +85,7 @@ def assemble(field: Field, target: pa.DataType, parts: Sequence[Part], length: i
     return _leaf(parts[0].array, target, kind)
 
 
-def _struct(field: Field, target: pa.DataType, parts: Sequence[Part], length: int) -> pa.Array:
+def _struct(field: Field, target: pa.DataType, parts: Sequence[FieldPart], length: int) -> pa.Array:
     children = []
     shared = len(parts) > 1  # the struct may be valid in another part
     for child, arrow in zip(field.children, target, strict=True):
@@ -98,7 +100,7 @@ def _struct(field: Field, target: pa.DataType, parts: Sequence[Part], length: in
     return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
-def _list(field: Field, target: pa.DataType, part: Part) -> pa.Array:
+def _list(field: Field, target: pa.DataType, part: FieldPart) -> pa.Array:
     array = part.array
     values = part.with_array(array.values)
     child = assemble(field.children[0], target.value_type, [values], len(values.array))
@@ -108,7 +110,7 @@ def _list(field: Field, target: pa.DataType, part: Part) -> pa.Array:
     )
 
 
-def _merged_list(field: Field, target: pa.DataType, parts: Sequence[Part]) -> pa.Array:
+def _merged_list(field: Field, target: pa.DataType, parts: Sequence[FieldPart]) -> pa.Array:
     first = parts[0].array
     size = list_size_of_structs(field.logical_type)
     lengths = pc.list_value_length(first)
@@ -138,7 +140,7 @@ def _merged_list(field: Field, target: pa.DataType, parts: Sequence[Part]) -> pa
     return made.from_arrays(offsets, child, type=target, mask=mask)
 
 
-def _map(field: Field, target: pa.DataType, part: Part) -> pa.Array:
+def _map(field: Field, target: pa.DataType, part: FieldPart) -> pa.Array:
     array = part.array
     key, value = field.children[0].children
     keys = assemble(key, target.key_type, [part.with_array(array.keys)], len(array.keys))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lancewood.data.arrays import Part, assemble
+from lancewood.data.arrays import FieldPart, assemble
 from lancewood.data.codec import FileFacts
 from lancewood.data.plan import (
     ColumnPlan,
@@ -136,7 +136,7 @@ def assembled(
             array = held.get(projection.names.get(field.id, ""))
             if array is not None and field.id in projection.names:
                 is_renamed = field.id in projection.renamed
-                parts.append(Part(array, projection.names, is_renamed))
+                parts.append(FieldPart(array, projection.names, is_renamed))
         columns.append(assemble(field, target.type, parts, rows))
     if not columns:
         return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["rows"]).select([])

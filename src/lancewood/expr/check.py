@@ -33,8 +33,8 @@ from lancewood.expr.syntax import (
     Member,
     Months,
     Name,
+    NamePart,
     Parameter,
-    Part,
     Syntax,
     place,
 )
@@ -101,7 +101,7 @@ class _Checker:
         if name == "element" and isinstance(syntax.args[1], Constant):
             value, key = self.check(syntax.args[0]), syntax.args[1].value
             if pt.is_struct(value.type) and isinstance(key, str):
-                return _field(value, Part(key, quoted=True))
+                return _field(value, NamePart(key, quoted=True))
             return call(name, [value, literal_from(key)])
         if name in ("+", "-") and isinstance(syntax.args[1], Months):
             return add_months(name, self.check(syntax.args[0]), syntax.args[1].count)
@@ -166,7 +166,7 @@ def _many(value: Any) -> list[Any]:
         raise InvalidInputError(f"{value!r} is too long for an IN list") from cause
 
 
-def _field(value: Node, part: Part) -> Node:
+def _field(value: Node, part: NamePart) -> Node:
     if isinstance(value, Column):
         return resolve_field(value, part)
     _, index = find_field(value.type, part, describe(value))

@@ -16,13 +16,13 @@ import pyarrow.types as pt
 from lancewood.errors import InvalidInputError
 from lancewood.expr.convert import plain
 from lancewood.expr.nodes import Literal, Node, describe
-from lancewood.expr.signature import Parameter, Signature, call_signature
+from lancewood.expr.signature import Argument, FunctionSignature, call_signature
 from lancewood.expr.types import NANOSECONDS
 
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-_MOMENT = Parameter("moment")
-_CLOCK = (Parameter("clock"),)
-_DATE = (Parameter("date", convert=pa.timestamp("us")),)
+_MOMENT = Argument("moment")
+_CLOCK = (Argument("clock"),)
+_DATE = (Argument("date", convert=pa.timestamp("us")),)
 
 
 def _day_of_week(value: Any) -> Any:
@@ -33,12 +33,15 @@ def _iso_day_of_week(value: Any) -> Any:
     return pc.day_of_week(value, count_from_zero=False, week_start=1)
 
 
-def _calendar(build: Callable[[Any], Any]) -> tuple[Signature, ...]:
-    return (Signature((_MOMENT,), pa.int64(), build),)
+def _calendar(build: Callable[[Any], Any]) -> tuple[FunctionSignature, ...]:
+    return (FunctionSignature((_MOMENT,), pa.int64(), build),)
 
 
-def _clock(build: Callable[[Any], Any]) -> tuple[Signature, ...]:
-    return (Signature(_CLOCK, pa.int64(), build), Signature(_DATE, pa.int64(), build))
+def _clock(build: Callable[[Any], Any]) -> tuple[FunctionSignature, ...]:
+    return (
+        FunctionSignature(_CLOCK, pa.int64(), build),
+        FunctionSignature(_DATE, pa.int64(), build),
+    )
 
 
 def _truncate(value: Any, unit: str) -> Any:
@@ -48,21 +51,21 @@ def _truncate(value: Any, unit: str) -> Any:
     return pc.floor_temporal(value, unit=name)
 
 
-def _date_trunc(unit: Parameter, moment: Parameter) -> Signature:
-    return Signature((unit, moment), lambda type_: type_, _truncate)
+def _date_trunc(unit: Argument, moment: Argument) -> FunctionSignature:
+    return FunctionSignature((unit, moment), lambda type_: type_, _truncate)
 
 
-def _epoch(type_: pa.DataType) -> Signature:
+def _epoch(type_: pa.DataType) -> FunctionSignature:
     scale = pa.scalar(10**9 / NANOSECONDS[type_.unit])
 
     def build(value: Any) -> Any:
         return pc.divide(value.cast(pa.int64()).cast(pa.float64(), safe=False), scale)
 
-    return Signature((Parameter("timestamp"),), pa.float64(), build)
+    return FunctionSignature((Argument("timestamp"),), pa.float64(), build)
 
 
-_UNIT = Parameter("text", constant=True)
-_PARTS: dict[str, tuple[Signature, ...]] = {
+_UNIT = Argument("text", constant=True)
+_PARTS: dict[str, tuple[FunctionSignature, ...]] = {
     "year": _calendar(pc.year),
     "quarter": _calendar(pc.quarter),
     "month": _calendar(pc.month),
@@ -83,12 +86,12 @@ _PART_ALIASES = {
     "weekofyear": "week",
 }
 
-SIGNATURES: dict[str, tuple[Signature, ...]] = {
+SIGNATURES: dict[str, tuple[FunctionSignature, ...]] = {
     **_PARTS,
     **{alias: _PARTS[name] for alias, name in _PART_ALIASES.items()},
     "date_trunc": (
-        _date_trunc(_UNIT, Parameter("timestamp")),
-        _date_trunc(_UNIT, Parameter("date", convert=pa.timestamp("us"))),
+        _date_trunc(_UNIT, Argument("timestamp")),
+        _date_trunc(_UNIT, Argument("date", convert=pa.timestamp("us"))),
     ),
 }
 

@@ -28,11 +28,11 @@ from lancewood.expr.compare import (
     negate,
 )
 from lancewood.expr.nodes import Node
-from lancewood.expr.signature import Signature, call_signature
+from lancewood.expr.signature import FunctionSignature, call_signature
 
 
 @dataclass(frozen=True)
-class Function:
+class SqlFunction:
     """What a name stands for: ``make`` turns between ``least`` and ``most`` nodes into one."""
 
     least: int
@@ -48,7 +48,7 @@ def call(name: str, args: Sequence[Node]) -> Node:
     return function.make(*args)
 
 
-def _count(function: Function) -> str:
+def _count(function: SqlFunction) -> str:
     least, most = function.least, function.most
     if most is None:
         return f"at least {least} argument{'' if least == 1 else 's'}"
@@ -57,46 +57,52 @@ def _count(function: Function) -> str:
     return f"{least} to {most} arguments"
 
 
-def _signed(name: str, signatures: Sequence[Signature]) -> Function:
+def _signed(name: str, signatures: Sequence[FunctionSignature]) -> SqlFunction:
     least = min(each.least for each in signatures)
     most = max(len(each.parameters) for each in signatures)
-    return Function(least, most, lambda *args: call_signature(name, signatures, args))
+    return SqlFunction(least, most, lambda *args: call_signature(name, signatures, args))
 
 
-_OPERATORS: dict[str, Function] = {
-    **{each: Function(2, 2, partial(compare, each)) for each in ("=", "<>", "<", "<=", ">", ">=")},
-    **{each: Function(2, 2, partial(arithmetic, each)) for each in ("+", "-", "*", "/", "//", "%")},
-    "negate": Function(1, 1, negative),
-    "is distinct from": Function(2, 2, is_distinct),
-    "is not distinct from": Function(2, 2, is_not_distinct),
-    "is null": Function(1, 1, is_missing),
-    "is true": Function(1, 1, lambda value: is_truth(value, True)),
-    "is false": Function(1, 1, lambda value: is_truth(value, False)),
-    "in": Function(2, None, lambda value, *items: is_in(value, items)),
-    "and": Function(2, None, lambda *values: all_of(values)),
-    "or": Function(2, None, lambda *values: any_of(values)),
-    "not": Function(1, 1, negate),
-    "||": Function(2, 2, lambda *values: texts.concatenate("||", values, skip_nulls=False)),
-    "like": Function(2, 3, partial(texts.like, False)),
-    "ilike": Function(2, 3, partial(texts.like, True)),
-    "element": Function(2, 2, lists.element),
+_OPERATORS: dict[str, SqlFunction] = {
+    **{
+        each: SqlFunction(2, 2, partial(compare, each))
+        for each in ("=", "<>", "<", "<=", ">", ">=")
+    },
+    **{
+        each: SqlFunction(2, 2, partial(arithmetic, each))
+        for each in ("+", "-", "*", "/", "//", "%")
+    },
+    "negate": SqlFunction(1, 1, negative),
+    "is distinct from": SqlFunction(2, 2, is_distinct),
+    "is not distinct from": SqlFunction(2, 2, is_not_distinct),
+    "is null": SqlFunction(1, 1, is_missing),
+    "is true": SqlFunction(1, 1, lambda value: is_truth(value, True)),
+    "is false": SqlFunction(1, 1, lambda value: is_truth(value, False)),
+    "in": SqlFunction(2, None, lambda value, *items: is_in(value, items)),
+    "and": SqlFunction(2, None, lambda *values: all_of(values)),
+    "or": SqlFunction(2, None, lambda *values: any_of(values)),
+    "not": SqlFunction(1, 1, negate),
+    "||": SqlFunction(2, 2, lambda *values: texts.concatenate("||", values, skip_nulls=False)),
+    "like": SqlFunction(2, 3, partial(texts.like, False)),
+    "ilike": SqlFunction(2, 3, partial(texts.like, True)),
+    "element": SqlFunction(2, 2, lists.element),
 }
 
-_FORMS: dict[str, Function] = {
-    "coalesce": Function(1, None, lambda *values: coalesce_values(values)),
-    "ifnull": Function(2, 2, lambda *values: coalesce_values(values)),
-    "nvl": Function(2, 2, lambda *values: coalesce_values(values)),
-    "nullif": Function(2, 2, null_if),
-    "if": Function(2, 3, if_then),
-    "iff": Function(2, 3, if_then),
-    "greatest": Function(1, None, lambda *values: extreme(">", values)),
-    "least": Function(1, None, lambda *values: extreme("<", values)),
-    "concat": Function(1, None, lambda *v: texts.concatenate("concat", v, skip_nulls=True)),
-    "list_contains": Function(2, 2, lists.contains),
-    "date_part": Function(2, 2, dates.date_part),
+_FORMS: dict[str, SqlFunction] = {
+    "coalesce": SqlFunction(1, None, lambda *values: coalesce_values(values)),
+    "ifnull": SqlFunction(2, 2, lambda *values: coalesce_values(values)),
+    "nvl": SqlFunction(2, 2, lambda *values: coalesce_values(values)),
+    "nullif": SqlFunction(2, 2, null_if),
+    "if": SqlFunction(2, 3, if_then),
+    "iff": SqlFunction(2, 3, if_then),
+    "greatest": SqlFunction(1, None, lambda *values: extreme(">", values)),
+    "least": SqlFunction(1, None, lambda *values: extreme("<", values)),
+    "concat": SqlFunction(1, None, lambda *v: texts.concatenate("concat", v, skip_nulls=True)),
+    "list_contains": SqlFunction(2, 2, lists.contains),
+    "date_part": SqlFunction(2, 2, dates.date_part),
 }
 
-_SIGNATURES: dict[str, Sequence[Signature]] = {
+_SIGNATURES: dict[str, Sequence[FunctionSignature]] = {
     **texts.SIGNATURES,
     **numbers.SIGNATURES,
     **dates.SIGNATURES,
@@ -126,7 +132,7 @@ _ALIASES = {
     "datetrunc": "date_trunc",
 }
 
-FUNCTIONS: dict[str, Function] = {
+FUNCTIONS: dict[str, SqlFunction] = {
     **_OPERATORS,
     **_FORMS,
     **{name: _signed(name, signatures) for name, signatures in _SIGNATURES.items()},

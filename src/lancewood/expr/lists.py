@@ -16,12 +16,12 @@ from lancewood.expr.convert import TEMPORAL, bare_text, fit, plain, read_moment
 from lancewood.expr.kernels import list_contains_kernel, list_element_kernel
 from lancewood.expr.literals import scalar_in
 from lancewood.expr.nodes import Literal, Node, apply, describe, is_null, null
-from lancewood.expr.signature import Parameter, Signature
+from lancewood.expr.signature import Argument, FunctionSignature
 from lancewood.expr.types import COUNTED, alike, family, plain_type
 
 LENGTH = (
-    Signature(
-        (Parameter("list"),), pa.int64(), lambda value: pc.list_value_length(value).cast(pa.int64())
+    FunctionSignature(
+        (Argument("list"),), pa.int64(), lambda value: pc.list_value_length(value).cast(pa.int64())
     ),
 )
 

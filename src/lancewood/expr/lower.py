@@ -25,8 +25,8 @@ from lancewood.expr.syntax import (
     Member,
     Months,
     Name,
+    NamePart,
     Parameter,
-    Part,
     Syntax,
     place,
 )
@@ -139,10 +139,10 @@ class _Lowering:
         parts = tuple(self.part(word) for word in words if word is not None)
         return Name(parts, self.start(node))
 
-    def part(self, word: Any) -> Part:
+    def part(self, word: Any) -> NamePart:
         if type(word).__name__ != "Identifier":
             raise self.refuse(word, _CONSTRUCTS.get(type(word).__name__, "this name"))
-        return Part(word.name, bool(word.args.get("quoted")))
+        return NamePart(word.name, bool(word.args.get("quoted")))
 
     def dot(self, node: Any) -> Syntax:
         value, part = self.lower(node.this), self.part(node.expression)

@@ -14,10 +14,10 @@ import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
 from lancewood.expr.nodes import Column
-from lancewood.expr.syntax import Part
+from lancewood.expr.syntax import NamePart
 
 
-def resolve_column(parts: Sequence[Part], schema: pa.Schema) -> Column:
+def resolve_column(parts: Sequence[NamePart], schema: pa.Schema) -> Column:
     """The column or field that a dotted name means; InvalidInputError naming what there is."""
     first, *rest = parts
     index = _find(first, schema.names, "column", "the table")
@@ -28,13 +28,13 @@ def resolve_column(parts: Sequence[Part], schema: pa.Schema) -> Column:
     return column
 
 
-def resolve_field(column: Column, part: Part) -> Column:
+def resolve_field(column: Column, part: NamePart) -> Column:
     """The field of a struct column."""
     name, index = find_field(column.type, part, f"column {'.'.join(column.path)!r}")
     return Column((*column.path, name), column.type.field(index).type)
 
 
-def find_field(type_: pa.DataType, part: Part, owner: str) -> tuple[str, int]:
+def find_field(type_: pa.DataType, part: NamePart, owner: str) -> tuple[str, int]:
     """Name and index of a struct's field; InvalidInputError if it is no struct or has none."""
     if not pt.is_struct(type_):
         raise InvalidInputError(
@@ -45,7 +45,7 @@ def find_field(type_: pa.DataType, part: Part, owner: str) -> tuple[str, int]:
     return names[index], index
 
 
-def _find(part: Part, names: Sequence[str], kind: str, owner: str) -> int:
+def _find(part: NamePart, names: Sequence[str], kind: str, owner: str) -> int:
     matches = [index for index, name in enumerate(names) if name == part.name]
     if not matches and not part.quoted:
         folded = part.name.casefold()

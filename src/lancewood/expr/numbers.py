@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.expr.signature import Parameter, Signature, same_type
+from lancewood.expr.signature import Argument, FunctionSignature, same_type
 from lancewood.expr.types import decimal_type
 
 _AWAY = "half_towards_infinity"
-_INTEGER = Parameter("integer", convert=pa.int64())
-_FLOAT = Parameter("float")
-_NUMBER = Parameter("number", convert=pa.float64())
-_DIGITS = Parameter("integer", constant=True, optional=True)
+_INTEGER = Argument("integer", convert=pa.int64())
+_FLOAT = Argument("float")
+_NUMBER = Argument("number", convert=pa.float64())
+_DIGITS = Argument("integer", constant=True, optional=True)
 
 
 def _one_digit_more(type_: pa.DataType) -> pa.DataType:
@@ -27,8 +27,8 @@ def _one_digit_more(type_: pa.DataType) -> pa.DataType:
     return decimal_type(min(type_.precision + 1, 76), type_.scale)
 
 
-_EXACT = Parameter("decimal")
-_DECIMAL = Parameter("decimal", convert=_one_digit_more)
+_EXACT = Argument("decimal")
+_DECIMAL = Argument("decimal", convert=_one_digit_more)
 
 
 def _round(value: Any, digits: int = 0) -> Any:
@@ -45,29 +45,29 @@ def _sign(value: Any) -> Any:
     return pc.if_else(pc.greater(value, pa.scalar(0.0)), one, below)
 
 
-def _floating(build: Callable[..., Any], count: int = 1) -> tuple[Signature, ...]:
-    return (Signature((_NUMBER,) * count, pa.float64(), build),)
+def _floating(build: Callable[..., Any], count: int = 1) -> tuple[FunctionSignature, ...]:
+    return (FunctionSignature((_NUMBER,) * count, pa.float64(), build),)
 
 
-def _whole(build: Callable[[Any], Any]) -> tuple[Signature, ...]:
+def _whole(build: Callable[[Any], Any]) -> tuple[FunctionSignature, ...]:
     return (
-        Signature((_INTEGER,), pa.int64(), lambda value: value),
-        Signature((_FLOAT,), same_type, build),
-        Signature((_DECIMAL,), same_type, build, fallible=True),
+        FunctionSignature((_INTEGER,), pa.int64(), lambda value: value),
+        FunctionSignature((_FLOAT,), same_type, build),
+        FunctionSignature((_DECIMAL,), same_type, build, fallible=True),
     )
 
 
-SIGNATURES: dict[str, tuple[Signature, ...]] = {
+SIGNATURES: dict[str, tuple[FunctionSignature, ...]] = {
     "abs": (
-        Signature((_INTEGER,), pa.int64(), pc.abs_checked, fallible=True),
-        Signature((_FLOAT,), same_type, pc.abs),
-        Signature((_EXACT,), same_type, pc.abs),
+        FunctionSignature((_INTEGER,), pa.int64(), pc.abs_checked, fallible=True),
+        FunctionSignature((_FLOAT,), same_type, pc.abs),
+        FunctionSignature((_EXACT,), same_type, pc.abs),
     ),
-    "sign": (Signature((_NUMBER,), pa.int8(), _sign, copies=2),),
+    "sign": (FunctionSignature((_NUMBER,), pa.int8(), _sign, copies=2),),
     "round": (
-        Signature((_INTEGER, _DIGITS), pa.int64(), _round_integer, fallible=True),
-        Signature((_FLOAT, _DIGITS), same_type, _round),
-        Signature((_DECIMAL, _DIGITS), same_type, _round, fallible=True),
+        FunctionSignature((_INTEGER, _DIGITS), pa.int64(), _round_integer, fallible=True),
+        FunctionSignature((_FLOAT, _DIGITS), same_type, _round),
+        FunctionSignature((_DECIMAL, _DIGITS), same_type, _round, fallible=True),
     ),
     "floor": _whole(pc.floor),
     "ceil": _whole(pc.ceil),

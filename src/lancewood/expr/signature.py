@@ -34,7 +34,7 @@ KINDS: dict[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True)
-class Parameter:
+class Argument:
     """One argument: its kind, whether it has to be constant, and whether it may be missing.
 
     ``convert`` is the type it is brought to, or a function from its type to that one.
@@ -47,13 +47,13 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Signature:
+class FunctionSignature:
     """``build`` gets the values of the arguments that vary, then the constant ones.
 
     ``returns`` is a type, or a function of the varying arguments' types.
     """
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Argument, ...]
     returns: pa.DataType | Callable[..., pa.DataType]
     build: Callable[..., Any]
     fallible: bool = False
@@ -69,7 +69,9 @@ def same_type(first: pa.DataType, *others: pa.DataType) -> pa.DataType:
     return first
 
 
-def call_signature(name: str, signatures: Sequence[Signature], args: Sequence[Node]) -> Node:
+def call_signature(
+    name: str, signatures: Sequence[FunctionSignature], args: Sequence[Node]
+) -> Node:
     """The call of the first signature that the arguments fit; InvalidInputError for none."""
     plain_args = [plain(each) for each in args]
     for signature in signatures:
@@ -80,7 +82,7 @@ def call_signature(name: str, signatures: Sequence[Signature], args: Sequence[No
     raise InvalidInputError(f"{name} cannot take {found}; it is {wanted}")
 
 
-def _fits(signature: Signature, args: Sequence[Node]) -> bool:
+def _fits(signature: FunctionSignature, args: Sequence[Node]) -> bool:
     if not signature.least <= len(args) <= len(signature.parameters):
         return False
     return all(
@@ -89,7 +91,7 @@ def _fits(signature: Signature, args: Sequence[Node]) -> bool:
     )
 
 
-def _call(name: str, signature: Signature, args: Sequence[Node]) -> Node:
+def _call(name: str, signature: FunctionSignature, args: Sequence[Node]) -> Node:
     varying: list[Node] = []
     constants: list[Any] = []
     for number, (parameter, arg) in enumerate(
@@ -110,7 +112,7 @@ def _call(name: str, signature: Signature, args: Sequence[Node]) -> Node:
     return apply(name, varying, type_, build, fallible=signature.fallible, copies=signature.copies)
 
 
-def _convert(parameter: Parameter, arg: Node) -> Node:
+def _convert(parameter: Argument, arg: Node) -> Node:
     if pt.is_null(arg.type):
         arg = fit(arg, _DEFAULTS[parameter.kind])
     target = parameter.convert
@@ -134,7 +136,7 @@ _DEFAULTS = {
 }
 
 
-def _constant(name: str, number: int, parameter: Parameter, arg: Node) -> Any:
+def _constant(name: str, number: int, parameter: Argument, arg: Node) -> Any:
     if not isinstance(arg, Literal):
         raise InvalidInputError(
             f"argument {number} of {name} has to be a constant, not {describe(arg)}"
@@ -144,7 +146,7 @@ def _constant(name: str, number: int, parameter: Parameter, arg: Node) -> Any:
     return arg.value.as_py()
 
 
-def _spell(name: str, signature: Signature) -> str:
+def _spell(name: str, signature: FunctionSignature) -> str:
     words = [
         f"{'constant ' if each.constant else ''}{each.kind}{' (optional)' if each.optional else ''}"
         for each in signature.parameters

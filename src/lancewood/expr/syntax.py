@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 
-class Part(NamedTuple):
+class NamePart(NamedTuple):
     """One word of a dotted name, and whether it stood in quotes."""
 
     name: str
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 class Name:
     """A column, or a field inside one: ``a.b.c``."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[NamePart, ...]
     start: int | None
 
 
@@ -64,7 +64,7 @@ class Member:
     """``value.field``, where the value is not a plain name."""
 
     value: Syntax
-    part: Part
+    part: NamePart
     start: int | None
 
 

@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.expr.convert import fit, plain, unify
 from lancewood.expr.evaluate import ROOM
 from lancewood.expr.nodes import Literal, Node, apply, describe, null
-from lancewood.expr.signature import Parameter, Signature, same_type
+from lancewood.expr.signature import Argument, FunctionSignature, same_type
 from lancewood.expr.types import family
 
 MAX_WIDTH = 1_000_000
@@ -224,31 +224,36 @@ def _trim(trim: Callable[..., Any]) -> Callable[..., Any]:
     return lambda value, characters=" ": trim(value, characters=characters) if characters else value
 
 
-_TEXT = Parameter("text")
-_PATTERN = Parameter("text", constant=True)
-_NUMBER = Parameter("integer", constant=True)
-_MAYBE_TEXT = Parameter("text", constant=True, optional=True)
-_MAYBE_NUMBER = Parameter("integer", constant=True, optional=True)
+_TEXT = Argument("text")
+_PATTERN = Argument("text", constant=True)
+_NUMBER = Argument("integer", constant=True)
+_MAYBE_TEXT = Argument("text", constant=True, optional=True)
+_MAYBE_NUMBER = Argument("integer", constant=True, optional=True)
 
-_LENGTH = Signature((_TEXT,), pa.int64(), _count(pc.utf8_length))
-_BYTE_LENGTH = Signature((Parameter("bytes"),), pa.int64(), _count(pc.binary_length))
-
-
-def _text(build: Callable[..., Any], *constants: Parameter, copies: int = 1) -> tuple[Signature]:
-    return (Signature((_TEXT, *constants), same_type, build, copies=copies),)
+_LENGTH = FunctionSignature((_TEXT,), pa.int64(), _count(pc.utf8_length))
+_BYTE_LENGTH = FunctionSignature((Argument("bytes"),), pa.int64(), _count(pc.binary_length))
 
 
-def _test(build: Callable[..., Any]) -> tuple[Signature]:
-    return (Signature((_TEXT, _PATTERN), pa.bool_(), build),)
+def _text(
+    build: Callable[..., Any], *constants: Argument, copies: int = 1
+) -> tuple[FunctionSignature]:
+    return (FunctionSignature((_TEXT, *constants), same_type, build, copies=copies),)
 
 
-SIGNATURES: dict[str, tuple[Signature, ...]] = {
+def _test(build: Callable[..., Any]) -> tuple[FunctionSignature]:
+    return (FunctionSignature((_TEXT, _PATTERN), pa.bool_(), build),)
+
+
+SIGNATURES: dict[str, tuple[FunctionSignature, ...]] = {
     "upper": _text(pc.utf8_upper),
     "lower": _text(pc.utf8_lower),
     "reverse": _text(pc.utf8_reverse),
     "length": (_LENGTH, _BYTE_LENGTH),
     "text_length": (_LENGTH,),
-    "octet_length": (Signature((_TEXT,), pa.int64(), _count(pc.binary_length)), _BYTE_LENGTH),
+    "octet_length": (
+        FunctionSignature((_TEXT,), pa.int64(), _count(pc.binary_length)),
+        _BYTE_LENGTH,
+    ),
     "trim": _text(_trim(pc.utf8_trim), _MAYBE_TEXT),
     "ltrim": _text(_trim(pc.utf8_ltrim), _MAYBE_TEXT),
     "rtrim": _text(_trim(pc.utf8_rtrim), _MAYBE_TEXT),
@@ -263,5 +268,5 @@ SIGNATURES: dict[str, tuple[Signature, ...]] = {
     "ends_with": _test(lambda value, text: pc.ends_with(value, pattern=text)),
     "contains": _test(lambda value, text: pc.match_substring(value, pattern=text)),
     "regexp_matches": _test(_matches),
-    "strpos": (Signature((_TEXT, _PATTERN), pa.int64(), _position, copies=2),),
+    "strpos": (FunctionSignature((_TEXT, _PATTERN), pa.int64(), _position, copies=2),),
 }

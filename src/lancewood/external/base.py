@@ -21,7 +21,7 @@ from lancewood.model.ids import Version
 _STAGED = re.compile(r"(.+\.manifest)-([0-9A-Za-z-]+)")
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One version in a manifest store."""
 
     version: Version
@@ -41,16 +41,16 @@ class ManifestStore(Protocol):
     for a store of your own.
     """
 
-    def get(self, base: str, version: Version) -> Entry | None:
+    def get(self, base: str, version: Version) -> ManifestEntry | None:
         """The entry of one version, or None."""
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> ManifestEntry | None:
         """The entry of the highest version, or None."""
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         """Whether the entry was put: False, with nothing changed, if the version has an entry."""
 
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_exists(self, base: str, entry: ManifestEntry) -> bool:
         """Whether the entry replaced an older one: False if there was none."""
 
 
@@ -103,7 +103,7 @@ def path_of(base: str, name: str) -> str:
     return f"{base}/{VERSIONS_DIR}/{name}" if base else f"{VERSIONS_DIR}/{name}"
 
 
-class Place(NamedTuple):
+class ManifestName(NamedTuple):
     """The place of an entry's manifest, in bare object names."""
 
     name: str
@@ -115,7 +115,7 @@ class Place(NamedTuple):
         return self.name == self.final
 
 
-def place_of(base: str, entry: Entry) -> Place:
+def place_of(base: str, entry: ManifestEntry) -> ManifestName:
     """The place that an entry's path names; raises FormatError if the path does not fit the
     version and base."""
     directory, _, name = entry.path.rpartition("/")
@@ -126,7 +126,7 @@ def place_of(base: str, entry: Entry) -> Place:
     elif f"{directory}/" != path_of(base, ""):
         wrong = f"expected one below {path_of(base, '')}"
     else:
-        return Place(name, final)
+        return ManifestName(name, final)
     raise FormatError(
         f"the manifest store says that version {entry.version} of {base!r} is at "
         f"{entry.path!r}: {wrong}. Correct that entry in the manifest store, or remove it",

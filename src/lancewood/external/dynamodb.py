@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from lancewood.errors import FormatError, StorageError, UnsupportedError
-from lancewood.external.base import Entry
+from lancewood.external.base import ManifestEntry
 from lancewood.model.ids import Version
 from lancewood.store.options import StorageOptions
 from lancewood.version import how_to_install
@@ -60,7 +60,7 @@ class DynamoDBManifests:
     def __hash__(self) -> int:
         return hash((self._table, self._options))
 
-    def get(self, base: str, version: Version) -> Entry | None:
+    def get(self, base: str, version: Version) -> ManifestEntry | None:
         found = self._ask(
             lambda client: client.get_item(
                 TableName=self._table, Key=_key(base, version), ConsistentRead=True
@@ -68,7 +68,7 @@ class DynamoDBManifests:
         )
         return self._entry(found["Item"]) if "Item" in found else None
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> ManifestEntry | None:
         found = self._ask(
             lambda client: client.query(
                 TableName=self._table,
@@ -81,12 +81,12 @@ class DynamoDBManifests:
         )
         return self._entry(found["Items"][0]) if found["Items"] else None
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._put(
             base, entry, "attribute_not_exists(base_uri) AND attribute_not_exists(version)"
         )
 
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_exists(self, base: str, entry: ManifestEntry) -> bool:
         condition = "attribute_exists(base_uri) AND attribute_exists(version)"
         return self._put(base, entry, condition, may_repeat=True)
 
@@ -139,10 +139,10 @@ class DynamoDBManifests:
         while left:
             left = self._ask(delete)["UnprocessedItems"]
 
-    def _entry(self, item: Any) -> Entry:
+    def _entry(self, item: Any) -> ManifestEntry:
         try:
             size = item["size"]["N"] if "size" in item else None
-            return Entry(
+            return ManifestEntry(
                 Version(int(item["version"]["N"])),
                 str(item["path"]["S"]),
                 None if size is None else int(size),
@@ -153,7 +153,9 @@ class DynamoDBManifests:
                 "expected version (N) and path (S)"
             ) from error
 
-    def _put(self, base: str, entry: Entry, condition: str, *, may_repeat: bool = False) -> bool:
+    def _put(
+        self, base: str, entry: ManifestEntry, condition: str, *, may_repeat: bool = False
+    ) -> bool:
         item = {**_key(base, entry.version), "path": {"S": entry.path}}
         item["committer"] = {"S": _COMMITTER}
         if entry.size is not None:

@@ -18,10 +18,10 @@ from lancewood.errors import CommitUnknownError, InvalidInputError, NotFoundErro
 from lancewood.external.base import manifest_key_parts
 from lancewood.model.ids import Version
 from lancewood.store.base import (
+    DirectoryStamp,
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
-    Stamp,
     Store,
     bare,
     check_directory,
@@ -73,7 +73,7 @@ class StoreAround:
     def directories(self, directory: str) -> Iterator[str]:
         return self.inner.directories(directory)
 
-    def stamp(self, directory: str) -> Stamp | None:
+    def stamp(self, directory: str) -> DirectoryStamp | None:
         return self.inner.stamp(directory)
 
     def put(self, key: str, data: bytes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
-from lancewood.external.base import Entry
+from lancewood.external.base import ManifestEntry
 from lancewood.model.ids import Version
 from lancewood.version import how_to_install
 
@@ -54,13 +54,13 @@ class PostgreSQLManifests:
     def __hash__(self) -> int:
         return hash(self._uri)
 
-    def get(self, base: str, version: Version) -> Entry | None:
+    def get(self, base: str, version: Version) -> ManifestEntry | None:
         return self._one(f"{_ASK} AND version = %s", (base, version))
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> ManifestEntry | None:
         return self._one(f"{_ASK} ORDER BY version DESC LIMIT 1", (base,))
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._put(
             "INSERT INTO lancewood_manifests (path, size, base_uri, version) "
             "VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
@@ -68,7 +68,7 @@ class PostgreSQLManifests:
             entry,
         )
 
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._put(
             "UPDATE lancewood_manifests SET path = %s, size = %s "
             "WHERE base_uri = %s AND version = %s",
@@ -88,14 +88,14 @@ class PostgreSQLManifests:
 
         self._ask("forget versions in", forget)
 
-    def _one(self, question: str, values: tuple[object, ...]) -> Entry | None:
+    def _one(self, question: str, values: tuple[object, ...]) -> ManifestEntry | None:
         def ask(cursor: Any) -> Any:
             return cursor.execute(question, values).fetchone()
 
         row = self._ask("ask", ask)
-        return None if row is None else Entry(Version(int(row[0])), str(row[1]), row[2])
+        return None if row is None else ManifestEntry(Version(int(row[0])), str(row[1]), row[2])
 
-    def _put(self, statement: str, base: str, entry: Entry) -> bool:
+    def _put(self, statement: str, base: str, entry: ManifestEntry) -> bool:
         values = (entry.path, entry.size, base, entry.version)
 
         def put(cursor: Any) -> bool:

@@ -22,10 +22,10 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.external.base import (
-    Entry,
     Forgetting,
+    ManifestEntry,
+    ManifestName,
     ManifestStore,
-    Place,
     path_of,
     place_of,
     staged_name,
@@ -58,14 +58,14 @@ class Root:
         except StorageError as error:
             facts = {**error.facts, "landed": False}  # what is staged is no version yet
             raise StorageError(error.message, **facts) from error
-        entry = Entry(version, path_of(self.base, staged), len(data))
+        entry = ManifestEntry(version, path_of(self.base, staged), len(data))
         if not self._put_first(entry):
             found = self.manifests.get(self.base, version)
             if found is None or found.path != entry.path:
                 self._delete(staged)
                 return self._lost(found, name, data)
             # A store that asks twice has met itself: the entry is ours.
-        place = Place(staged, name)
+        place = ManifestName(staged, name)
         try:
             is_there = self._copy(entry, place)
         except (StorageError, UnsupportedError) as error:
@@ -81,7 +81,7 @@ class Root:
                 self._point_to(entry, place)
         return PutOutcome.CREATED
 
-    def complete(self, entry: Entry) -> Place:
+    def complete(self, entry: ManifestEntry) -> ManifestName:
         """Where the manifest of an entry is, once it has its final name.
 
         Raises StorageError where that cannot be done now, IntegrityError where it never can.
@@ -99,19 +99,19 @@ class Root:
                 "is not read in its place; try again, with the right to write",
                 **{**error.facts, "version": entry.version},
             ) from error
-        return Place(place.final, place.final)
+        return ManifestName(place.final, place.final)
 
     def register(self, version: Version, name: str) -> None:
         """Tell the manifest store of a version that was committed without it, best effort."""
         with suppress(LancewoodError):
             size = self.store.head(_key(name)).size
             self.manifests.put_if_not_exists(
-                self.base, Entry(version, path_of(self.base, name), size)
+                self.base, ManifestEntry(version, path_of(self.base, name), size)
             )
 
     def written(self, version: Version, name: str) -> None:
         """Tell the manifest store of a manifest that was written over, or under another name."""
-        entry = Entry(version, path_of(self.base, name), self.store.head(_key(name)).size)
+        entry = ManifestEntry(version, path_of(self.base, name), self.store.head(_key(name)).size)
         if not self.manifests.put_if_exists(self.base, entry):
             self.manifests.put_if_not_exists(self.base, entry)
 
@@ -126,7 +126,7 @@ class Root:
             paths = {version: path_of(self.base, name) for version, name in gone.items()}
             self.manifests.forget(self.base, paths)
 
-    def _copy(self, entry: Entry, place: Place) -> bool:
+    def _copy(self, entry: ManifestEntry, place: ManifestName) -> bool:
         """Step 3, which may be done twice, and by several at once. False where the entry is gone,
         or another one, since: then there is nothing left to do."""
         try:
@@ -140,14 +140,14 @@ class Root:
                 return False
         return True
 
-    def _point_to(self, entry: Entry, place: Place) -> None:
+    def _point_to(self, entry: ManifestEntry, place: ManifestName) -> None:
         """Step 4, likewise."""
         size = self.store.head(_key(place.final)).size if entry.size is None else entry.size
         path = path_of(self.base, place.final)
-        self.manifests.put_if_exists(self.base, Entry(entry.version, path, size))
+        self.manifests.put_if_exists(self.base, ManifestEntry(entry.version, path, size))
         self._delete(place.name)
 
-    def _put_first(self, entry: Entry) -> bool:
+    def _put_first(self, entry: ManifestEntry) -> bool:
         """Step 2. An unclear answer is settled by asking what is there: the path is ours alone."""
         try:
             return self.manifests.put_if_not_exists(self.base, entry)
@@ -164,7 +164,7 @@ class Root:
             return True
         raise unclear
 
-    def _lost(self, found: Entry | None, name: str, data: bytes) -> PutOutcome:
+    def _lost(self, found: ManifestEntry | None, name: str, data: bytes) -> PutOutcome:
         """What it means that the version has an entry already."""
         if found is None:
             return PutOutcome.EXISTS  # forgotten since: whoever lists finds what there is
@@ -180,10 +180,12 @@ class Root:
         if self.store.get(_key(place.final)) != data:
             return PutOutcome.EXISTS
         self.store.put(_key(name), data)
-        self.manifests.put_if_exists(self.base, Entry(version, path_of(self.base, name), len(data)))
+        self.manifests.put_if_exists(
+            self.base, ManifestEntry(version, path_of(self.base, name), len(data))
+        )
         return PutOutcome.CREATED
 
-    def _check_gone(self, entry: Entry, place: Place) -> None:
+    def _check_gone(self, entry: ManifestEntry, place: ManifestName) -> None:
         """Raise IntegrityError unless the entry has changed since, or is gone."""
         now = self.manifests.get(self.base, entry.version)
         if now == entry:

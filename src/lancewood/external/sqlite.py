@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lancewood.errors import FormatError, StorageError
-from lancewood.external.base import Entry
+from lancewood.external.base import ManifestEntry
 from lancewood.model.ids import Version
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class SQLiteManifests:
     def __hash__(self) -> int:
         return hash(self._path)
 
-    def get(self, base: str, version: Version) -> Entry | None:
+    def get(self, base: str, version: Version) -> ManifestEntry | None:
         return self._one("AND version = ?", base, _text(version))
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> ManifestEntry | None:
         return self._one("ORDER BY version DESC LIMIT 1", base)
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._put(
             "INSERT INTO lancewood_manifests (path, size, base_uri, version) VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO NOTHING",
@@ -61,7 +61,7 @@ class SQLiteManifests:
             entry,
         )
 
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._put(
             "UPDATE lancewood_manifests SET path = ?, size = ? WHERE base_uri = ? AND version = ?",
             base,
@@ -82,7 +82,7 @@ class SQLiteManifests:
                     rows,
                 )
 
-    def _one(self, condition: str, *values: str) -> Entry | None:
+    def _one(self, condition: str, *values: str) -> ManifestEntry | None:
         if not os.path.exists(self._path):
             return None
         question = (
@@ -93,11 +93,11 @@ class SQLiteManifests:
             return None if row is None else self._entry(*row)
         return None
 
-    def _entry(self, version: object, path: object, size: object) -> Entry:
+    def _entry(self, version: object, path: object, size: object) -> ManifestEntry:
         """SQLite takes any value in any column; raises FormatError for what is no entry."""
         is_number = isinstance(version, str) and version.isdecimal()
         if is_number and isinstance(path, str) and isinstance(size, int | None):
-            return Entry(Version(int(str(version))), path, size)
+            return ManifestEntry(Version(int(str(version))), path, size)
         raise FormatError(
             f"a row of lancewood_manifests in {self._path} is no entry of a manifest store: found "
             f"version {version!r}, path {path!r} and size {size!r}, expected digits, a text and a "
@@ -105,7 +105,7 @@ class SQLiteManifests:
             file=self._path,
         )
 
-    def _put(self, statement: str, base: str, entry: Entry) -> bool:
+    def _put(self, statement: str, base: str, entry: ManifestEntry) -> bool:
         values = (entry.path, entry.size, base, _text(entry.version))
         with self._writing("write to") as connection:
             return connection.execute(statement, values).rowcount > 0

@@ -13,8 +13,8 @@ from typing import Self, TypeVar
 
 from lancewood.errors import NotFoundError, UnsupportedError
 from lancewood.external.base import (
-    Entry,
     Forgetting,
+    ManifestEntry,
     ManifestKey,
     ManifestStore,
     final_name,
@@ -33,10 +33,10 @@ from lancewood.format.layout import (
 )
 from lancewood.model.ids import Version
 from lancewood.store.base import (
+    DirectoryStamp,
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
-    Stamp,
     Store,
     check_directory,
 )
@@ -90,7 +90,7 @@ class ExternalStore(StoreAround):
             self._settled(self._root(root))
         return self.inner.list(prefix)
 
-    def stamp(self, directory: str) -> Stamp | None:
+    def stamp(self, directory: str) -> DirectoryStamp | None:
         """None for manifests: a commit shows in the manifest store before it does here."""
         is_plain = versions_root(check_directory(directory)) is None
         return self.inner.stamp(directory) if is_plain else None
@@ -215,20 +215,20 @@ class ExternalStore(StoreAround):
             root.register(found.version, found.name)
         return answer
 
-    def _complete(self, root: Root, found: ManifestKey) -> Entry | None:
+    def _complete(self, root: Root, found: ManifestKey) -> ManifestEntry | None:
         entry = self.manifests.get(root.base, found.version)
         if entry is not None:
             root.complete(entry)
         return entry
 
-    def _settled(self, root: Root) -> Entry | None:
+    def _settled(self, root: Root) -> ManifestEntry | None:
         """The newest version that the manifest store has, with its final name."""
         latest = self.manifests.latest(root.base)
         if latest is None:
             return None
         place = root.complete(latest)
         self._seen[root.base] = latest.version
-        return Entry(latest.version, place.final, latest.size)
+        return ManifestEntry(latest.version, place.final, latest.size)
 
     def _names(self, root_key: str, directory: str) -> Iterator[str]:
         """The names in a directory of manifests. Raises IntegrityError where the newest version is
@@ -250,7 +250,7 @@ class ExternalStore(StoreAround):
             return iter(())
         raise root.gone(latest.version)
 
-    def _in_order(self, root: Root, directory: str, latest: Entry | None) -> Iterator[str]:
+    def _in_order(self, root: Root, directory: str, latest: ManifestEntry | None) -> Iterator[str]:
         """The same for a listing that is left where the older versions begin: what comes first is
         looked at before it is told, and everything where names are of the first scheme."""
         names = self.inner.names(directory)
@@ -271,7 +271,9 @@ class ExternalStore(StoreAround):
         yield from seen
         yield from names
 
-    def _register_newer(self, root: Root, latest: Entry | None, names: Sequence[str]) -> None:
+    def _register_newer(
+        self, root: Root, latest: ManifestEntry | None, names: Sequence[str]
+    ) -> None:
         """Tell the manifest store of a newer version that was committed without it."""
         if latest is not None and not _is_followed(latest, names):
             return
@@ -286,7 +288,7 @@ class ExternalStore(StoreAround):
             self._root(found.root).written(found.version, found.name)
 
 
-def _is_followed(latest: Entry, names: Sequence[str]) -> bool:
+def _is_followed(latest: ManifestEntry, names: Sequence[str]) -> bool:
     """Whether the version after the newest one that is known is among the names."""
     after = Version(latest.version + 1)
     return any(manifest_name(after, scheme) in names for scheme in NamingScheme)

@@ -61,7 +61,7 @@ class Wish:
     csv: CsvOptions = field(default_factory=CsvOptions)
 
 
-class Sources:
+class SourceFiles:
     """Several files with one schema."""
 
     def __init__(self, paths: Sequence[str], wish: Wish) -> None:

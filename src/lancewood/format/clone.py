@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lancewood.format.inherited import inherited_fragments
-from lancewood.format.manifest import Stamp, encode_indices, seal
+from lancewood.format.manifest import VersionStamp, encode_indices, seal
 from lancewood.model.closing import PUBLISHED_KEY
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.ids import BaseId
@@ -35,7 +35,9 @@ class CloneHead:
     """The source's base paths that are spelled in another way, by how the source spells them."""
 
 
-def clone_manifest(source: Manifest, head: CloneHead, stamp: Stamp) -> tuple[Manifest, bytes]:
+def clone_manifest(
+    source: Manifest, head: CloneHead, stamp: VersionStamp
+) -> tuple[Manifest, bytes]:
     """The first version of a clone, and the bytes of its file."""
     message = table_pb2.Manifest()
     message.CopyFrom(source.bare().message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from lancewood.format.clone import set_config
-from lancewood.format.manifest import Stamp, encode_indices, seal
+from lancewood.format.manifest import VersionStamp, encode_indices, seal
 from lancewood.model.manifest import FLAG_BASE_PATHS, Manifest
 from lancewood.proto import table_pb2
 
@@ -18,7 +18,7 @@ def deep_clone_manifest(
     source: Manifest,
     renamed: Mapping[str, str],
     config: Mapping[str, str],
-    stamp: Stamp,
+    stamp: VersionStamp,
     *,
     keeps_bases: bool,
 ) -> tuple[Manifest, bytes]:

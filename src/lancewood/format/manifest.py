@@ -24,7 +24,7 @@ _FEW = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class VersionStamp:
     """What every new version carries, whatever it changed."""
 
     version: Version
@@ -45,7 +45,7 @@ def empty_manifest(file_version: str, *, flags: int = 0, branch: str | None = No
     return Manifest(message, name="a new table")
 
 
-def splice(source: Manifest, patch: ManifestPatch, stamp: Stamp) -> tuple[Manifest, bytes]:
+def splice(source: Manifest, patch: ManifestPatch, stamp: VersionStamp) -> tuple[Manifest, bytes]:
     """The next manifest and the bytes of its file."""
     message = table_pb2.Manifest()
     message.CopyFrom(source.message)
@@ -56,7 +56,7 @@ def splice(source: Manifest, patch: ManifestPatch, stamp: Stamp) -> tuple[Manife
 
 
 def seal(
-    message: table_pb2.Manifest, index_section: bytes | None, stamp: Stamp
+    message: table_pb2.Manifest, index_section: bytes | None, stamp: VersionStamp
 ) -> tuple[Manifest, bytes]:
     """A new version of which all but the stamp is known, and the bytes of its file."""
     message.version = stamp.version

@@ -9,7 +9,7 @@ from __future__ import annotations
 from google.protobuf.message import DecodeError
 
 from lancewood.errors import FormatError
-from lancewood.format.manifest import Stamp, seal
+from lancewood.format.manifest import VersionStamp, seal
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.model.closing import RENAMED_KEY
 from lancewood.model.manifest import FLAG_CONFIG, Manifest
@@ -46,7 +46,7 @@ def renamed_manifest(
     )
 
 
-def closed_manifest(source: Manifest, new: BranchName, stamp: Stamp) -> bytes:
+def closed_manifest(source: Manifest, new: BranchName, stamp: VersionStamp) -> bytes:
     """The file of a last version under the old name: the same rows, and nothing may follow."""
     message = table_pb2.Manifest()
     message.CopyFrom(source.message)

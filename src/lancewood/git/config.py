@@ -23,7 +23,7 @@ _is_section = re.compile(r"[A-Za-z0-9-]+(\.[^\n\0]+)?").fullmatch
 _is_key = re.compile(r"[A-Za-z][A-Za-z0-9-]*").fullmatch
 
 
-class Settings(ABC):
+class GitSettings(ABC):
     """The settings in ``file``, wherever that is, and below them the user's and the machine's."""
 
     def __init__(self, file: str) -> None:
@@ -107,7 +107,7 @@ class Settings(ABC):
             return self._inherited
 
 
-class Config(Settings):
+class Config(GitSettings):
     """``config`` of the repository at ``root`` of a disk."""
 
     def __init__(self, root: str, *, fsync: bool, patience: float) -> None:

@@ -32,7 +32,7 @@ from lancewood.git.values import (
     PROGRAM,
     TREE,
     Commit,
-    Entry,
+    TreeEntry,
     decode_commit,
     decode_tag,
     decode_tree,
@@ -46,9 +46,9 @@ __all__ = [
     "PROGRAM",
     "TREE",
     "Commit",
-    "Entry",
     "Objects",
     "Signature",
+    "TreeEntry",
 ]
 
 _MOST_WAITING = 32 << 20
@@ -84,14 +84,14 @@ class Objects:
         self._bytes_waiting = 0
         self._is_packed = False
         self._commits: OrderedDict[Hash, Commit] = OrderedDict()
-        self._trees: OrderedDict[Hash, dict[str, Entry]] = OrderedDict()
+        self._trees: OrderedDict[Hash, dict[str, TreeEntry]] = OrderedDict()
 
     # Writing
 
     def put_blob(self, data: bytes) -> Hash:
         return self._put(b"blob", data)
 
-    def put_tree(self, entries: Mapping[str, Entry]) -> Hash:
+    def put_tree(self, entries: Mapping[str, TreeEntry]) -> Hash:
         """A directory: one part of a path each; raises InvalidInputError for other names.
 
         What the entries name need not be there yet.
@@ -162,7 +162,7 @@ class Objects:
     def blob(self, hash: Hash) -> bytes:
         return self._read(hash, b"blob")
 
-    def tree(self, hash: Hash) -> dict[str, Entry]:
+    def tree(self, hash: Hash) -> dict[str, TreeEntry]:
         """The last few are kept: a commit shares most of its trees with the one before."""
         with self._lock:
             found = self._trees.get(hash)
@@ -240,7 +240,7 @@ class Objects:
             if len(self._commits) > _MOST_COMMITS:
                 self._commits.popitem(last=False)
 
-    def _keep_tree(self, hash: Hash, entries: dict[str, Entry]) -> None:
+    def _keep_tree(self, hash: Hash, entries: dict[str, TreeEntry]) -> None:
         if len(entries) > _MOST_ENTRIES:
             return
         with self._lock:

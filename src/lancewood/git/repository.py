@@ -21,7 +21,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.git.config import Config, Settings
+from lancewood.git.config import Config, GitSettings
 from lancewood.git.names import HEAD, HEADS, Home, checked_branch
 from lancewood.git.objects import Objects
 from lancewood.git.parts import RefStore
@@ -62,7 +62,7 @@ def new_config(settings: Mapping[str, str] | None) -> bytes:
     return _CONFIG + b"".join(_setting(*each) for each in (settings or {}).items())
 
 
-def check_kind(root: str, config: Settings) -> None:
+def check_kind(root: str, config: GitSettings) -> None:
     """Raise UnsupportedError for a repository of another kind, FormatError for a broken config."""
     version = config.own("core", "repositoryformatversion") or "0"
     if version not in ("0", "1"):
@@ -108,7 +108,7 @@ class GitRepository:
     home: Home
     objects: Objects
     refs: RefStore
-    config: Settings
+    config: GitSettings
 
     def __init__(self, path: str, *, fsync: bool, patience: float = PATIENCE) -> None:
         self.home = Path(path)

@@ -34,7 +34,7 @@ _is_plain = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """What a name in a tree leads to."""
 
     mode: int
@@ -53,7 +53,7 @@ class Commit:
     message: str
 
 
-def encode_tree(entries: Mapping[str, Entry]) -> bytes:
+def encode_tree(entries: Mapping[str, TreeEntry]) -> bytes:
     """Raises InvalidInputError for a name or a mode that git refuses."""
     lines = [_line(name, entry.mode, entry.hash) for name, entry in entries.items()]
     lines.sort()
@@ -72,9 +72,9 @@ def _line(name: str, mode: int, hash: Hash) -> tuple[bytes, bytes]:
     return key, b"%o %b\0%b" % (mode, raw, bytes.fromhex(checked_hash(hash)))
 
 
-def decode_tree(data: bytes) -> dict[str, Entry]:
+def decode_tree(data: bytes) -> dict[str, TreeEntry]:
     """Raises FormatError, also for a name that leads out of the tree."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TreeEntry] = {}
     try:
         for raw, mode, digest in parse_tree(data, 32):
             if raw in (b"", b".", b"..") or b"/" in raw:
@@ -84,7 +84,7 @@ def decode_tree(data: bytes) -> dict[str, Entry]:
             name = raw.decode("utf-8", "surrogateescape")
             if name in entries:
                 raise FormatError(f"{raw!r} is in the tree twice")
-            entries[name] = Entry(mode, Hash(digest.decode("ascii")))
+            entries[name] = TreeEntry(mode, Hash(digest.decode("ascii")))
     except (ObjectFormatException, ValueError, IndexError) as cause:
         raise FormatError(f"it does not read as a tree: {cause}") from cause
     return entries

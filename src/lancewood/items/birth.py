@@ -23,7 +23,7 @@ from lancewood.git.reading import SYMBOLIC
 from lancewood.git.repository import new_config
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
-from lancewood.git.values import Entry, encode_commit, encode_tree
+from lancewood.git.values import TreeEntry, encode_commit, encode_tree
 
 _KINDS = {b"commit": 1, b"tree": 2, b"blob": 3, b"tag": 4}
 _LARGE = 1 << 31
@@ -102,7 +102,7 @@ class PackedObjects:
     def put_blob(self, data: bytes) -> Hash:
         return self._put(b"blob", data)
 
-    def put_tree(self, entries: Mapping[str, Entry]) -> Hash:
+    def put_tree(self, entries: Mapping[str, TreeEntry]) -> Hash:
         return self._put(b"tree", encode_tree(entries))
 
     def put_commit(

@@ -26,7 +26,7 @@ from lancewood.git.names import HEAD, HEADS, TAGS
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.git.signature import LAST_OF_CALENDAR, Signature
-from lancewood.items.outcome import Done, Outcome, run_of
+from lancewood.items.outcome import ItemDone, ItemOutcome, run_of
 from lancewood.repo.ref_names import tag_ref
 
 REFS = ("item", "ref", "kind", "hash", "commit", "target", "is_head")
@@ -148,7 +148,7 @@ def contents_of(
 
 def tag_item(
     git: GitRepository, item: str, name: str, revision: str, by: Signature, *, force: bool
-) -> Outcome:
+) -> ItemOutcome:
     """Tag a commit.
 
     A tag that leads there already is ``unchanged``. One that leads elsewhere raises
@@ -159,7 +159,7 @@ def tag_item(
         there = git.refs.read(ref)
         if there is not None:
             if git.objects.peel(there) == commit:
-                return Outcome(item, Done.UNCHANGED, commit)
+                return ItemOutcome(item, ItemDone.UNCHANGED, commit)
             if not force:
                 raise AlreadyExistsError(
                     f"tag {name!r} is at {there[:12]}, not at {commit[:12]}; force moves it",
@@ -167,7 +167,7 @@ def tag_item(
                     item=item,
                 )
         if git.refs.move(ref, there, commit, why=f"tag: tagging {commit[:12]}", by=by):
-            return Outcome(item, Done.WRITTEN if there is None else Done.MOVED, commit)
+            return ItemOutcome(item, ItemDone.WRITTEN if there is None else ItemDone.MOVED, commit)
     raise RetryableConflictError(f"tag {name!r} of item {item!r} moves all the time; try again")
 
 

@@ -28,7 +28,7 @@ _is_trailer = re.compile(r"[A-Za-z0-9-]+: .*").fullmatch
 _is_claim = re.compile(rf"^{RUN}\s*:", re.IGNORECASE | re.MULTILINE).search
 
 
-class Done(StrEnum):
+class ItemDone(StrEnum):
     """What was done to an item."""
 
     WRITTEN = "written"
@@ -44,11 +44,11 @@ class Done(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ItemOutcome:
     """What became of one item."""
 
     item: str | None
-    done: Done
+    done: ItemDone
     hash: str | None = None
     """The commit that the item is at."""
     error: str | None = None
@@ -56,25 +56,25 @@ class Outcome:
     why: str | None = None
 
     @classmethod
-    def refused(cls, item: str | None, error: LancewoodError) -> Outcome:
-        return cls(item, Done.REFUSED, None, type(error).__name__, error.message)
+    def refused(cls, item: str | None, error: LancewoodError) -> ItemOutcome:
+        return cls(item, ItemDone.REFUSED, None, type(error).__name__, error.message)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Outcome:
+    def from_row(cls, row: Mapping[str, Any]) -> ItemOutcome:
         """From a row with columns of the same names."""
-        return cls(row["item"], Done(row["done"]), row["hash"], row["error"], row["why"])
+        return cls(row["item"], ItemDone(row["done"]), row["hash"], row["error"], row["why"])
 
 
 @dataclass
 class Tally:
     """Counts of outcomes, and the first few refusals."""
 
-    counts: dict[Done, int] = field(default_factory=dict)
-    refusals: list[Outcome] = field(default_factory=list)
+    counts: dict[ItemDone, int] = field(default_factory=dict)
+    refusals: list[ItemOutcome] = field(default_factory=list)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ItemOutcome) -> None:
         self.counts[outcome.done] = self.counts.get(outcome.done, 0) + 1
-        if outcome.done is Done.REFUSED and len(self.refusals) < _MOST_TOLD:
+        if outcome.done is ItemDone.REFUSED and len(self.refusals) < _MOST_TOLD:
             self.refusals.append(outcome)
 
     def encode(self) -> bytes:
@@ -88,12 +88,12 @@ class Tally:
         for each in parts:
             counts, told = json.loads(each)
             for name, count in counts.items():
-                whole.counts[Done(name)] = whole.counts.get(Done(name), 0) + count
-            refusals = [Outcome(item, Done.REFUSED, None, *rest) for item, *rest in told]
+                whole.counts[ItemDone(name)] = whole.counts.get(ItemDone(name), 0) + count
+            refusals = [ItemOutcome(item, ItemDone.REFUSED, None, *rest) for item, *rest in told]
             whole.refusals += refusals[: _MOST_TOLD - len(whole.refusals)]
         return whole
 
-    def __getitem__(self, done: Done) -> int:
+    def __getitem__(self, done: ItemDone) -> int:
         return self.counts.get(done, 0)
 
     @property
@@ -105,7 +105,7 @@ class Tally:
         message lists the first few, unless ``told_above``."""
         if not self.refusals:
             return
-        count, first = self[Done.REFUSED], self.refusals[0]
+        count, first = self[ItemDone.REFUSED], self.refusals[0]
         more = f" and {count - len(self.refusals)} more" if count > len(self.refusals) else ""
         told = "; ".join(f"{each.item!r}: {each.why}" for each in self.refusals) + more
         kind = getattr(errors, first.error or "", LancewoodError)

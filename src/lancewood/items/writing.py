@@ -30,15 +30,15 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.loose import MOST_BYTES
-from lancewood.git.objects import TREE, Entry, Objects
+from lancewood.git.objects import TREE, Objects, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.items.birth import PackedObjects, make_whole
-from lancewood.items.outcome import Done, Outcome, check_claims_none, made_by, with_run
+from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
 from lancewood.items.places import ItemPlaces, checked_item
 from lancewood.model.refs import MAIN
 from lancewood.repo.committing.swapping import swap
-from lancewood.repo.grounds import ID, SECTION, Grounds
+from lancewood.repo.grounds import ID, SECTION, RepoContext
 from lancewood.repo.identity import checked_message
 from lancewood.repo.ref_names import branch_ref
 from lancewood.store.disk import DiskStore
@@ -143,7 +143,7 @@ class ItemWriter:
         self._fsync = DiskStore(folder, snapshots.fsync).fsync
         self._places = ItemPlaces(folder, fsync=self._fsync)
 
-    def write(self, files: ItemFiles) -> Outcome:
+    def write(self, files: ItemFiles) -> ItemOutcome:
         """Write a snapshot of one item; a refusal is an outcome.
 
         Raises StorageError and CommitUnknownError, which another attempt may mend.
@@ -153,18 +153,18 @@ class ItemWriter:
         except LancewoodError as error:
             if is_passing(error):
                 raise
-            return Outcome.refused(files.item, error)
+            return ItemOutcome.refused(files.item, error)
 
     def settle(self) -> None:
         """Make everything that was written durable."""
         self._places.settle()
 
-    def _write(self, files: ItemFiles) -> Outcome:
+    def _write(self, files: ItemFiles) -> ItemOutcome:
         path = self._places.path(files.item)
         if files.files:
             self._places.make_room(files.item)
         elif not os.path.lexists(f"{path}/HEAD"):
-            return Outcome(files.item, Done.UNCHANGED)
+            return ItemOutcome(files.item, ItemDone.UNCHANGED)
         else:
             self._places.check_inside(files.item)
         if not os.path.lexists(f"{path}/HEAD"):
@@ -173,7 +173,7 @@ class ItemWriter:
                 if tip is not None:
                     self._places.check_alone(files.item)
                     self._places.named(files.item)
-                    return Outcome(files.item, Done.WRITTEN, tip)
+                    return ItemOutcome(files.item, ItemDone.WRITTEN, tip)
             if not os.path.lexists(f"{path}/HEAD"):
                 self._places.check_free(files.item)
                 self._begun(path)
@@ -205,12 +205,12 @@ class ItemWriter:
         with suppress(AlreadyExistsError):
             GitRepository.init(path, branch=branch, settings=new_settings(), fsync=self._fsync)
 
-    def _moved(self, path: str, files: ItemFiles) -> Outcome:
+    def _moved(self, path: str, files: ItemFiles) -> ItemOutcome:
         """Add a commit to the branch of an existing item."""
         snapshots = self._snapshots
         git = GitRepository.open(path, fsync=self._fsync)
         try:
-            grounds = Grounds(git, fsync=self._fsync)
+            grounds = RepoContext(git, fsync=self._fsync)
             branch = snapshots.branch or grounds.current()
             head = git.refs.head().hash
             ref = branch_ref(branch)
@@ -229,8 +229,8 @@ class ItemWriter:
                 verb="snapshot",
             )
             if commit is not None:
-                return Outcome(files.item, Done.WRITTEN, commit)
-            return Outcome(files.item, proposal.found, proposal.hash)
+                return ItemOutcome(files.item, ItemDone.WRITTEN, commit)
+            return ItemOutcome(files.item, proposal.found, proposal.hash)
         finally:
             git.close()
 
@@ -239,10 +239,10 @@ class ItemWriter:
 class _Proposal:
     """The files of an item as a commit; asked for again whenever another writer was faster."""
 
-    grounds: Grounds
+    grounds: RepoContext
     files: ItemFiles
     snapshots: Snapshots
-    found: Literal[Done.ALREADY, Done.UNCHANGED] = Done.UNCHANGED
+    found: Literal[ItemDone.ALREADY, ItemDone.UNCHANGED] = ItemDone.UNCHANGED
     hash: Hash | None = None
 
     def tree(self, tip: Hash | None) -> TableTree | None:
@@ -250,7 +250,7 @@ class _Proposal:
         if tip is not None:
             made = made_by(objects, tip, self.snapshots.run)
             if made is not None:
-                self.found, self.hash = Done.ALREADY, made
+                self.found, self.hash = ItemDone.ALREADY, made
                 return None
         before = self.grounds.tree(tip)
         if self.snapshots.mode == "replace":
@@ -259,14 +259,14 @@ class _Proposal:
             left = without_paths(objects, before.files, self.files.removed)
             wanted = put_beside(objects, left, self.files.files)
         if tip is not None and wanted == before.files:
-            self.found, self.hash = Done.UNCHANGED, tip
+            self.found, self.hash = ItemDone.UNCHANGED, tip
             return None
         return before.with_files(wanted)
 
 
 def without_paths(
-    objects: Objects, top: Mapping[str, Entry], paths: Iterable[str]
-) -> dict[str, Entry]:
+    objects: Objects, top: Mapping[str, TreeEntry], paths: Iterable[str]
+) -> dict[str, TreeEntry]:
     """The entries of a tree without some files; other paths are ignored.
 
     New directories are put, but not synced.
@@ -279,14 +279,14 @@ def without_paths(
         if inner and inner in changed:
             above, name = split_directory(inner)
             if levels[inner]:
-                levels[above][name] = Entry(TREE, objects.put_tree(levels[inner]))
+                levels[above][name] = TreeEntry(TREE, objects.put_tree(levels[inner]))
             else:
                 del levels[above][name]
     return levels[""]
 
 
 def _take_out(
-    objects: Objects, levels: dict[str, dict[str, Entry]], changed: set[str], path: str
+    objects: Objects, levels: dict[str, dict[str, TreeEntry]], changed: set[str], path: str
 ) -> None:
     """Remove a file from its directory, and note the directories on its path as changed."""
     *parts, name = path.split("/")

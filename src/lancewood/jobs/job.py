@@ -27,7 +27,7 @@ from lancewood.model.transaction import Transaction
 
 T = TypeVar("T")
 R = TypeVar("R")
-W = TypeVar("W", bound="Written")
+W = TypeVar("W", bound="WrittenFiles")
 TASKS_PER_SLOT = 4
 MOST_FRAGMENTS = 1_000
 """Of one task, so that its message stays small."""
@@ -118,7 +118,7 @@ def execute(
     ) from last
 
 
-class Written(Protocol):
+class WrittenFiles(Protocol):
     """The result of a task that writes files."""
 
     @property

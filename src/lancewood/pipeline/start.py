@@ -35,7 +35,7 @@ from lancewood.pipeline.report.facts import Listener, RunFacts, Silence
 from lancewood.pipeline.report.following import following
 from lancewood.pipeline.report.page import page
 from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id, run_branch
-from lancewood.pipeline.running.ground import RunGround, storage_texts
+from lancewood.pipeline.running.ground import RunContext, storage_texts
 from lancewood.pipeline.running.parts import Parts, Session, Stages, new_facts, start_session
 from lancewood.pipeline.running.story import Story
 from lancewood.pipeline.streaming.stream import run_stream
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> None:
+def load_files(spark: Session, ground: RunContext, table: str, files: Any) -> None:
     """Append the files that a source has read to the table that records them. If the source was
     read from the start, they replace what the table had."""
     pipeline = ground.pipeline
@@ -63,7 +63,7 @@ def load_files(spark: Session, ground: RunGround, table: str, files: Any) -> Non
     )
 
 
-def check_file(pipeline: Pipeline, ground: RunGround) -> None:
+def check_file(pipeline: Pipeline, ground: RunContext) -> None:
     """Check the file as far as possible without Spark."""
     check_python(pipeline)
     check_tables(pipeline, ground)

@@ -24,7 +24,7 @@ from lancewood.query.names import Occurrence
 from lancewood.query.plan import QueryPlan, plan_query
 from lancewood.query.reads import Read
 from lancewood.query.relations import Given, Relation, Relations
-from lancewood.query.scopes import Column, NotReadError, Source
+from lancewood.query.scopes import FromSource, NotReadError, ScopeColumn
 from lancewood.query.settings import Settings
 from lancewood.query.sources import Source as TableSource
 from lancewood.query.sources import Sources
@@ -88,7 +88,9 @@ class Answer(Rows):
         self._planned = planned
         self._inputs = [_Input(f"t{at}", each) for at, each in enumerate(reads.values())]
         given = {
-            id(occurrence.node): Given(each.relation, Source(occurrence.exposed, each.columns()))
+            id(occurrence.node): Given(
+                each.relation, FromSource(occurrence.exposed, each.columns())
+            )
             for occurrence, each in zip(reads, self._inputs, strict=True)
         }
         compiled = Relations(given, planned.settings, args)
@@ -160,11 +162,11 @@ class _Input:
     def relation(self) -> str:
         return self.name if self.is_read else f"range({self.read.known_rows})"
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[ScopeColumn]:
         """All columns of the table; those that are not read have no place in DuckDB."""
         places = {name: at for at, name in enumerate(self._names)}
         return [
-            Column(
+            ScopeColumn(
                 each.name,
                 f"c{places[each.name]}" if each.name in places and self.is_read else None,
                 seen_column(each),

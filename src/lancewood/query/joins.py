@@ -16,7 +16,7 @@ from typing import Any
 from lancewood.query.clauses import plain_number
 
 
-class Kind(Enum):
+class JoinKind(Enum):
     """How a table is joined to what stands before it."""
 
     FIRST = auto()
@@ -28,9 +28,9 @@ class Kind(Enum):
     ANTI = auto()
 
 
-_OF_LEFT = frozenset({Kind.INNER, Kind.RIGHT, Kind.SEMI})
+_OF_LEFT = frozenset({JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI})
 """Joins that lose rows of what stands before them where their condition is not true."""
-_OF_RIGHT = frozenset({Kind.INNER, Kind.LEFT, Kind.SEMI, Kind.ANTI})
+_OF_RIGHT = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI})
 """Joins that do nothing with rows of their own table where their condition is not true."""
 
 _MOST_ROWS = (1 << 31) - 1
@@ -64,7 +64,7 @@ class Joined:
 
     select: Any
     nodes: tuple[Any, ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[JoinKind, ...]
     conditions: tuple[Any, ...]
     """What ON says for each; None where it says nothing."""
 
@@ -73,7 +73,7 @@ class Joined:
 
         What SEMI and ANTI join is not seen after its ON: there, its names are those of others.
         """
-        if self.kinds[at] in (Kind.SEMI, Kind.ANTI):
+        if self.kinds[at] in (JoinKind.SEMI, JoinKind.ANTI):
             yield from (Asked(each, True, False) for each in conjuncts(self.conditions[at]))
             return
         where = self.select.args.get("where")
@@ -89,9 +89,9 @@ class Joined:
 
     def _is_nullable(self, at: int, before: int) -> bool:
         """Whether joins before a place may put nulls where rows of a table should be."""
-        if self.kinds[at] in (Kind.LEFT, Kind.FULL):
+        if self.kinds[at] in (JoinKind.LEFT, JoinKind.FULL):
             return True
-        return any(each in (Kind.RIGHT, Kind.FULL) for each in self.kinds[at + 1 : before])
+        return any(each in (JoinKind.RIGHT, JoinKind.FULL) for each in self.kinds[at + 1 : before])
 
 
 def joined_tables(select: Any) -> Joined | None:
@@ -99,7 +99,7 @@ def joined_tables(select: Any) -> Joined | None:
     source = select.args.get("from_")
     if source is None or select.args.get("sample") is not None:
         return None
-    nodes, kinds, conditions = [source.this], [Kind.FIRST], [None]
+    nodes, kinds, conditions = [source.this], [JoinKind.FIRST], [None]
     for join in select.args.get("joins") or ():
         kind = kind_of_join(join)
         if kind is None or join.args.get("pivots"):
@@ -126,7 +126,7 @@ def conjuncts(condition: Any) -> Iterator[Any]:
             yield node
 
 
-def kind_of_join(join: Any) -> Kind | None:
+def kind_of_join(join: Any) -> JoinKind | None:
     """None for a join that Spark does not have, or that is not known here."""
     side, kind, method = (
         str(join.args.get(each) or "").upper() for each in ("side", "kind", "method")
@@ -134,11 +134,11 @@ def kind_of_join(join: Any) -> Kind | None:
     if method not in ("", "NATURAL"):
         return None
     if kind in ("SEMI", "ANTI"):
-        return Kind[kind] if side in ("", "LEFT") else None
+        return JoinKind[kind] if side in ("", "LEFT") else None
     if kind in ("", "OUTER") and side in ("LEFT", "RIGHT", "FULL"):
-        return Kind[side]
+        return JoinKind[side]
     if not side and kind in ("", "INNER", "CROSS"):
-        return Kind.INNER
+        return JoinKind.INNER
     return None
 
 

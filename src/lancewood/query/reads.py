@@ -64,7 +64,8 @@ def planned_reads(
     if why_whole(query, settings) is not None:
         return whole_reads(versions)
     shapes = {
-        each: Shape(snapshot.arrow_schema.names, settings) for each, snapshot in versions.items()
+        each: TableShape(snapshot.arrow_schema.names, settings)
+        for each, snapshot in versions.items()
     }
     constants = Constants(settings, query.unsure)
     found = {}
@@ -101,7 +102,7 @@ class _Reading:
         self,
         occurrence: Occurrence,
         snapshot: Snapshot,
-        shapes: Mapping[Occurrence, Shape],
+        shapes: Mapping[Occurrence, TableShape],
         settings: Settings,
     ) -> None:
         self._occurrence = occurrence
@@ -172,9 +173,9 @@ class _Reading:
                 names = exposed_columns(each, self._settings)
                 if names is None:
                     return False
-                shape = Shape(names, self._settings)
+                shape = TableShape(names, self._settings)
             elif (alias := each.args.get("alias")) is not None and alias.args.get("columns"):
-                shape = Shape([str(one.name) for one in alias.columns], self._settings)
+                shape = TableShape([str(one.name) for one in alias.columns], self._settings)
             if shape.named(name):
                 return False
         return True
@@ -195,7 +196,7 @@ def _rest(joined: Joined, pushed: Sequence[Any]) -> list[Any]:
     return [] if where is None else [e for e in conjuncts(where.this) if id(e) not in done]
 
 
-class Shape:
+class TableShape:
     """The columns of one table as a session sees them."""
 
     def __init__(self, names: Sequence[str], settings: Settings) -> None:
@@ -211,7 +212,7 @@ class Shape:
 
 
 def needed_columns(
-    query: Query, occurrence: Occurrence, shape: Shape, settings: Settings
+    query: Query, occurrence: Occurrence, shape: TableShape, settings: Settings
 ) -> tuple[str, ...] | None:
     """The columns of a table that the query may use, in their order; None for all."""
     from sqlglot import exp

@@ -30,10 +30,10 @@ from lancewood.query.expressions import (
     key_of,
 )
 from lancewood.query.functions import compared
-from lancewood.query.joins import Kind, kind_of_join
+from lancewood.query.joins import JoinKind, kind_of_join
 from lancewood.query.kinds import common, is_comparable, is_floating, said
 from lancewood.query.names import defined_by_with
-from lancewood.query.scopes import Aliases, Column, Scope, Source
+from lancewood.query.scopes import Aliases, FromSource, Scope, ScopeColumn
 from lancewood.query.settings import Settings
 from lancewood.query.typed import Typed, apart, fitted, together
 
@@ -44,12 +44,12 @@ _OF_SELECT = frozenset(
 _OF_SET = frozenset({"with_", "this", "expression", "distinct", "order", "limit", "offset"})
 _OF_TABLE = frozenset({"this", "alias", "version", "when"})
 _WORDS = {
-    Kind.INNER: "JOIN",
-    Kind.LEFT: "LEFT JOIN",
-    Kind.RIGHT: "RIGHT JOIN",
-    Kind.FULL: "FULL JOIN",
-    Kind.SEMI: "SEMI JOIN",
-    Kind.ANTI: "ANTI JOIN",
+    JoinKind.INNER: "JOIN",
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "SEMI JOIN",
+    JoinKind.ANTI: "ANTI JOIN",
 }
 _SET_WORDS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT"}
 
@@ -59,7 +59,7 @@ class Given:
     """A table of ours: what it is called in DuckDB, and its columns as the query sees them."""
 
     relation: str
-    source: Source
+    source: FromSource
 
 
 @dataclass(frozen=True)
@@ -295,26 +295,29 @@ class Relations:
         else:
             merged = list(scope.merged)
             condition = "TRUE" if on is None else self._expressions(whole).condition(on, "ON")
-        if kind not in (Kind.SEMI, Kind.ANTI):
+        if kind not in (JoinKind.SEMI, JoinKind.ANTI):
             scope.sources, scope.merged = whole.sources, merged
         return f" {_WORDS[kind]} {text} ON {condition}"
 
     def _using(
-        self, names: Iterable[str], scope: Scope, right: Source, kind: Kind
-    ) -> tuple[str, list[Column]]:
+        self, names: Iterable[str], scope: Scope, right: FromSource, kind: JoinKind
+    ) -> tuple[str, list[ScopeColumn]]:
         conditions, merged = [], []
         for name in names:
             mine, _ = scope.find([name], Aliases.NEVER)
             other, _ = Scope([right]).find([name], Aliases.NEVER)
             conditions.append(compared("=", mine, other).sql)
             (one, two), both = together([mine, other], "USING")
-            shown = {Kind.RIGHT: other, Kind.FULL: Typed(f"coalesce({one.sql}, {two.sql})", both)}
+            shown = {
+                JoinKind.RIGHT: other,
+                JoinKind.FULL: Typed(f"coalesce({one.sql}, {two.sql})", both),
+            }
             value = shown.get(kind, mine)
-            merged.append(Column(name, value.sql, value.kind))
+            merged.append(ScopeColumn(name, value.sql, value.kind))
         rest = [e for e in scope.merged if all(e.name.lower() != m.name.lower() for m in merged)]
         return " AND ".join(conditions), [*merged, *rest]
 
-    def _relation(self, node: Any, scope: Scope) -> tuple[str, Source]:
+    def _relation(self, node: Any, scope: Scope) -> tuple[str, FromSource]:
         name = type(node).__name__
         alias = node.args.get("alias")
         names = [str(each.name) for each in (alias.args.get("columns") or () if alias else ())]
@@ -330,15 +333,15 @@ class Relations:
         found = _renamed(self.compile(inner, scope.outer), names)
         own = self._fresh()
         exposed = str(alias.name) if alias is not None and alias.name else None
-        return f"({found.sql}) AS {own}", Source(exposed, _columns(own, found))
+        return f"({found.sql}) AS {own}", FromSource(exposed, _columns(own, found))
 
-    def _named(self, node: Any, names: Sequence[str]) -> tuple[str, Source]:
+    def _named(self, node: Any, names: Sequence[str]) -> tuple[str, FromSource]:
         alias = node.args.get("alias")
         table = self._tables.get(id(node))
         if table is not None:
             own = self._fresh()
             columns = _named_so([each.of(own) for each in table.source.columns], names)
-            return f"{table.relation} AS {own}", Source(table.source.name, columns)
+            return f"{table.relation} AS {own}", FromSource(table.source.name, columns)
         text = str(node.this.this)
         cte = defined_by_with(node, text, self._settings)
         if cte is None or id(cte) not in self._defined:
@@ -347,7 +350,7 @@ class Relations:
         own = self._fresh()
         exposed = str(alias.name) if alias is not None and alias.name else text
         columns = _columns(own, _renamed(found, names))
-        return f"{defined} AS {own}", Source(exposed, columns)
+        return f"{defined} AS {own}", FromSource(exposed, columns)
 
     # VALUES, and queries joined
 
@@ -420,16 +423,18 @@ class Relations:
         return f" ORDER BY {', '.join(parts)}"
 
 
-def _columns(own: str, found: Relation) -> list[Column]:
-    return [Column(name, f"{own}.c{at}", kind) for at, (name, kind) in enumerate(found.columns)]
+def _columns(own: str, found: Relation) -> list[ScopeColumn]:
+    return [
+        ScopeColumn(name, f"{own}.c{at}", kind) for at, (name, kind) in enumerate(found.columns)
+    ]
 
 
-def _named_so(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+def _named_so(columns: Sequence[ScopeColumn], names: Sequence[str]) -> list[ScopeColumn]:
     """Columns by the names that an alias gives them."""
     if not names:
         return list(columns)
     _check_count(len(columns), len(names))
-    return [Column(new, e.sql, e.kind) for e, new in zip(columns, names, strict=True)]
+    return [ScopeColumn(new, e.sql, e.kind) for e, new in zip(columns, names, strict=True)]
 
 
 def _renamed(found: Relation, names: Sequence[str]) -> Relation:

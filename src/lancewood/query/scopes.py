@@ -22,7 +22,7 @@ _MOST_LISTED = 20
 
 
 @dataclass(frozen=True)
-class Column:
+class ScopeColumn:
     """A column of a relation: its name, and what stands for it in DuckDB's text."""
 
     name: str
@@ -39,9 +39,11 @@ class Column:
             raise NotReadError(self.name)
         return Typed(self.sql, self.kind)
 
-    def of(self, relation: str) -> Column:
+    def of(self, relation: str) -> ScopeColumn:
         """The same column, of a relation by a name of ours."""
-        return Column(self.name, None if self.sql is None else f"{relation}.{self.sql}", self.kind)
+        return ScopeColumn(
+            self.name, None if self.sql is None else f"{relation}.{self.sql}", self.kind
+        )
 
 
 class NotReadError(Exception):
@@ -49,11 +51,11 @@ class NotReadError(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class FromSource:
     """A relation in FROM, by the name that may stand before its columns."""
 
     name: str | None
-    columns: Sequence[Column]
+    columns: Sequence[ScopeColumn]
 
 
 class Aliases(Enum):
@@ -68,14 +70,14 @@ class Aliases(Enum):
 class Scope:
     """The relations of one SELECT, and those around it."""
 
-    sources: list[Source] = field(default_factory=list)
-    merged: list[Column] = field(default_factory=list)
+    sources: list[FromSource] = field(default_factory=list)
+    merged: list[ScopeColumn] = field(default_factory=list)
     """Columns of USING and NATURAL: one for both sides."""
     outer: Scope | None = None
     aliases: dict[str, Typed | None] = field(default_factory=dict)
     """Expressions of SELECT by their names; None where two have one."""
 
-    def star(self, name: str | None = None) -> list[Column]:
+    def star(self, name: str | None = None) -> list[ScopeColumn]:
         """What a star stands for."""
         if name is not None:
             found = [each for each in self.sources if _same(each.name, name)]
@@ -115,7 +117,7 @@ class Scope:
     def check_having(self, having: Any, keys: Mapping[str, str]) -> None:
         """Raise UnsupportedError for a name of what is grouped by that an alias has, too."""
         for node in having.walk():
-            is_name = type(node).__name__ == "Column" and len(node.parts) == 1
+            is_name = type(node).__name__ == "ScopeColumn" and len(node.parts) == 1
             name = str(node.name) if is_name else ""
             alias = self.aliases.get(name.lower())
             if alias is None or not self.has([name]):
@@ -158,7 +160,7 @@ def _same(one: str | None, two: str) -> bool:
     return one is not None and one.lower() == two.lower()
 
 
-def _only(found: Sequence[Column], parts: Sequence[str]) -> Column:
+def _only(found: Sequence[ScopeColumn], parts: Sequence[str]) -> ScopeColumn:
     if len(found) > 1:
         name = ".".join(parts)
         raise InvalidInputError(

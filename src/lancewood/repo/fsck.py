@@ -29,8 +29,8 @@ from lancewood.git.opening import open_git
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
 from lancewood.repo.gc.catching_up import catch_up
-from lancewood.repo.gc.needed import Spot
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.gc.needed import TableBranch
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.ref_names import PROTECTED
 
 RESTORE = "Bring it back from a copy of the repository; git fsck says more"
@@ -41,7 +41,7 @@ _REMOVE = "Move it to a commit that is there, or delete it"
 _DECIDE = "commit() takes the table as it stands, reset() brings back what is committed"
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What a problem is about."""
 
     REF = "ref"
@@ -66,7 +66,7 @@ class Kind(StrEnum):
 class Problem:
     """One thing that is wrong."""
 
-    kind: Kind
+    kind: FaultKind
     where: str
     why: str
     way_out: str
@@ -86,7 +86,7 @@ class FsckReport:
     """Distinct pins that were decoded."""
     opened: int
     """How many of those were opened in their tables: those of the tips, or with ``deep`` all."""
-    waiting: tuple[Spot, ...]
+    waiting: tuple[TableBranch, ...]
     """Tables that do not hold yet what a commit pins; the next writer, or gc, lands it."""
     problems: tuple[Problem, ...]
 
@@ -95,12 +95,12 @@ class FsckReport:
         return not self.problems
 
 
-def check_repository(grounds: Grounds, *, deep: bool) -> FsckReport:
+def check_repository(grounds: RepoContext, *, deep: bool) -> FsckReport:
     """What is wrong with a repository now; does not rely on anything kept in memory."""
     options = grounds.storage_options
     git = open_git(grounds.home, storage_options=options, fsync=grounds.fsync)
     try:
-        here, findings = replace(grounds, git=git), Findings()
+        here, findings = replace(grounds, git=git), ProblemsFound()
         return _Check(here, deep, findings, RefCheck(here, findings)).run()
     finally:
         git.close()
@@ -110,9 +110,9 @@ def check_repository(grounds: Grounds, *, deep: bool) -> FsckReport:
 class _Check:
     """One check of a repository: from refs to commits, then to pins and tables."""
 
-    grounds: Grounds
+    grounds: RepoContext
     deep: bool
-    findings: Findings
+    findings: ProblemsFound
     refs: RefCheck
     pins: dict[tuple[str, Hash], tuple[Pin, Hash]] = field(default_factory=dict)
     """Every pin by table and blob, with a commit that has it."""
@@ -150,7 +150,7 @@ class _Check:
                 continue
             seen.add(at)
             where, load = f"commit {at[:12]}", self.grounds.git.objects.commit
-            commit = self.findings.attempt(Kind.HISTORY, where, RESTORE, load, at)
+            commit = self.findings.attempt(FaultKind.HISTORY, where, RESTORE, load, at)
             if commit is None:
                 continue
             stack += [each for each in commit.parents if each not in seen]
@@ -166,7 +166,7 @@ class _Check:
     ) -> frozenset[tuple[str, Hash]]:
         """The readable pins of a commit; ``inner`` and ``files`` were read already."""
         where, root = f"commit {commit.hash[:12]}", commit.tree
-        attempt, kind = self.findings.attempt, Kind.HISTORY
+        attempt, kind = self.findings.attempt, FaultKind.HISTORY
         found = attempt(kind, f"tree of {where}", RESTORE, self._pins_of, root, commit.hash, inner)
         if self.deep:
             attempt(kind, f"files of {where}", RESTORE, self._read_files, root, files)
@@ -187,7 +187,7 @@ class _Check:
             seen.add(inner)
             for name, blob in sorted(each for each in found if each not in self.pins):
                 pin = self.findings.attempt(
-                    Kind.PIN,
+                    FaultKind.PIN,
                     f"table {name} in commit {commit[:12]}",
                     "Read it with the Lancewood that wrote it, or go on from another commit",
                     self._load_pin,
@@ -206,7 +206,7 @@ class _Check:
     def _read_files(self, root: Hash, seen: set[Hash]) -> None:
         objects = self.grounds.git.objects
         for path, blob in file_blobs(objects, root, seen):
-            self.findings.attempt(Kind.HISTORY, f"file {path}", RESTORE, objects.blob, blob)
+            self.findings.attempt(FaultKind.HISTORY, f"file {path}", RESTORE, objects.blob, blob)
 
     def _at_tips(self) -> set[tuple[str, Hash]]:
         return set[tuple[str, Hash]]().union(*self.trees.values())
@@ -216,7 +216,7 @@ class _Check:
         for name, blob in sorted(wanted):
             pin, commit = self.pins[name, blob]
             self.findings.attempt(
-                Kind.TABLE,
+                FaultKind.TABLE,
                 f"table {name} in commit {commit[:12]}",
                 "Bring its files back from a copy, or go on from a commit that reads",
                 self.grounds.open,
@@ -224,16 +224,18 @@ class _Check:
             )
         return len(wanted)
 
-    def _check_landings(self) -> list[Spot]:
+    def _check_landings(self) -> list[TableBranch]:
         found = catch_up(self.grounds, dry_run=True)
         for each in found.diverged:
-            self.findings.tell(Kind.DIVERGED, f"table {each.table}", each.conflict.message, _DECIDE)
+            self.findings.tell(
+                FaultKind.DIVERGED, f"table {each.table}", each.conflict.message, _DECIDE
+            )
         told = {each.why for each in self.findings.problems}
         for failed in found.failed:
             if failed.why.rstrip(".") in told:
                 continue
             self.findings.tell(
-                Kind.UNSETTLED, failed.what, failed.why, "Settle that first, then gc()"
+                FaultKind.UNSETTLED, failed.what, failed.why, "Settle that first, then gc()"
             )
         return found.landed
 
@@ -248,13 +250,13 @@ class _Check:
                 where = f"table {name}"
                 if pin.uri not in kept:
                     kept[pin.uri] = self.findings.attempt(
-                        Kind.TABLE, where, "Repair its tags", self._tags_of, pin
+                        FaultKind.TABLE, where, "Repair its tags", self._tags_of, pin
                     )
                 tags = kept[pin.uri]
                 if tags is None or self._is_kept(pin, tags):
                     continue
                 self.findings.tell(
-                    Kind.UNPROTECTED,
+                    FaultKind.UNPROTECTED,
                     where,
                     f"{ref} pins a state of its {pin.branch or 'main'} that no tag in the table "
                     "keeps from other programs' cleanups",
@@ -293,7 +295,7 @@ class _Check:
             seen.add(pin.uri)
             for why in self._strangeness(pin, here):
                 self.findings.tell(
-                    Kind.STRANGER,
+                    FaultKind.STRANGER,
                     f"table {name}",
                     why,
                     "gc() tells it; until then its cleanup may not know what commits need",
@@ -313,17 +315,17 @@ class _Check:
 
 
 @dataclass
-class Findings:
+class ProblemsFound:
     """The problems found so far."""
 
     problems: list[Problem] = field(default_factory=list)
 
-    def tell(self, kind: Kind, where: str, why: str, way_out: str) -> None:
+    def tell(self, kind: FaultKind, where: str, why: str, way_out: str) -> None:
         self.problems.append(Problem(kind, where, why.rstrip("."), way_out))
 
     def attempt(
         self,
-        kind: Kind,
+        kind: FaultKind,
         where: str,
         way_out: str,
         act: Callable[P, T],
@@ -342,41 +344,41 @@ class Findings:
 class RefCheck:
     """Checks that refs, HEAD and their logs can be read and lead to commits."""
 
-    grounds: Grounds
-    findings: Findings
+    grounds: RepoContext
+    findings: ProblemsFound
     tips: dict[str, Hash] = field(default_factory=dict)
     """The commits that refs lead to, by ref."""
     _logged: set[Hash] = field(default_factory=set)
 
     def run(self) -> None:
         refs, attempt = self.grounds.git.refs, self.findings.attempt
-        head = attempt(Kind.REF, HEAD, "switch() to a branch", refs.head)
+        head = attempt(FaultKind.REF, HEAD, "switch() to a branch", refs.head)
         if head is not None and head.hash is not None:
             self._check(HEAD, head.hash)
-        names = attempt(Kind.REF, "packed-refs", RESTORE, lambda: [*refs.every_name(_REFS)])
+        names = attempt(FaultKind.REF, "packed-refs", RESTORE, lambda: [*refs.every_name(_REFS)])
         for name in names or ():
-            value = attempt(Kind.REF, name, _REMOVE, refs.read, name)
+            value = attempt(FaultKind.REF, name, _REMOVE, refs.read, name)
             if value is not None:
                 self._check(name, value)
-        for name in attempt(Kind.REF, "logs", RESTORE, refs.logged_names) or ():
+        for name in attempt(FaultKind.REF, "logs", RESTORE, refs.logged_names) or ():
             if names is not None and name not in names:
                 self._check_lost(name)
         for name in (HEAD, *(names or ())):
             way_out = f"Remove logs/{name}: it only tells where the ref was before"
-            attempt(Kind.REF, f"log of {name}", way_out, self._read_log, name)
+            attempt(FaultKind.REF, f"log of {name}", way_out, self._read_log, name)
 
     def logged_commits(self) -> list[Hash]:
         """The commits that reflogs name, without those that git removed."""
         found = []
         for each in self._logged - {ZERO}:
             where = f"object {each[:12]}"
-            commit = self.findings.attempt(Kind.HISTORY, where, RESTORE, self._peeled, each)
+            commit = self.findings.attempt(FaultKind.HISTORY, where, RESTORE, self._peeled, each)
             found += [] if commit is None else [commit]
         return found
 
     def _check(self, name: str, value: Hash) -> None:
         peel = self.grounds.git.objects.peel
-        commit = self.findings.attempt(Kind.REF, name, _REMOVE, peel, value)
+        commit = self.findings.attempt(FaultKind.REF, name, _REMOVE, peel, value)
         if commit is not None:
             self.tips[name] = commit
 
@@ -388,7 +390,7 @@ class RefCheck:
             if any(each.old != ZERO for each in moves):
                 why = f"it is gone, and its log says that it was at {moves[0].new}"
                 way_out = f"Make it there again, or remove logs/{name}"
-                self.findings.tell(Kind.REF, name, why, way_out)
+                self.findings.tell(FaultKind.REF, name, why, way_out)
 
     def _read_log(self, name: str) -> None:
         for each in self.grounds.git.refs.log(name):

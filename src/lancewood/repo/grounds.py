@@ -22,7 +22,7 @@ from lancewood.engine.versions import Watch
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS, Home, below
-from lancewood.git.objects import Entry
+from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.model.ids import Version
@@ -41,7 +41,7 @@ _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 class Kept:
     """A table as a commit pins it, on the table's branch for that commit's branch."""
 
-    entry: Entry
+    entry: TreeEntry
     """The pin's entry in the tree of the commit."""
     pin: Pin
     watch: Watch
@@ -51,7 +51,7 @@ class Kept:
     has to be read. None if nobody has looked."""
 
     @classmethod
-    def new(cls, entry: Entry, pin: Pin, watch: Watch) -> Kept:
+    def new(cls, entry: TreeEntry, pin: Pin, watch: Watch) -> Kept:
         """What is known from the pin alone: an ordinary version has nothing to land."""
         return cls(entry, pin, watch, pin.version if pin.landing is None else None)
 
@@ -78,7 +78,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Grounds:
+class RepoContext:
     """One repository, opened."""
 
     git: GitRepository

@@ -51,7 +51,7 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import BranchName
 from lancewood.model.transaction import STAGED_PROPERTY, Transaction
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.notes import Owed, forget, is_abandoned, load_notes, strike_out
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.ref_names import lance_branch
@@ -62,7 +62,7 @@ _ATTEMPTS = 10
 
 
 def join_tables(
-    grounds: Grounds, pins: Mapping[str, Pin | None], *, new: Container[str] = ()
+    grounds: RepoContext, pins: Mapping[str, Pin | None], *, new: Container[str] = ()
 ) -> None:
     """Mark each table elsewhere as pinned by this repository; one look per table and process.
 
@@ -83,7 +83,7 @@ def join_tables(
         joined.add((pin.uri, name))
 
 
-def check_member(grounds: Grounds, pin: Pin, name: str) -> None:
+def check_member(grounds: RepoContext, pin: Pin, name: str) -> None:
     """Raise InvalidInputError for a table elsewhere that was never added to this repository.
 
     One read per table and process.
@@ -102,7 +102,7 @@ def check_member(grounds: Grounds, pin: Pin, name: str) -> None:
     known.add(pin.uri)
 
 
-def landed_version(grounds: Grounds, pin: Pin) -> Snapshot | None:
+def landed_version(grounds: RepoContext, pin: Pin) -> Snapshot | None:
     """The version on the pin's branch with the pinned content; None if it has not landed, or landed
     together with something else.
 
@@ -122,7 +122,7 @@ def landed_version(grounds: Grounds, pin: Pin) -> Snapshot | None:
     return found if content_digest(found.manifest.message) == pin.content else None
 
 
-def pinned_state(grounds: Grounds, pin: Pin) -> Snapshot:
+def pinned_state(grounds: RepoContext, pin: Pin) -> Snapshot:
     """The landed version, or else the detached state that was pinned.
 
     Raises NotFoundError, also if files of the state are gone, and IntegrityError.
@@ -155,7 +155,7 @@ def is_beginning(head: Snapshot, branch: str | None, version: Version) -> bool:
     return isinstance(made, Clone) and (made.ref_name, made.ref_version) == (branch, version)
 
 
-def same_table(grounds: Grounds, one: Pin, other: Pin) -> bool:
+def same_table(grounds: RepoContext, one: Pin, other: Pin) -> bool:
     """Whether two pins have the same rows and columns of one table, on whatever branches."""
     if one.uri != other.uri:
         return False
@@ -166,7 +166,7 @@ def same_table(grounds: Grounds, one: Pin, other: Pin) -> bool:
     return same_content(grounds.open(one), grounds.open(other))
 
 
-def land_pin(grounds: Grounds, pin: Pin, name: str) -> Landed | None:
+def land_pin(grounds: RepoContext, pin: Pin, name: str) -> Landed | None:
     """Bring one state onto its branch; None for an ordinary version.
 
     Raises ConflictError for a divergence, and InvalidInputError as ``check_member`` does.
@@ -178,7 +178,7 @@ def land_pin(grounds: Grounds, pin: Pin, name: str) -> Landed | None:
 
 
 def land_rest(
-    grounds: Grounds, tip: Hash | None, names: Iterable[str] | None = None
+    grounds: RepoContext, tip: Hash | None, names: Iterable[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Land everything that commits up to ``tip`` pin, oldest first; of the named tables, or of all.
     A state that is gone counts as a divergence."""
@@ -203,7 +203,9 @@ def land_rest(
     return tuple(found)
 
 
-def _land_all(grounds: Grounds, tip: Hash, names: tuple[str, ...] | None) -> tuple[Divergence, ...]:
+def _land_all(
+    grounds: RepoContext, tip: Hash, names: tuple[str, ...] | None
+) -> tuple[Divergence, ...]:
     found: dict[str, Divergence] = {}
     waiting = unlanded(
         grounds.git,
@@ -225,7 +227,7 @@ def _land_all(grounds: Grounds, tip: Hash, names: tuple[str, ...] | None) -> tup
 
 
 def settle(
-    grounds: Grounds, branch: str, tip: Hash | None, names: Collection[str] | None = None
+    grounds: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Bring the named tables, or all, to what a branch at ``tip`` pins after it was moved.
 
@@ -253,7 +255,7 @@ def settle(
 
 
 def pay_and_land(
-    grounds: Grounds, branch: str, tip: Hash | None, names: Collection[str] | None = None
+    grounds: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Everything that comes before a new write: ``settle``, then ``land_rest``.
 
@@ -263,7 +265,7 @@ def pay_and_land(
     return (*owed, *land_rest(grounds, tip, names))
 
 
-def owed_tables(grounds: Grounds, branch: str, tip: Hash | None) -> frozenset[str]:
+def owed_tables(grounds: RepoContext, branch: str, tip: Hash | None) -> frozenset[str]:
     """The tables that are behind after a move; only reads."""
     return frozenset(
         name
@@ -273,7 +275,7 @@ def owed_tables(grounds: Grounds, branch: str, tip: Hash | None) -> frozenset[st
     )
 
 
-def pay(grounds: Grounds, branch: str, pin: Pin, owed: Owed) -> None:
+def pay(grounds: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
     """Bring one table to what is pinned.
 
     Raises ConflictError if its branch is closed, or if it is unknown whether it was done.
@@ -293,7 +295,7 @@ def restoring(
     return replace(made, uuid=known, properties={**made.properties, STAGED_PROPERTY: known})
 
 
-def _restore(grounds: Grounds, pin: Pin, owed: Owed, uuid: str) -> None:
+def _restore(grounds: RepoContext, pin: Pin, owed: Owed, uuid: str) -> None:
     """Reads the head before searching the versions: if somebody does the same in between, either
     the search or the commit sees it."""
     head = load_snapshot(grounds.place(pin))
@@ -314,7 +316,7 @@ def _restore(grounds: Grounds, pin: Pin, owed: Owed, uuid: str) -> None:
     commit(head.place, head.manifest, head.scheme, transaction)
 
 
-def _begin_anew(grounds: Grounds, branch: str, pin: Pin, owed: Owed) -> None:
+def _begin_anew(grounds: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
     source = landed_version(grounds, pin)
     if source is None:
         raise IncompatibleConflictError(

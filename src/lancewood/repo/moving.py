@@ -36,7 +36,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Head
 from lancewood.model.refs import called
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import (
     is_beginning,
@@ -57,10 +57,10 @@ _ATTEMPTS = 20
 
 
 @dataclass
-class Move:
+class BranchMove:
     """The move of one branch to another commit."""
 
-    grounds: Grounds
+    grounds: RepoContext
     branch: str
     target: Hash
     why: str
@@ -213,7 +213,7 @@ class Move:
         return Committed(self.target, self.branch, tuple(sorted(owed)), diverged=tuple(diverged))
 
 
-def out_of_place(grounds: Grounds, branch: str, pin: Pin) -> str | None:
+def out_of_place(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
     """Why a branch of the repository cannot continue from a pin; None if it can."""
     wanted = lance_branch(branch)
     if pin.branch == wanted:
@@ -239,7 +239,7 @@ def out_of_place(grounds: Grounds, branch: str, pin: Pin) -> str | None:
     return None
 
 
-def uncommitted(grounds: Grounds, branch: str, pin: Pin) -> str | None:
+def uncommitted(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
     """Why a table must not be replaced: it has uncommitted writes. None if it has not."""
     place = working_place(grounds, branch, pin)
     if place is None:
@@ -260,9 +260,9 @@ def uncommitted(grounds: Grounds, branch: str, pin: Pin) -> str | None:
     return f"it was written up to version {newest}, and that is not committed; commit() it first"
 
 
-def reset(grounds: Grounds, branch: str, revision: str, *, soft: bool) -> Committed:
+def reset(grounds: RepoContext, branch: str, revision: str, *, soft: bool) -> Committed:
     """See ``Repository.reset``."""
-    move = Move(
+    move = BranchMove(
         grounds,
         branch,
         grounds.commit(revision),
@@ -276,7 +276,7 @@ def reset(grounds: Grounds, branch: str, revision: str, *, soft: bool) -> Commit
     return done
 
 
-def switch(grounds: Grounds, branch: str, *, create: bool, at: str) -> Head:
+def switch(grounds: RepoContext, branch: str, *, create: bool, at: str) -> Head:
     """Set HEAD to a branch; a new branch is made first."""
     refs = grounds.git.refs
     ref = branch_ref(branch)
@@ -295,7 +295,7 @@ def switch(grounds: Grounds, branch: str, *, create: bool, at: str) -> Head:
     return refs.head()
 
 
-def _is_commit(grounds: Grounds, revision: str) -> bool:
+def _is_commit(grounds: RepoContext, revision: str) -> bool:
     try:
         grounds.commit(revision)
     except LancewoodError:
@@ -303,7 +303,7 @@ def _is_commit(grounds: Grounds, revision: str) -> bool:
     return True
 
 
-def _before(grounds: Grounds) -> Head:
+def _before(grounds: RepoContext) -> Head:
     """What HEAD names; nothing if it cannot be read, since moving HEAD repairs it."""
     try:
         return grounds.git.refs.head()
@@ -311,7 +311,7 @@ def _before(grounds: Grounds) -> Head:
         return Head(None, None)
 
 
-def detach(grounds: Grounds, revision: str) -> Head:
+def detach(grounds: RepoContext, revision: str) -> Head:
     """Set HEAD to a commit."""
     refs = grounds.git.refs
     commit = grounds.commit(revision)

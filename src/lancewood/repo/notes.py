@@ -30,7 +30,7 @@ from lancewood.git.history import is_ancestor
 from lancewood.git.objects import Objects
 from lancewood.model.ids import MAX_U64, Version
 from lancewood.model.refs import MAIN
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.store.base import Store
 
 NOTES_DIR = "lancewood"
@@ -48,30 +48,30 @@ _ABANDONED = timedelta(hours=1)
 """After this time nobody is still between writing a note and moving the branch."""
 
 
-def leave_leaving(grounds: Grounds, branch: str, tip: Hash) -> None:
+def leave_leaving(grounds: RepoContext, branch: str, tip: Hash) -> None:
     """Note, durably, that a branch is about to be deleted with the branches of its tables."""
     _save_note(grounds, _key(_LEAVING_DIR, branch), {"commit": tip})
 
 
-def load_leaving(grounds: Grounds, branch: str) -> Hash | None:
+def load_leaving(grounds: RepoContext, branch: str) -> Hash | None:
     """The commit of a branch that is being deleted; None without a note. Raises FormatError."""
     key = _key(_LEAVING_DIR, branch)
     document = _load_note(grounds, key)
     return None if document is None else _checked_commit(key, "commit", document.get("commit"))
 
 
-def leaving_branches(grounds: Grounds) -> Iterator[str]:
+def leaving_branches(grounds: RepoContext) -> Iterator[str]:
     """The branches whose deletion is not finished."""
     for key in _note_keys(grounds, _LEAVING_DIR):
         yield unquote(key.removeprefix(f"{_LEAVING_DIR}/"), errors="surrogateescape")
 
 
-def forget_leaving(grounds: Grounds, branch: str) -> None:
+def forget_leaving(grounds: RepoContext, branch: str) -> None:
     """Remove the note: the deletion is finished."""
     _remove_note(grounds, _key(_LEAVING_DIR, branch))
 
 
-def leave_merged(grounds: Grounds, branches: Iterable[str], merged: Hash, into: str) -> None:
+def leave_merged(grounds: RepoContext, branches: Iterable[str], merged: Hash, into: str) -> None:
     """Note that a commit with work of these branches is about to be merged."""
     for branch in branches:
         known = _load_merges(grounds, branch)
@@ -83,12 +83,12 @@ def leave_merged(grounds: Grounds, branches: Iterable[str], merged: Hash, into: 
         _save_note(grounds, _key(_MERGED_DIR, branch), {"merges": merges})
 
 
-def forget_merged(grounds: Grounds, branch: str) -> None:
+def forget_merged(grounds: RepoContext, branch: str) -> None:
     """Remove the note of a deleted branch."""
     _remove_note(grounds, _key(_MERGED_DIR, branch))
 
 
-def check_unmerged(grounds: Grounds, branch: str, tip: Hash | None, name: str) -> None:
+def check_unmerged(grounds: RepoContext, branch: str, tip: Hash | None, name: str) -> None:
     """Raise IncompatibleConflictError if the work on a table at ``tip`` of a branch was merged."""
     if branch == MAIN:
         return
@@ -110,7 +110,7 @@ def check_unmerged(grounds: Grounds, branch: str, tip: Hash | None, name: str) -
         )
 
 
-def _load_merges(grounds: Grounds, branch: str) -> list[tuple[Hash, str]]:
+def _load_merges(grounds: RepoContext, branch: str) -> list[tuple[Hash, str]]:
     key = _key(_MERGED_DIR, branch)
     document = _load_note(grounds, key)
     if document is None:
@@ -147,7 +147,7 @@ class ResetNote:
     after: Hash
     tables: Mapping[str, Owed]
 
-    def has_happened(self, grounds: Grounds, tip: Hash | None) -> bool:
+    def has_happened(self, grounds: RepoContext, tip: Hash | None) -> bool:
         """Whether a branch that is at ``tip`` was moved as the note says."""
         objects = grounds.git.objects
         if tip is None or not _leads(objects, self.after, tip):
@@ -156,7 +156,7 @@ class ResetNote:
             return True
         return not _leads(objects, self.before, tip)
 
-    def due(self, grounds: Grounds, tip: Hash | None) -> dict[str, Owed]:
+    def due(self, grounds: RepoContext, tip: Hash | None) -> dict[str, Owed]:
         """What the tables are still to get, if the move has happened."""
         wanted, now = grounds.tree(self.after), grounds.tree(tip)
         return {
@@ -172,7 +172,7 @@ def _leads(objects: Objects, old: Hash, new: Hash) -> bool:
 
 
 def leave_note(
-    grounds: Grounds, branch: str, before: Hash | None, after: Hash, tables: Mapping[str, Owed]
+    grounds: RepoContext, branch: str, before: Hash | None, after: Hash, tables: Mapping[str, Owed]
 ) -> ResetNote:
     """Note a move, durably."""
     note = ResetNote(f"{_key(_RESETS_DIR, branch)}/{uuids.uuid4()}", before, after, dict(tables))
@@ -180,7 +180,7 @@ def leave_note(
     return note
 
 
-def load_notes(grounds: Grounds, branch: str) -> Iterator[ResetNote]:
+def load_notes(grounds: RepoContext, branch: str) -> Iterator[ResetNote]:
     """The notes of moves of a branch; mostly none. Raises FormatError that names the file."""
     for key in _note_keys(grounds, _key(_RESETS_DIR, branch)):
         document = _load_note(grounds, key)
@@ -188,7 +188,7 @@ def load_notes(grounds: Grounds, branch: str) -> Iterator[ResetNote]:
             yield _decode_reset(key, document)
 
 
-def strike_out(grounds: Grounds, note: ResetNote, done: set[str]) -> None:
+def strike_out(grounds: RepoContext, note: ResetNote, done: set[str]) -> None:
     """Remove tables from a note; with the last one, the note."""
     left = {name: owed for name, owed in note.tables.items() if name not in done}
     if left:
@@ -197,18 +197,18 @@ def strike_out(grounds: Grounds, note: ResetNote, done: set[str]) -> None:
         _remove_note(grounds, note.key)
 
 
-def forget(grounds: Grounds, note: ResetNote) -> None:
+def forget(grounds: RepoContext, note: ResetNote) -> None:
     """Remove the note of a move."""
     _remove_note(grounds, note.key)
 
 
-def forget_all(grounds: Grounds, branch: str) -> None:
+def forget_all(grounds: RepoContext, branch: str) -> None:
     """Remove all notes of moves of a deleted branch."""
     for key in _note_keys(grounds, _key(_RESETS_DIR, branch)):
         _remove_note(grounds, key)
 
 
-def is_abandoned(grounds: Grounds, note: ResetNote) -> bool:
+def is_abandoned(grounds: RepoContext, note: ResetNote) -> bool:
     """Whether a note is so old that its move either happened or never will."""
     try:
         written = _store(grounds).head(note.key + _SUFFIX).modified
@@ -217,7 +217,7 @@ def is_abandoned(grounds: Grounds, note: ResetNote) -> bool:
     return datetime.now(UTC) - written > _ABANDONED
 
 
-def _save_reset(grounds: Grounds, note: ResetNote) -> None:
+def _save_reset(grounds: RepoContext, note: ResetNote) -> None:
     tables = {
         name: {"base": int(owed.base), "transaction": owed.uuid}
         for name, owed in sorted(note.tables.items())
@@ -252,13 +252,13 @@ def _key(kind: str, branch: str) -> str:
     return f"{kind}/{quote(branch, safe='', errors='surrogateescape')}"
 
 
-def _save_note(grounds: Grounds, key: str, document: Mapping[str, Any]) -> None:
+def _save_note(grounds: RepoContext, key: str, document: Mapping[str, Any]) -> None:
     """Write or replace a note, durably."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     _store(grounds).put(key + _SUFFIX, f"{text}\n".encode())
 
 
-def _load_note(grounds: Grounds, key: str) -> dict[str, Any] | None:
+def _load_note(grounds: RepoContext, key: str) -> dict[str, Any] | None:
     """The content of a note; None if there is none. Raises FormatError that names the file."""
     try:
         data = _store(grounds).get(key + _SUFFIX)
@@ -267,7 +267,7 @@ def _load_note(grounds: Grounds, key: str) -> dict[str, Any] | None:
     return decode_object(data, name=_name_of(key), most=_MOST_BYTES)
 
 
-def _note_keys(grounds: Grounds, directory: str) -> Iterator[str]:
+def _note_keys(grounds: RepoContext, directory: str) -> Iterator[str]:
     """The notes in a directory, sorted."""
     home = grounds.home
     if isinstance(home, Path) and not os.path.isdir(f"{home}/{NOTES_DIR}/{directory}"):
@@ -277,12 +277,12 @@ def _note_keys(grounds: Grounds, directory: str) -> Iterator[str]:
             yield f"{directory}/{name.removesuffix(_SUFFIX)}"
 
 
-def _remove_note(grounds: Grounds, key: str) -> None:
+def _remove_note(grounds: RepoContext, key: str) -> None:
     """Remove a note, if there is one."""
     _store(grounds).delete([key + _SUFFIX])
 
 
-def _store(grounds: Grounds) -> Store:
+def _store(grounds: RepoContext) -> Store:
     return grounds.store_at("").at(NOTES_DIR)  # so that the directory itself is no link
 
 

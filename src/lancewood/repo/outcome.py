@@ -42,7 +42,7 @@ class TakenIn:
     """The newest message among them, if any."""
 
 
-class Done(StrEnum):
+class TableDone(StrEnum):
     """What a verb did to a table."""
 
     PUBLISHED = "published"
@@ -72,7 +72,7 @@ class Committed:
     """Tables that could not land because of a writer from outside."""
     taken_in: tuple[TakenIn, ...] = ()
     """Uncommitted writes of others that became part of this commit."""
-    done: tuple[tuple[str, Done], ...] = ()
+    done: tuple[tuple[str, TableDone], ...] = ()
     """For verbs that decide by table: each table that they changed, and how."""
     is_dry_run: bool = False
     """True if this is only what would have been done."""

@@ -29,7 +29,7 @@ from lancewood.repo.committing.items import FileSet
 from lancewood.repo.committing.preparing_work import prepare_new, prepare_work
 from lancewood.repo.committing.swapping import FilesBeside, swap
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, Grounds
+from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, RepoContext
 from lancewood.repo.identity import author_of, checked_message
 from lancewood.repo.moving import detach, switch
 from lancewood.repo.naming.branches import Branches
@@ -43,7 +43,7 @@ from lancewood.table.table import Table
 class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
 
-    def __init__(self, grounds: Grounds) -> None:
+    def __init__(self, grounds: RepoContext) -> None:
         self._grounds = grounds
 
     @classmethod
@@ -70,7 +70,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
             git.set(SECTION, ID, uuid4().hex)
         if isinstance(git.home, Path):
             (git.home / TABLES_DIR).mkdir(exist_ok=True)
-        return cls(Grounds(git, storage_options, fsync))
+        return cls(RepoContext(git, storage_options, fsync))
 
     @classmethod
     def open(
@@ -83,7 +83,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         """The repository at a path, or at a uri in a bucket. Raises NotFoundError, and FormatError
         for another kind."""
         git = open_git(path, storage_options=storage_options, fsync=fsync)
-        grounds = Grounds(git, storage_options, fsync)
+        grounds = RepoContext(git, storage_options, fsync)
         _ = grounds.id
         return cls(grounds)
 

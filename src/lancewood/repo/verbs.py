@@ -19,7 +19,7 @@ from lancewood.repo.committing.swapping import FilesBeside
 from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import author_of, checked_message
 from lancewood.repo.looking.comparing import Shown, TableChange, compare, measured, told_apart
 from lancewood.repo.looking.status import Status, find_status, standing_tables
@@ -34,7 +34,7 @@ from lancewood.table.handle import runner_or_threads
 class BringingVerbs:
     """Verbs that bring to a branch what commits did, or revert it."""
 
-    _grounds: Grounds
+    _grounds: RepoContext
 
     def merge(
         self,
@@ -126,7 +126,7 @@ class BringingVerbs:
 class KeepingVerbs:
     """Verbs of a repository that keep it in order."""
 
-    _grounds: Grounds
+    _grounds: RepoContext
 
     def protect(self, revision: str = "HEAD") -> tuple[str, ...]:
         """Keep what a commit pins from every cleanup, pylance's too; returns the names of its
@@ -205,7 +205,7 @@ class KeepingVerbs:
 class LookingVerbs:
     """Verbs of a repository that change nothing."""
 
-    _grounds: Grounds
+    _grounds: RepoContext
 
     @property
     def tables(self) -> tuple[str, ...]:

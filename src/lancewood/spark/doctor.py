@@ -26,7 +26,7 @@ from typing import Any
 from lancewood.errors import LancewoodError, UnsupportedError
 from lancewood.spark.java import OLDEST_JAVA, WAY_OUT, look_for_java
 from lancewood.spark.session import is_connect_address, without_token
-from lancewood.store.checkup import Check, Status
+from lancewood.store.checkup import CheckStatus, StoreCheck
 from lancewood.version import RELEASE, how_to_install
 
 _PATIENCE = 300
@@ -40,7 +40,7 @@ _PIP_CONNECT = f"run {how_to_install('connect')}"
 _CONNECT = ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
 
 
-def examine_spark(environ: Mapping[str, str], trial: Trial | None = None) -> Iterator[Check]:
+def examine_spark(environ: Mapping[str, str], trial: Trial | None = None) -> Iterator[StoreCheck]:
     """All checks, each as soon as it is done.
 
     With ``trial`` a session is tried at the end, unless something that it needs is missing.
@@ -48,20 +48,20 @@ def examine_spark(environ: Mapping[str, str], trial: Trial | None = None) -> Ite
     failed = False
     needs_java = not (is_connect_only() if trial is None else is_connect_address(trial.master))
     for check in _found_here(environ, needs_java):
-        failed = failed or check.status is Status.FAIL
+        failed = failed or check.status is CheckStatus.FAIL
         yield check
     if trial is None:
         return
     if failed:
-        yield Check("trial", Status.SKIP, "not begun: something that it needs is missing")
+        yield StoreCheck("trial", CheckStatus.SKIP, "not begun: something that it needs is missing")
     else:
         yield from _tried(trial, environ)
 
 
-def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[Check]:
+def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[StoreCheck]:
     python = ".".join(map(str, sys.version_info[:3]))
-    yield Check("python", Status.OK, f"{python} ({sys.executable})")
-    yield Check("lancewood", Status.OK, RELEASE)
+    yield StoreCheck("python", CheckStatus.OK, f"{python} ({sys.executable})")
+    yield StoreCheck("lancewood", CheckStatus.OK, RELEASE)
     yield _pyspark()
     yield from _java(environ, needs_java)
     yield _package("pandas", (2, 2), "mapInArrow refuses to run without it")
@@ -72,78 +72,86 @@ def _found_here(environ: Mapping[str, str], needs_java: bool) -> Iterator[Check]
     yield from _variables(environ)
 
 
-def _pyspark() -> Check:
+def _pyspark() -> StoreCheck:
     found = installed_pyspark()
     if found is None:
-        return Check("pyspark", Status.FAIL, "not installed", _PIP)
+        return StoreCheck("pyspark", CheckStatus.FAIL, "not installed", _PIP)
     if _numbers(found) < _numbers(SUPPORTED):
         advice = f"Lancewood needs {SUPPORTED} or newer: {_PIP} --upgrade"
-        return Check("pyspark", Status.FAIL, found, advice)
+        return StoreCheck("pyspark", CheckStatus.FAIL, found, advice)
     if _numbers(found)[0] > _numbers(SUPPORTED)[0]:
         advice = f"Lancewood has been tried with {SUPPORTED} and its successors below 5"
-        return Check("pyspark", Status.WARN, found, advice)
-    return Check("pyspark", Status.OK, found)
+        return StoreCheck("pyspark", CheckStatus.WARN, found, advice)
+    return StoreCheck("pyspark", CheckStatus.OK, found)
 
 
-def _java(environ: Mapping[str, str], is_needed: bool) -> Iterator[Check]:
+def _java(environ: Mapping[str, str], is_needed: bool) -> Iterator[StoreCheck]:
     passed_over: list[str] = []
     java = look_for_java(environ, passed_over)
     for each in passed_over:
-        yield Check("java", Status.SKIP, f"passed over: {each}")
+        yield StoreCheck("java", CheckStatus.SKIP, f"passed over: {each}")
     if java is None and not is_needed:
-        yield Check("java", Status.SKIP, "none, and a client of Spark Connect needs none")
+        yield StoreCheck("java", CheckStatus.SKIP, "none, and a client of Spark Connect needs none")
     elif java is None:
         figure = "none in JAVA_HOME or on PATH, and no packaged one"
         advice = f"Spark needs Java {OLDEST_JAVA} or newer. {WAY_OUT}"
-        yield Check("java", Status.FAIL, figure, advice)
+        yield StoreCheck("java", CheckStatus.FAIL, figure, advice)
     else:
         whose = "the packaged one" if java.is_packaged else "the machine's own"
-        yield Check("java", Status.OK, f"{java.version}, {whose} ({java.home})")
+        yield StoreCheck("java", CheckStatus.OK, f"{java.version}, {whose} ({java.home})")
 
 
-def _package(name: str, oldest: tuple[int, ...], why: str) -> Check:
+def _package(name: str, oldest: tuple[int, ...], why: str) -> StoreCheck:
     found = installed(name)
     if found is None:
-        return Check(name, Status.FAIL, "not installed", f"{why}: {_PIP}")
+        return StoreCheck(name, CheckStatus.FAIL, "not installed", f"{why}: {_PIP}")
     if _numbers(found) < oldest:
         wanted = ".".join(map(str, oldest))
-        return Check(name, Status.FAIL, found, f"{wanted} or newer is needed: {_PIP} --upgrade")
-    return Check(name, Status.OK, found)
+        return StoreCheck(
+            name, CheckStatus.FAIL, found, f"{wanted} or newer is needed: {_PIP} --upgrade"
+        )
+    return StoreCheck(name, CheckStatus.OK, found)
 
 
-def _format() -> Check:
+def _format() -> StoreCheck:
     if find_spec("pyspark_lance") is None:
         advice = "install lancewood itself with pip, here and on the executors"
-        return Check('format("lance")', Status.FAIL, "Spark will not find it", advice)
-    return Check('format("lance")', Status.OK, "Spark finds it by itself")
+        return StoreCheck('format("lance")', CheckStatus.FAIL, "Spark will not find it", advice)
+    return StoreCheck('format("lance")', CheckStatus.OK, "Spark finds it by itself")
 
 
-def _connect() -> Check:
+def _connect() -> StoreCheck:
     missing = [each for each in _CONNECT if installed(each) is None]
     if missing:
         figure = f"not installed: {', '.join(missing)}"
-        return Check("connect", Status.SKIP, figure, f"for addresses with sc://, {_PIP_CONNECT}")
-    return Check("connect", Status.OK, f"grpcio {installed('grpcio')}")
+        return StoreCheck(
+            "connect", CheckStatus.SKIP, figure, f"for addresses with sc://, {_PIP_CONNECT}"
+        )
+    return StoreCheck("connect", CheckStatus.OK, f"grpcio {installed('grpcio')}")
 
 
-def _variables(environ: Mapping[str, str]) -> Iterator[Check]:
+def _variables(environ: Mapping[str, str]) -> Iterator[StoreCheck]:
     workers = environ.get("PYSPARK_PYTHON")
     if not workers:
-        yield Check("PYSPARK_PYTHON", Status.OK, "not set; session() sets it to this Python")
+        yield StoreCheck(
+            "PYSPARK_PYTHON", CheckStatus.OK, "not set; session() sets it to this Python"
+        )
     elif shutil.which(workers, path=environ.get("PATH", "")) is None:
         advice = "it must be there on the executors; a local session uses this Python instead"
-        yield Check("PYSPARK_PYTHON", Status.WARN, f"{workers} is not on this machine", advice)
+        yield StoreCheck(
+            "PYSPARK_PYTHON", CheckStatus.WARN, f"{workers} is not on this machine", advice
+        )
     else:
-        yield Check("PYSPARK_PYTHON", Status.OK, f"{workers}, for executors of a cluster")
+        yield StoreCheck("PYSPARK_PYTHON", CheckStatus.OK, f"{workers}, for executors of a cluster")
     home = environ.get("SPARK_HOME")
     if home and _spark_of(Path(home)) not in (None, installed_pyspark()):
         figure = f"{home} is Spark {_spark_of(Path(home))}, and pyspark {installed_pyspark()}"
         advice = "unset SPARK_HOME, or install the pyspark of that Spark"
-        yield Check("SPARK_HOME", Status.FAIL, figure, advice)
+        yield StoreCheck("SPARK_HOME", CheckStatus.FAIL, figure, advice)
     for name in ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED"):
         if environ.get(name):
             advice = f"Spark takes it for an order that comes before yours: unset {name}"
-            yield Check(name, Status.WARN, "is set", advice)
+            yield StoreCheck(name, CheckStatus.WARN, "is set", advice)
 
 
 def _spark_of(home: Path) -> str | None:
@@ -180,27 +188,29 @@ def is_connect_only() -> bool:
     return installed("pyspark") is None and installed("pyspark-client") is not None
 
 
-def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[Check]:
+def _tried(trial: Trial, environ: Mapping[str, str]) -> Iterator[StoreCheck]:
     try:
         report = run_trial(trial, environ)
     except LancewoodError as error:
-        yield Check("trial", Status.FAIL, "no session, or its tasks failed", str(error))
+        yield StoreCheck("trial", CheckStatus.FAIL, "no session, or its tasks failed", str(error))
         return
-    yield Check("session", Status.OK, f"Spark {report['spark']}, {report['seconds']} s to start")
+    yield StoreCheck(
+        "session", CheckStatus.OK, f"Spark {report['spark']}, {report['seconds']} s to start"
+    )
     for seen in report["workers"]:
         other = {name for name, mine in report["driver"].items() if seen.get(name) != mine}
         figure = ", ".join(f"{name} {seen.get(name)}" for name in report["driver"])
         figure += f" ({seen['executable']} on {seen['host']})"
         if other:
             advice = f"the driver has another {', '.join(sorted(other))}: install the same there"
-            yield Check("worker", Status.FAIL, figure, advice)
+            yield StoreCheck("worker", CheckStatus.FAIL, figure, advice)
         else:
-            yield Check("worker", Status.OK, figure)
+            yield StoreCheck("worker", CheckStatus.OK, figure)
     if report["table"] is None:
         advice = "name a place that driver and executors reach: --place URI"
-        yield Check("table", Status.SKIP, "nothing was written on a cluster", advice)
+        yield StoreCheck("table", CheckStatus.SKIP, "nothing was written on a cluster", advice)
     else:
-        yield Check("table", Status.OK, report["table"])
+        yield StoreCheck("table", CheckStatus.OK, report["table"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from lancewood.jobs.rows.updating import Rewriting
 from lancewood.rules.applied import is_applied
 from lancewood.spark.merging.merge import merge_frame
 from lancewood.spark.writing.job import WriteJob, write_rows
-from lancewood.spark.writing.plan import Target, find_target, plan_write
+from lancewood.spark.writing.plan import WriteTarget, find_target, plan_write
 from lancewood.spark.writing.work import Written, is_nothing
 from lancewood.table.handle import terms
 from lancewood.table.table import Table
@@ -225,7 +225,7 @@ def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
     return listed
 
 
-def merge(frame: Any, target: Target, terms: Terms, choices: dict[str, Any]) -> Written:
+def merge(frame: Any, target: WriteTarget, terms: Terms, choices: dict[str, Any]) -> Written:
     """Merge a frame into a table; a batch that the table already has is skipped.
 
     Raises NotFoundError if there is no table.

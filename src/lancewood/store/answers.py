@@ -29,7 +29,7 @@ _TURNED_AWAY = {"SlowDown", "ServerBusy", "RequestLimitExceeded", "TooManyReques
 _PASSING_CODES = {"InternalError", "ServiceUnavailable", "RequestTimeout", "OperationTimedOut"}
 
 
-class Answer(NamedTuple):
+class FailureAnswer(NamedTuple):
     """What can be said about a failure."""
 
     error: LancewoodError
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 def read_answer(
     error: BaseException, verb: str, key: str, uri: str, options: StorageOptions
-) -> Answer:
+) -> FailureAnswer:
     """The error to raise for what a client raised; the caller must raise it outside its handler.
 
     ``facts["landed"]`` is False where the store certainly did not write.
@@ -56,22 +56,22 @@ def read_answer(
     status = _first(_STATUS, text)
     code = _first(_CODE, text)
 
-    def final(found: str) -> Answer:
+    def final(found: str) -> FailureAnswer:
         told = options.scrubbed(f"{asked}: {found}")
-        return Answer(StorageError(told, landed=False, final=True, **facts))
+        return FailureAnswer(StorageError(told, landed=False, final=True, **facts))
 
     if any(each in text for each in _NO_BUCKET):
         return final("the bucket does not exist; create it, or correct the name")
     if any(each in text for each in _NO_CREDENTIALS) and status != "404":
         return final(f"no credentials were found: they come from {CREDENTIALS_COME_FROM}")
     if isinstance(error, FileNotFoundError):
-        return Answer(NotFoundError(f"{key!r} not found in {uri}", **facts))
+        return FailureAnswer(NotFoundError(f"{key!r} not found in {uri}", **facts))
     if name in ("NotSupportedError", "NotImplementedError") or status == "501":
         told = options.scrubbed(f"{asked}: the store does not support it ({_brief(text)})")
-        return Answer(UnsupportedError(told, landed=False, **facts))
+        return FailureAnswer(UnsupportedError(told, landed=False, **facts))
     if isinstance(error, ValueError):
         told = options.scrubbed(f"{asked}: {_brief(text)}")
-        return Answer(InvalidInputError(told, landed=False, **facts))
+        return FailureAnswer(InvalidInputError(told, landed=False, **facts))
     if "redirect without LOCATION" in text or status in ("301", "307"):
         return final("the bucket is in another region; give 'region' in storage_options")
     if "builder error" in text:
@@ -84,7 +84,7 @@ def read_answer(
             + CREDENTIALS_COME_FROM
         )
     if status == "416":
-        return Answer(
+        return FailureAnswer(
             StorageError(f"{asked}: the range is beyond its end", **facts), is_beyond=True
         )
     throttle = status in ("429", "503") or code in _TURNED_AWAY
@@ -92,14 +92,16 @@ def read_answer(
         said = f"the store answered {status or ''} {code or ''}".rstrip()
         hint = "; it asks for fewer requests" if throttle else ""
         told = options.scrubbed(f"{asked}: {said}{hint}")
-        return Answer(StorageError(told, **facts), is_passing=True, is_throttle=throttle)
+        return FailureAnswer(StorageError(told, **facts), is_passing=True, is_throttle=throttle)
     if status == "409":
-        return Answer(StorageError(f"{asked}: the store answered 409 {code or ''}", **facts), True)
+        return FailureAnswer(
+            StorageError(f"{asked}: the store answered 409 {code or ''}", **facts), True
+        )
     if status is not None and status[:1] == "4":
         said = _first(_TEXT, text) or _brief(text)
         return final(f"the store refused with {status} {code or ''}".rstrip() + f" ({said})")
     told = options.scrubbed(f"{asked}: {_transport(text, debug)}")
-    return Answer(StorageError(told, **facts), is_passing=_is_transport(text, debug))
+    return FailureAnswer(StorageError(told, **facts), is_passing=_is_transport(text, debug))
 
 
 def _is_transport(text: str, debug: str) -> bool:

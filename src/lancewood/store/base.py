@@ -27,7 +27,7 @@ class ObjectInfo:
     etag: str
 
 
-class Stamp(NamedTuple):
+class DirectoryStamp(NamedTuple):
     """A directory, and when its names last changed, by the clock of this machine."""
 
     device: int
@@ -103,7 +103,7 @@ class Store(Protocol):
         On a disk one that holds no objects may be among them.
         """
 
-    def stamp(self, directory: str) -> Stamp | None:
+    def stamp(self, directory: str) -> DirectoryStamp | None:
         """A value that is another one after an object was created or removed in a directory.
 
         It changes at most some milliseconds late. None where the store cannot tell, or not for

@@ -33,7 +33,7 @@ _TRIES = 5
 _RIGHTS = "this may not be done here: ask for the right to read, write and delete"
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """How a check went. ``SKIP`` says that there was nothing to check."""
 
     OK = "ok"
@@ -43,33 +43,33 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class StoreCheck:
     """One promise: how it went, what was seen, and what to do about it."""
 
     name: str
-    status: Status
+    status: CheckStatus
     figure: str
     advice: str | None = None
 
 
-Answer: TypeAlias = tuple[Status, str, str | None]
+Answer: TypeAlias = tuple[CheckStatus, str, str | None]
 
 
-def run_check(name: str, ask: Callable[[], Answer], advice: str) -> Check:
+def run_check(name: str, ask: Callable[[], Answer], advice: str) -> StoreCheck:
     """Ask; an error is a failed check with that advice."""
     try:
-        return Check(name, *ask())
+        return StoreCheck(name, *ask())
     except (LancewoodError, OSError) as error:
-        return Check(name, Status.FAIL, str(error), advice)
+        return StoreCheck(name, CheckStatus.FAIL, str(error), advice)
 
 
-def check_store(store: Store, *, read_only: bool = False) -> Iterator[Check]:
+def check_store(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
     """Every check of a store, as it is made. Nothing is left behind when the iterator ends."""
     reachable = run_check(
         "reachable", lambda: _reach(store), "check the address, the network and the credentials"
     )
     yield reachable
-    if reachable.status is Status.FAIL:
+    if reachable.status is CheckStatus.FAIL:
         return
     root = store.location("x") if isinstance(store, DiskStore) else None
     if root is not None:
@@ -84,20 +84,20 @@ def check_store(store: Store, *, read_only: bool = False) -> Iterator[Check]:
         failure = _clean(store, name, made)
     if failure is not None:
         advice = f"delete {store.uri}/{name} by hand"
-        yield Check("clean up", Status.FAIL, str(failure), advice)
+        yield StoreCheck("clean up", CheckStatus.FAIL, str(failure), advice)
 
 
-def _check_writes(corner: Store) -> Iterator[Check]:
+def _check_writes(corner: Store) -> Iterator[StoreCheck]:
     written = run_check("write", lambda: _write(corner), _RIGHTS)
     yield written
-    if written.status is Status.FAIL:
+    if written.status is CheckStatus.FAIL:
         return
     yield from _check_verbs(corner)
     if isinstance(corner, DiskStore):
         yield from _check_local_writes(corner)
 
 
-def _check_verbs(corner: Store) -> Iterator[Check]:
+def _check_verbs(corner: Store) -> Iterator[StoreCheck]:
     yield run_check("read", lambda: _read(corner), _RIGHTS)
     yield run_check(
         "put-if-absent",
@@ -126,25 +126,25 @@ def _check_verbs(corner: Store) -> Iterator[Check]:
 def _reach(store: Store) -> Answer:
     started = time.perf_counter()
     next(store.names(""), None)
-    return Status.OK, _ms(time.perf_counter() - started), None
+    return CheckStatus.OK, _ms(time.perf_counter() - started), None
 
 
 def _write(corner: Store) -> Answer:
     started = time.perf_counter()
     corner.put("first", b"first")
-    return Status.OK, _ms(time.perf_counter() - started), None
+    return CheckStatus.OK, _ms(time.perf_counter() - started), None
 
 
 def _read(corner: Store) -> Answer:
     started = time.perf_counter()
     if corner.get("first") != b"first" or corner.get_range("first", 1, 3) != b"irs":
         raise StorageError("what was written is not what is read")
-    return Status.OK, _ms((time.perf_counter() - started) / 2), None
+    return CheckStatus.OK, _ms((time.perf_counter() - started) / 2), None
 
 
 def _put_if_absent(corner: Store) -> Answer:
     probe_put_if_absent(corner, "probe")
-    return Status.OK, "a key is created once", None
+    return CheckStatus.OK, "a key is created once", None
 
 
 def _compare_and_swap(corner: Store) -> Answer:
@@ -156,7 +156,7 @@ def _compare_and_swap(corner: Store) -> Answer:
         raise StorageError("an object was replaced although it had changed")
     if corner.get("swap") != b"new":
         raise StorageError("a refused replacement changed the object")
-    return Status.OK, "only the version that was seen is replaced", None
+    return CheckStatus.OK, "only the version that was seen is replaced", None
 
 
 def _listing(corner: Store) -> Answer:
@@ -166,18 +166,18 @@ def _listing(corner: Store) -> Answer:
     corner.delete(["list/one"])
     if set(corner.names("list")):
         raise StorageError("an object that was just deleted is still listed")
-    return Status.OK, "seen at once", None
+    return CheckStatus.OK, "seen at once", None
 
 
 def _listing_order(corner: Store) -> Answer:
     if not corner.lists_in_order:
-        return Status.SKIP, "not promised here, and not needed", None
+        return CheckStatus.SKIP, "not promised here, and not needed", None
     names = [f"{number:03d}" for number in (7, 70, 1, 100, 33, 10)]
     for name in names:
         corner.put(f"order/{name}", b"")
     if list(corner.names("order")) != sorted(names):
         raise StorageError("names are listed out of order")
-    return Status.OK, f"{len(names)} names in order", None
+    return CheckStatus.OK, f"{len(names)} names in order", None
 
 
 def _clock(corner: Store) -> Answer:
@@ -198,8 +198,8 @@ def _clock(corner: Store) -> Answer:
     skew = max(early - 1, late, 0.0)
     if skew > _SKEW:
         told = f"the store's clock is {skew:.0f} s {'behind' if early > late else 'ahead'}"
-        return Status.WARN, told, "set the clocks: as-of reads and cleanup go by time"
-    return Status.OK, f"within {skew + 1:.0f} s", None
+        return CheckStatus.WARN, told, "set the clocks: as-of reads and cleanup go by time"
+    return CheckStatus.OK, f"within {skew + 1:.0f} s", None
 
 
 def _delete(corner: Store) -> Answer:
@@ -207,19 +207,19 @@ def _delete(corner: Store) -> Answer:
     with suppress(NotFoundError):
         corner.get("first")
         raise StorageError("a deleted object can still be read")
-    return Status.OK, "gone at once", None
+    return CheckStatus.OK, "gone at once", None
 
 
-def _check_disk(root: str) -> Iterator[Check]:
+def _check_disk(root: str) -> Iterator[StoreCheck]:
     there = _existing(root)
     yield run_check("free space", lambda: _space(there), "the disk cannot be asked")
     kind = mount_kind(os.path.realpath(there))
     if kind in LOCAL_KINDS:
-        yield Check("file system", Status.OK, kind)
+        yield StoreCheck("file system", CheckStatus.OK, kind)
     else:
-        yield Check(
+        yield StoreCheck(
             "file system",
-            Status.WARN,
+            CheckStatus.WARN,
             kind or "unknown",
             "commits are safe if links below are ok; listings are not remembered, so large "
             "tables commit more slowly",
@@ -230,11 +230,11 @@ def _space(path: str) -> Answer:
     usage = shutil.disk_usage(path)
     told = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB free"
     if usage.free < _LITTLE_SPACE:
-        return Status.WARN, told, "make room before large writes"
-    return Status.OK, told, None
+        return CheckStatus.WARN, told, "make room before large writes"
+    return CheckStatus.OK, told, None
 
 
-def _check_local_writes(corner: DiskStore) -> Iterator[Check]:
+def _check_local_writes(corner: DiskStore) -> Iterator[StoreCheck]:
     yield run_check(
         "hard links",
         lambda: _links(corner),
@@ -252,8 +252,12 @@ def _links(corner: DiskStore) -> Answer:
         os.link(path, f"{path}.too")
     except OSError as error:
         told = f"not here ({error.strerror})"
-        return Status.WARN, told, "a rename is used instead; put-if-absent above says if it holds"
-    return Status.OK, "work", None
+        return (
+            CheckStatus.WARN,
+            told,
+            "a rename is used instead; put-if-absent above says if it holds",
+        )
+    return CheckStatus.OK, "work", None
 
 
 def _flock(corner: DiskStore) -> Answer:
@@ -261,10 +265,14 @@ def _flock(corner: DiskStore) -> Answer:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return Status.WARN, f"not here ({error.strerror})", "writers get in each other's way more"
+        return (
+            CheckStatus.WARN,
+            f"not here ({error.strerror})",
+            "writers get in each other's way more",
+        )
     finally:
         os.close(descriptor)
-    return Status.OK, "works", None
+    return CheckStatus.OK, "works", None
 
 
 def _fsync(corner: DiskStore) -> Answer:
@@ -273,10 +281,14 @@ def _fsync(corner: DiskStore) -> Answer:
     bare = _seconds_per_put(DiskStore(root, fsync=False), "bare")
     told = f"{_ms(synced)} a synced write, {_ms(bare)} without"
     if not corner.fsync:
-        return Status.WARN, told, "LANCEWOOD_FSYNC is off: a power cut may lose commits"
+        return CheckStatus.WARN, told, "LANCEWOOD_FSYNC is off: a power cut may lose commits"
     if synced > _SLOW_SYNC:
-        return Status.WARN, told, "every commit waits for this disk a few times; use a faster one"
-    return Status.OK, told, None
+        return (
+            CheckStatus.WARN,
+            told,
+            "every commit waits for this disk a few times; use a faster one",
+        )
+    return CheckStatus.OK, told, None
 
 
 def _seconds_per_put(store: DiskStore, name: str) -> float:

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 from lancewood.store.base import (
+    DirectoryStamp,
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
-    Stamp,
     Store,
     check_directory,
     check_range,
@@ -86,7 +86,7 @@ class DiskStore(DiskRoot):
     def directories(self, directory: str) -> Iterator[str]:
         return directories_in(self._directory(check_directory(directory)))
 
-    def stamp(self, directory: str) -> Stamp | None:
+    def stamp(self, directory: str) -> DirectoryStamp | None:
         known = self._known.get(self._prefix + directory)
         path = known or self._directory(check_directory(directory))
         try:
@@ -95,7 +95,7 @@ class DiskStore(DiskRoot):
             return None
         if not keeps_directory_times(path, found.st_dev):
             return None
-        return Stamp(found.st_dev, found.st_ino, found.st_mtime_ns)
+        return DirectoryStamp(found.st_dev, found.st_ino, found.st_mtime_ns)
 
     def put(self, key: str, data: bytes) -> None:
         path = self._path(key)

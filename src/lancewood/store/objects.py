@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError, StorageError
-from lancewood.store.answers import Answer, read_answer
+from lancewood.store.answers import FailureAnswer, read_answer
 from lancewood.store.base import (
     ObjectInfo,
     PutOutcome,
@@ -112,7 +112,7 @@ class ObjectStore:
         answer = self._try(
             "read", key, lambda: get_part(self._clients.patient, path, start, length)
         )
-        if isinstance(answer, Answer):
+        if isinstance(answer, FailureAnswer):
             if answer.is_beyond:
                 return b""
             raise answer.error
@@ -213,7 +213,7 @@ class ObjectStore:
         answer = self._try(
             "copy to", target, lambda: copy_object(self._clients.patient, origin, path)
         )
-        if isinstance(answer, Answer):
+        if isinstance(answer, FailureAnswer):
             if isinstance(answer.error, NotFoundError):
                 raise NotFoundError(f"{source!r} not found in {self.uri}", key=source, uri=self.uri)
             raise answer.error
@@ -231,7 +231,7 @@ class ObjectStore:
         if origin == path:
             return True
         answer = self._try("copy to", target, lambda: copy_object(here.patient, origin, path))
-        if isinstance(answer, Answer):
+        if isinstance(answer, FailureAnswer):
             if isinstance(answer.error, NotFoundError):
                 raise NotFoundError(
                     f"{found.key!r} not found in {source.uri}", key=found.key, uri=source.uri
@@ -319,7 +319,7 @@ class ObjectStore:
             answer = self._try(
                 "delete", batch[0][0], lambda: delete_objects(self._clients.patient, paths)
             )
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, FailureAnswer):
                 return
             if isinstance(answer.error, NotFoundError):
                 if len(batch) > 1:
@@ -337,7 +337,7 @@ class ObjectStore:
         answer: object = None
         for attempt in attempts(self._clients.settings.retry):
             answer = self._try(verb, key, action)
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, FailureAnswer):
                 if answer or not attempt:
                     return bool(answer)
                 raise StorageError(
@@ -348,16 +348,16 @@ class ObjectStore:
                 )
             if not answer.is_throttle:
                 break
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, FailureAnswer)
         raise answer.error
 
     def _read(self, verb: str, key: str, action: Callable[[], T]) -> T:
         answer = self._try(verb, key, action)
-        if isinstance(answer, Answer):
+        if isinstance(answer, FailureAnswer):
             raise answer.error
         return answer
 
-    def _try(self, verb: str, key: str, action: Callable[[], T]) -> T | Answer:
+    def _try(self, verb: str, key: str, action: Callable[[], T]) -> T | FailureAnswer:
         """What the client returned, or what its exception means. That is raised by the caller,
         outside any handler: the client's own exception must not hang on to it."""
         try:

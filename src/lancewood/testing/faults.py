@@ -14,10 +14,10 @@ from uuid import uuid4
 
 from lancewood.errors import StorageError
 from lancewood.store.base import (
+    DirectoryStamp,
     ObjectInfo,
     PutOutcome,
     ReplaceOutcome,
-    Stamp,
     Store,
     check_directory,
 )
@@ -81,7 +81,7 @@ class WatchedStore:
         full = self._prefix + directory
         return iter(self._call("directories", full, lambda: [*self._inner.directories(directory)]))
 
-    def stamp(self, directory: str) -> Stamp | None:
+    def stamp(self, directory: str) -> DirectoryStamp | None:
         full = self._prefix + directory
         return self._call("stamp", full, lambda: self._inner.stamp(directory))
 

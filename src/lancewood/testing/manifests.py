@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lancewood.engine.versions import load_manifest, require_newest
-from lancewood.external.base import Entry, Forgetting, ManifestStore
+from lancewood.external.base import Forgetting, ManifestEntry, ManifestStore
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.model.ids import Version
@@ -29,21 +29,21 @@ class MemoryManifests:
     kind = "memory"
 
     def __init__(self) -> None:
-        self.entries: dict[tuple[str, Version], Entry] = {}
+        self.entries: dict[tuple[str, Version], ManifestEntry] = {}
         self._lock = threading.Lock()
 
-    def get(self, base: str, version: Version) -> Entry | None:
+    def get(self, base: str, version: Version) -> ManifestEntry | None:
         return self.entries.get((base, version))
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> ManifestEntry | None:
         with self._lock:
             return max((e for (b, _), e in self.entries.items() if b == base), default=None)
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         with self._lock:
             return self.entries.setdefault((base, entry.version), entry) is entry
 
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_exists(self, base: str, entry: ManifestEntry) -> bool:
         with self._lock:
             is_there = (base, entry.version) in self.entries
             if is_there:
@@ -58,18 +58,18 @@ class WatchedManifests:
         self._inner, self._beside = inner, beside
         self.kind = str(getattr(inner, "kind", "external"))
 
-    def get(self, base: str, version: Version) -> Entry | None:
+    def get(self, base: str, version: Version) -> ManifestEntry | None:
         return self._beside._call("entry", str(version), lambda: self._inner.get(base, version))
 
-    def latest(self, base: str) -> Entry | None:
+    def latest(self, base: str) -> ManifestEntry | None:
         return self._beside._call("latest", base, lambda: self._inner.latest(base))
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._beside._call(
             "put_if_not_exists", entry.path, lambda: self._inner.put_if_not_exists(base, entry)
         )
 
-    def put_if_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_exists(self, base: str, entry: ManifestEntry) -> bool:
         return self._beside._call(
             "put_if_exists", entry.path, lambda: self._inner.put_if_exists(base, entry)
         )

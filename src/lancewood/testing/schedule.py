@@ -23,7 +23,7 @@ PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScheduleOutcome:
     """One run: whose call came when, and what became of it.
 
     ``results`` holds, by writer, what it returned or the exception that it raised. ``calls`` tells
@@ -43,7 +43,7 @@ def explore(
     *,
     seed: int = 0,
     verbs: Collection[str] | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[ScheduleOutcome]:
     """Run the writers in every order of their store calls, each order once, on a fresh store.
 
     With a ``limit`` the orders are drawn at random from a seeded generator, never the same twice,
@@ -164,7 +164,7 @@ class _Run:
         self.calls: list[tuple[int, str, str]] = []
         self._batons = [_Baton(number, writer, self) for number, writer in enumerate(writers)]
 
-    def play(self, root: _Fork, draw: random.Random | None) -> Outcome:
+    def play(self, root: _Fork, draw: random.Random | None) -> ScheduleOutcome:
         """Run once where no run went before, and close that way behind us."""
         for baton in self._batons:
             baton.start()
@@ -182,7 +182,7 @@ class _Run:
             passed.close(choice)
             if passed.open:
                 break
-        return Outcome(
+        return ScheduleOutcome(
             tuple(choice for _, choice in way),
             self.store,
             [each.result for each in self._batons],

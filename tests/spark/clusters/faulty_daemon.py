@@ -25,7 +25,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 def _look_for_faults() -> None:
     from lancewood.data.codec import FileWriter
     from lancewood.items import writing
-    from lancewood.items.outcome import Outcome
+    from lancewood.items.outcome import ItemOutcome
     from lancewood.items.writing import ItemFiles
 
     own_write, own_close = FileWriter.write, FileWriter.close
@@ -41,7 +41,7 @@ def _look_for_faults() -> None:
 
     own_item = writing.ItemWriter.write
 
-    def write_item(self: writing.ItemWriter, files: ItemFiles) -> Outcome:
+    def write_item(self: writing.ItemWriter, files: ItemFiles) -> ItemOutcome:
         done = own_item(self, files)
         reach("item", self._places.path(files.item))
         return done

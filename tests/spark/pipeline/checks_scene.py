@@ -14,7 +14,7 @@ from lancewood.pipeline.checks.running import plan_checks, run_checks
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts
-from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ground import RunContext
 from lancewood.repo.repository import Repository
 
 HEAD = """
@@ -62,9 +62,9 @@ class Scene:
         file.write_text(self.head + checks, encoding="utf-8")
         return load(file, {}, {})
 
-    def ground(self, pipeline: Pipeline) -> RunGround:
+    def ground(self, pipeline: Pipeline) -> RunContext:
         base = self.repository.branches.list().get("main")
-        return RunGround(self.repository, pipeline, "r1", base)
+        return RunContext(self.repository, pipeline, "r1", base)
 
     def plan(self, checks: str, planned: Mapping[str, pa.Schema] | None = None) -> None:
         pipeline = self.pipeline(checks)

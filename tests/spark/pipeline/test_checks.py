@@ -17,7 +17,7 @@ from tests.spark.pipeline.checks_scene import HEAD, Scene
 import lancewood as lw
 from lancewood.errors import InvalidInputError, LancewoodError
 from lancewood.pipeline.checks.columns import telling_columns
-from lancewood.pipeline.checks.relations import Relation
+from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.checks.running import has_failed, run_checks
 from lancewood.pipeline.definition.model import Check
 from lancewood.pipeline.report.facts import CheckFacts
@@ -265,7 +265,7 @@ def test_values_that_spark_may_not_hold_are_not_shown_beside_a_check() -> None:
             "key": pa.binary(16),
         }
     )
-    relation = Relation("animals", schema)
+    relation = CheckedTable("animals", schema)
     assert telling_columns(relation, ["id"]) == ["id", "key"]
     assert telling_columns(relation, ["image"]) == ["id", "image", "key"]
     assert telling_columns(relation, ["sum", "at"]) == ["id", "key"]

@@ -19,7 +19,7 @@ from lancewood.catalog.names import checked_path, checked_paths
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import FormatError, InvalidInputError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import TREE, Entry, Objects
+from lancewood.git.objects import TREE, Objects, TreeEntry
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_tree_that_names_too_many_files_is_refused(
 ) -> None:
     at = put(objects, {"a": b"", "b": b""})
     for _ in range(10):
-        at = objects.put_tree({"x": Entry(TREE, at), "y": Entry(TREE, at)})
+        at = objects.put_tree({"x": TreeEntry(TREE, at), "y": TreeEntry(TREE, at)})
     assert len(file_names(objects, at)) == 2048
     assert len([*file_blobs(objects, at, set())]) == 1, "what is shared is met once"
     monkeypatch.setattr(files, "_MOST_FILES", 1000)
@@ -71,7 +71,7 @@ def test_a_tree_that_names_too_many_files_is_refused(
 
 def test_pins_stay_when_files_are_replaced(objects: Objects) -> None:
     pins = objects.put_tree(put_files(objects, {"x.json": b"{}"}))
-    root = objects.put_tree({"tables": Entry(TREE, pins), **put_files(objects, {"a": b"1"})})
+    root = objects.put_tree({"tables": TreeEntry(TREE, pins), **put_files(objects, {"a": b"1"})})
     tree = TableTree.of(objects, root)
     assert [*tree.files] == ["a"]
     assert tree.with_files(tree.files).put() == root

@@ -16,7 +16,7 @@ from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import PinWalk, pinned
 from lancewood.errors import FormatError, NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, TREE, Commit, Entry, Objects, Signature
+from lancewood.git.objects import FILE, TREE, Commit, Objects, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 
 
@@ -107,8 +107,8 @@ def test_a_missing_commit_of_a_branch_is_an_error_and_never_nothing(world: World
 
 def test_a_pin_that_cannot_be_read_is_an_error_that_names_the_commit(world: World) -> None:
     objects = world.git.objects
-    below = objects.put_tree({"photos.json": Entry(FILE, objects.put_blob(b"{}"))})
-    root = objects.put_tree({"tables": Entry(TREE, below)})
+    below = objects.put_tree({"photos.json": TreeEntry(FILE, objects.put_blob(b"{}"))})
+    root = objects.put_tree({"tables": TreeEntry(TREE, below)})
     made = objects.put_commit(root, (), world.by(), "damaged")
     assert world.git.refs.move("refs/heads/main", None, made, why="commit", by=world.by())
     with pytest.raises(FormatError, match=rf"commit {made[:12]} .*tables/photos\.json"):
@@ -159,7 +159,7 @@ def test_commits_that_share_their_tree_cost_one_read_each(
         calls["commit"] += 1
         return whole_commit(self, hash)
 
-    def tree(self: Objects, hash: Hash) -> dict[str, Entry]:
+    def tree(self: Objects, hash: Hash) -> dict[str, TreeEntry]:
         calls["tree"] += 1
         return whole_tree(self, hash)
 

@@ -14,7 +14,7 @@ from lancewood.catalog.pin import encode_pin
 from lancewood.catalog.tables import TableTree, blob_hash_of
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, LINK, TREE, Entry, Objects
+from lancewood.git.objects import FILE, LINK, TREE, Objects, TreeEntry
 
 
 class Counted(Objects):
@@ -28,7 +28,7 @@ class Counted(Objects):
         self.calls["put_blob"] += 1
         return super().put_blob(data)
 
-    def put_tree(self, entries: Mapping[str, Entry]) -> Hash:
+    def put_tree(self, entries: Mapping[str, TreeEntry]) -> Hash:
         self.calls["put_tree"] += 1
         return super().put_tree(entries)
 
@@ -36,7 +36,7 @@ class Counted(Objects):
         self.calls["blob"] += 1
         return super().blob(hash)
 
-    def tree(self, hash: Hash) -> dict[str, Entry]:
+    def tree(self, hash: Hash) -> dict[str, TreeEntry]:
         self.calls["tree"] += 1
         return super().tree(hash)
 
@@ -149,34 +149,34 @@ def test_the_first_tree_is_not_changed_by_the_second(objects: Counted) -> None:
 
 def test_other_files_of_the_tree_stay_as_they_are(objects: Counted) -> None:
     readme, note = objects.put_blob(b"read me"), objects.put_blob(b"a note")
-    below = objects.put_tree({"NOTES": Entry(FILE, note), "link.json": Entry(LINK, note)})
-    root = {"README.md": Entry(FILE, readme), "tables": Entry(TREE, below)}
+    below = objects.put_tree({"NOTES": TreeEntry(FILE, note), "link.json": TreeEntry(LINK, note)})
+    root = {"README.md": TreeEntry(FILE, readme), "tables": TreeEntry(TREE, below)}
     tree = TableTree.of(objects, objects.put_tree(root))
     stored = tree.with_pins({"a": some_pin("a")}).put()
     entries = objects.tree(stored)
     assert entries["README.md"] == root["README.md"]
     inner = objects.tree(entries["tables"].hash)
-    assert (inner["NOTES"], inner["link.json"]) == (Entry(FILE, note), Entry(LINK, note))
+    assert (inner["NOTES"], inner["link.json"]) == (TreeEntry(FILE, note), TreeEntry(LINK, note))
     assert TableTree.of(objects, stored).with_pins({"a": None}).put() == tree.put()
 
 
 def test_the_last_table_takes_the_directory_with_it(objects: Counted) -> None:
-    readme = Entry(FILE, objects.put_blob(b"read me"))
+    readme = TreeEntry(FILE, objects.put_blob(b"read me"))
     root = objects.put_tree({"README.md": readme})
     with_table = TableTree.of(objects, root).with_pins({"a": some_pin("a")}).put()
     assert TableTree.of(objects, with_table).with_pins({"a": None}).put() == root
 
 
 def test_a_link_in_place_of_a_pin_is_refused(objects: Counted) -> None:
-    below = objects.put_tree({"a.json": Entry(LINK, objects.put_blob(b"/etc/passwd"))})
-    tree = TableTree.of(objects, objects.put_tree({"tables": Entry(TREE, below)}))
+    below = objects.put_tree({"a.json": TreeEntry(LINK, objects.put_blob(b"/etc/passwd"))})
+    tree = TableTree.of(objects, objects.put_tree({"tables": TreeEntry(TREE, below)}))
     assert tree.names() == ("a",)
     with pytest.raises(FormatError, match=r"tables/a\.json: is no file"):
         tree.pin("a")
 
 
 def test_a_file_called_tables_is_not_written_over(objects: Counted) -> None:
-    root = objects.put_tree({"tables": Entry(FILE, objects.put_blob(b"mine"))})
+    root = objects.put_tree({"tables": TreeEntry(FILE, objects.put_blob(b"mine"))})
     tree = TableTree.of(objects, root)
     assert tree.names() == ()
     assert tree.with_pins({}).put() == root
@@ -199,8 +199,10 @@ def test_a_table_below_the_repository_is_pinned_under_its_own_name(objects: Coun
 
 def test_a_pin_of_another_tables_place_is_refused_when_it_is_read(objects: Counted) -> None:
     blob = objects.put_blob(encode_pin(some_pin("photos")))
-    below = objects.put_tree({"other.json": Entry(FILE, blob), "photos.json": Entry(FILE, blob)})
-    tree = TableTree.of(objects, objects.put_tree({"tables": Entry(TREE, below)}))
+    below = objects.put_tree(
+        {"other.json": TreeEntry(FILE, blob), "photos.json": TreeEntry(FILE, blob)}
+    )
+    tree = TableTree.of(objects, objects.put_tree({"tables": TreeEntry(TREE, below)}))
     assert tree.pin("photos") == some_pin("photos")
     with pytest.raises(FormatError, match=r"tables/other\.json: pins 'tables/photos\.lance'"):
         tree.pin("other")
@@ -209,8 +211,8 @@ def test_a_pin_of_another_tables_place_is_refused_when_it_is_read(objects: Count
 def test_a_damaged_pin_names_its_file_and_leaves_the_others_alone(objects: Counted) -> None:
     good = objects.put_blob(encode_pin(some_pin("a")))
     bad = objects.put_blob(b"{}")
-    below = objects.put_tree({"a.json": Entry(FILE, good), "b.json": Entry(FILE, bad)})
-    tree = TableTree.of(objects, objects.put_tree({"tables": Entry(TREE, below)}))
+    below = objects.put_tree({"a.json": TreeEntry(FILE, good), "b.json": TreeEntry(FILE, bad)})
+    tree = TableTree.of(objects, objects.put_tree({"tables": TreeEntry(TREE, below)}))
     assert tree.pin("a") == some_pin("a")
     with pytest.raises(FormatError, match=r"tables/b\.json: does not say uri"):
         tree.pin("b")
@@ -219,9 +221,9 @@ def test_a_damaged_pin_names_its_file_and_leaves_the_others_alone(objects: Count
 
 
 def test_entries_with_names_of_no_table_are_no_tables(objects: Counted) -> None:
-    blob = Entry(FILE, objects.put_blob(b"{}"))
+    blob = TreeEntry(FILE, objects.put_blob(b"{}"))
     names = ["a b.json", ".x.json", "x" * 101 + ".json", "README"]
     below = objects.put_tree(dict.fromkeys(names, blob))
-    tree = TableTree.of(objects, objects.put_tree({"tables": Entry(TREE, below)}))
+    tree = TableTree.of(objects, objects.put_tree({"tables": TreeEntry(TREE, below)}))
     assert tree.names() == ()
     assert tree.blob_hash("a b") is None

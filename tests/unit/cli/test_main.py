@@ -15,7 +15,7 @@ import typer
 import lancewood as lw
 from lancewood.cli.failing import MEANINGS, ExitCode, hide_secrets
 from lancewood.cli.groups import KNOWN_AS, VERBS, TableGroup
-from lancewood.cli.lazy import Entry, load_command
+from lancewood.cli.lazy import CommandEntry, load_command
 from lancewood.cli.main import RootGroup
 
 Lw = Callable[..., Any]
@@ -38,7 +38,9 @@ UNSAFE = [*COMMITTING, "migrate-names", "repair", "branch", "tag"]
 
 
 @pytest.mark.parametrize(("name", "entry"), COMMANDS, ids=lambda each: str(each)[:40])
-def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str, entry: Entry) -> None:
+def test_the_summary_of_a_command_is_the_first_line_of_its_help(
+    name: str, entry: CommandEntry
+) -> None:
     command = load_command(name, entry.function)
     assert command.help.partition("\n")[0] == entry.summary
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.data.arrays import Part, assemble, without_offset
+from lancewood.data.arrays import FieldPart, assemble, without_offset
 from lancewood.errors import FormatError
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.model.ids import FieldId
@@ -17,7 +17,7 @@ from lancewood.model.ids import FieldId
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 
 
-def built(kind: pa.DataType, *parts: Part, rows: int) -> pa.Array:
+def built(kind: pa.DataType, *parts: FieldPart, rows: int) -> pa.Array:
     (field,) = schema_from_arrow(pa.schema([("c", kind)])).fields
     found = assemble(field, kind, parts, rows)
     found.validate(full=True)
@@ -35,23 +35,23 @@ def test_nothing_found_is_all_null() -> None:
 
 def test_an_array_of_the_right_type_is_passed_on_untouched() -> None:
     array = pa.array([{"x": 1, "y": "a"}], STRUCT)
-    assert built(STRUCT, Part(array), rows=1) is array
+    assert built(STRUCT, FieldPart(array), rows=1) is array
 
 
 def test_swapped_names_are_told_apart_by_id() -> None:
     both = pa.struct([("x", pa.int32()), ("y", pa.int32())])
     array = pa.array([{"x": 1, "y": 2}], both)
-    part = Part(array, names(f0="c", f1="y", f2="x"), is_renamed=True)
+    part = FieldPart(array, names(f0="c", f1="y", f2="x"), is_renamed=True)
     assert built(both, part, rows=1).to_pylist() == [{"x": 2, "y": 1}]
 
 
 def test_a_struct_of_two_parts_is_null_where_both_are() -> None:
     left = pa.array([{"x": 1}, None, None], pa.struct([("x", pa.int32())]))
     right = pa.array([{"y": "a"}, {"y": "b"}, None], pa.struct([("y", pa.string())]))
-    parts = (Part(left, names(f0="c", f1="x")), Part(right, names(f0="c", f2="y")))
+    parts = (FieldPart(left, names(f0="c", f1="x")), FieldPart(right, names(f0="c", f2="y")))
     wanted = [{"x": 1, "y": "a"}, {"x": None, "y": "b"}, None]
     assert built(STRUCT, *parts, rows=3).to_pylist() == wanted
-    sliced = [Part(each.array.slice(1), each.names) for each in parts]
+    sliced = [FieldPart(each.array.slice(1), each.names) for each in parts]
     assert built(STRUCT, *sliced, rows=2).to_pylist() == wanted[1:]
 
 
@@ -60,11 +60,13 @@ def test_a_list_of_two_parts_is_merged_item_by_item(make: Any) -> None:
     left = make(pa.struct([("x", pa.int32())]))
     right = make(pa.struct([("y", pa.string())]))
     parts = [
-        Part(
+        FieldPart(
             pa.array([[{"x": 9}], [{"x": 1}], None, [{"x": 2}]], left).slice(1),
             names(f0="c", f1="item", f2="x"),
         ),
-        Part(pa.array([[{"y": "a"}], None, [{"y": "b"}]], right), names(f0="c", f1="item", f3="y")),
+        FieldPart(
+            pa.array([[{"y": "a"}], None, [{"y": "b"}]], right), names(f0="c", f1="item", f3="y")
+        ),
     ]
     wanted = [[{"x": 1, "y": "a"}], None, [{"x": 2, "y": "b"}]]
     assert built(make(STRUCT), *parts, rows=3).to_pylist() == wanted
@@ -74,8 +76,8 @@ def test_lists_of_different_lengths_do_not_merge() -> None:
     left = pa.array([[{"x": 1}]], pa.list_(pa.struct([("x", pa.int32())])))
     right = pa.array([[]], pa.list_(pa.struct([("y", pa.string())])))
     parts = (
-        Part(left, names(f0="c", f1="item", f2="x")),
-        Part(right, names(f0="c", f1="item", f3="y")),
+        FieldPart(left, names(f0="c", f1="item", f2="x")),
+        FieldPart(right, names(f0="c", f1="item", f3="y")),
     )
     with pytest.raises(FormatError, match="lengths"):
         built(pa.list_(STRUCT), *parts, rows=1)
@@ -103,8 +105,8 @@ def test_nested_arrays_keep_their_values_under_another_type(
     elif not pa.types.is_int8(source.value_type):
         values = [["1", "2"], None, ["3"]]
     array = pa.array(values, source)
-    assert built(target, Part(array), rows=3).to_pylist() == values
-    assert built(target, Part(array.slice(1)), rows=2).to_pylist() == values[1:]
+    assert built(target, FieldPart(array), rows=3).to_pylist() == values
+    assert built(target, FieldPart(array.slice(1)), rows=2).to_pylist() == values[1:]
 
 
 def test_only_sliced_structs_are_copied() -> None:
@@ -144,7 +146,7 @@ def test_a_dictionary_keeps_null_among_its_indices_only() -> None:
     array = pa.DictionaryArray.from_arrays(
         pa.array([0, 1, None, 2, 1], pa.int8()), pa.array(["a", None, "b"])
     )
-    found = built(kind, Part(array), rows=5)
+    found = built(kind, FieldPart(array), rows=5)
     assert found.to_pylist() == ["a", None, None, "b", None]
     assert found.dictionary.to_pylist() == ["a", "b"]
 
@@ -154,5 +156,5 @@ def test_indices_into_an_empty_dictionary_are_null() -> None:
     array = pa.DictionaryArray.from_arrays(
         pa.array([0, None], pa.int8()), pa.array([], pa.string()), safe=False
     )
-    found = built(kind, Part(array), rows=2)
+    found = built(kind, FieldPart(array), rows=2)
     assert found.to_pylist() == [None, None]

@@ -14,7 +14,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.upkeep.doctor import examine
 from lancewood.store.base import ObjectInfo, PutOutcome, ReplaceOutcome, Store
-from lancewood.store.checkup import Check, Status
+from lancewood.store.checkup import CheckStatus, StoreCheck
 from lancewood.store.disk import DiskStore
 from lancewood.store.memory import MemoryStore
 from lancewood.testing.faults import FaultyStore, Killed, Mode, WatchedStore
@@ -23,7 +23,7 @@ from lancewood.testing.manifests import edit_manifest
 ROWS = pa.table({"a": [1, 2, 3]})
 
 
-def report(store: Store, *, read_only: bool = False) -> dict[str, Check]:
+def report(store: Store, *, read_only: bool = False) -> dict[str, StoreCheck]:
     return {each.name: each for each in examine(store, read_only=read_only)}
 
 
@@ -147,7 +147,7 @@ class Lossy(WatchedStore):
 def test_a_broken_promise_fails_its_check_and_no_other(broken: str) -> None:
     inner = MemoryStore()
     found = report(Lossy(inner, broken))
-    failed = [name for name, each in found.items() if each.status is Status.FAIL]
+    failed = [name for name, each in found.items() if each.status is CheckStatus.FAIL]
     assert failed == [broken]
     assert found[broken].advice
     assert list(inner.list()) == []
@@ -155,7 +155,7 @@ def test_a_broken_promise_fails_its_check_and_no_other(broken: str) -> None:
 
 def test_a_clock_that_is_off_is_a_warning() -> None:
     found = report(Lossy(MemoryStore(), "clock"))["clock"]
-    assert found.status is Status.WARN
+    assert found.status is CheckStatus.WARN
     assert "s ahead" in found.figure
 
 
@@ -165,7 +165,7 @@ def test_a_place_where_nothing_may_be_written_says_so(tmp_path: Path) -> None:
     else:
         tmp_path.chmod(0o500)
         found = report(DiskStore(tmp_path / "t"))
-    assert found["write"].status is Status.FAIL
+    assert found["write"].status is CheckStatus.FAIL
     assert "right" in (found["write"].advice or "")
 
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_removed_is_named() -> None:
             raise lw.StorageError("403 Forbidden")
 
     found = report(Sticky(MemoryStore()))
-    assert found["delete"].status is found["clean up"].status is Status.FAIL
+    assert found["delete"].status is found["clean up"].status is CheckStatus.FAIL
     assert "_lancewood_doctor/" in (found["clean up"].advice or "")
 
 
@@ -218,7 +218,7 @@ def test_a_death_leaves_at_most_its_own_corner() -> None:
 
 def test_syncing_that_is_off_is_a_warning(tmp_path: Path) -> None:
     found = report(DiskStore(tmp_path / "t", fsync=False))["fsync"]
-    assert found.status is Status.WARN
+    assert found.status is CheckStatus.WARN
     assert "LANCEWOOD_FSYNC" in (found.advice or "")
     assert "ms a synced write" in found.figure
 
@@ -227,7 +227,7 @@ def test_a_disk_that_is_almost_full_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lancewood.store.checkup._LITTLE_SPACE", 1 << 62)
-    assert report(DiskStore(tmp_path), read_only=True)["free space"].status is Status.WARN
+    assert report(DiskStore(tmp_path), read_only=True)["free space"].status is CheckStatus.WARN
 
 
 def test_a_file_system_without_links_is_a_warning(
@@ -238,7 +238,7 @@ def test_a_file_system_without_links_is_a_warning(
 
     monkeypatch.setattr("lancewood.store.checkup.os.link", refuse)
     found = report(DiskStore(tmp_path / "t"))
-    assert found["hard links"].status is Status.WARN
+    assert found["hard links"].status is CheckStatus.WARN
     assert list(tmp_path.iterdir()) == []
 
 
@@ -247,10 +247,10 @@ def test_a_network_file_system_is_a_warning(
 ) -> None:
     monkeypatch.setattr("lancewood.store.checkup.mount_kind", lambda path: "nfs4")
     found = report(DiskStore(tmp_path), read_only=True)["file system"]
-    assert (found.status, found.figure) == (Status.WARN, "nfs4")
+    assert (found.status, found.figure) == (CheckStatus.WARN, "nfs4")
 
 
-def table_report(uri: str) -> dict[str, Check]:
+def table_report(uri: str) -> dict[str, StoreCheck]:
     return report(DiskStore(uri), read_only=True)
 
 
@@ -260,18 +260,18 @@ def test_a_sound_table_passes(tmp_path: Path) -> None:
     found = table_report(uri)
     assert found["table"].figure == "2 versions, the newest is 2"
     for name in ("table", "manifest names", "hint", "newest version", "writable"):
-        assert found[name].status is Status.OK
+        assert found[name].status is CheckStatus.OK
 
 
 def test_old_names_are_a_warning_and_mixed_ones_a_failure(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     old = table_report(uri)["manifest names"]
-    assert old.status is Status.WARN
+    assert old.status is CheckStatus.WARN
     assert "migrate-names" in (old.advice or "")
     (tmp_path / "t.lance" / "_versions" / "18446744073709551613.manifest").write_bytes(b"x")
     mixed = table_report(uri)["table"]
-    assert mixed.status is Status.FAIL
+    assert mixed.status is CheckStatus.FAIL
     assert "migrate-names" in (mixed.advice or "")
 
 
@@ -280,22 +280,22 @@ def test_a_damaged_newest_version_is_a_failure(tmp_path: Path) -> None:
     lw.create(uri, ROWS).append(ROWS)
     (tmp_path / "t.lance" / "_versions" / "18446744073709551613.manifest").write_bytes(b"")
     found = table_report(uri)["newest version"]
-    assert found.status is Status.FAIL
+    assert found.status is CheckStatus.FAIL
     assert "newest readable version is 1" in found.figure
 
 
 @pytest.mark.parametrize(
     ("hint", "status", "figure"),
     [
-        ('{"version":2}', Status.OK, "version 2"),
-        ('{"version":1}', Status.OK, "1 behind"),
-        ('{"version":9}', Status.WARN, "not there"),
-        ("garbage", Status.WARN, "no version"),
-        ("[]", Status.WARN, "no version"),
+        ('{"version":2}', CheckStatus.OK, "version 2"),
+        ('{"version":1}', CheckStatus.OK, "1 behind"),
+        ('{"version":9}', CheckStatus.WARN, "not there"),
+        ("garbage", CheckStatus.WARN, "no version"),
+        ("[]", CheckStatus.WARN, "no version"),
     ],
 )
 def test_a_hint_is_compared_with_what_is_there(
-    tmp_path: Path, hint: str, status: Status, figure: str
+    tmp_path: Path, hint: str, status: CheckStatus, figure: str
 ) -> None:
     uri = tmp_path / "t.lance"
     lw.create(uri, ROWS).append(ROWS)
@@ -314,5 +314,5 @@ def test_a_flag_that_forbids_writing_is_a_warning(tmp_path: Path) -> None:
 
     edit_manifest(uri, fence)
     found = table_report(uri)
-    assert found["newest version"].status is Status.OK
-    assert found["writable"].status is Status.WARN
+    assert found["newest version"].status is CheckStatus.OK
+    assert found["writable"].status is CheckStatus.WARN

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lancewood.engine.place import base_homes
-from lancewood.engine.place.base_homes import Trace, find_trace, present_roots
+from lancewood.engine.place.base_homes import RootTrace, find_trace, present_roots
 from lancewood.engine.place.base_paths import check_not_moved, moved_bases
 from lancewood.engine.place.place import Place
 from lancewood.errors import StorageError, UnsupportedError
@@ -40,13 +40,13 @@ def there() -> str:
 def probes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every look for a file of a base path."""
     seen: list[str] = []
-    is_below = Trace.is_below
+    is_below = RootTrace.is_below
 
-    def counted(trace: Trace, root: Store) -> bool:
+    def counted(trace: RootTrace, root: Store) -> bool:
         seen.append(f"{root.uri}/{trace.key}")
         return is_below(trace, root)
 
-    monkeypatch.setattr(Trace, "is_below", counted)
+    monkeypatch.setattr(RootTrace, "is_below", counted)
     return seen
 
 
@@ -227,7 +227,7 @@ def test_one_file_of_a_base_is_found_without_decoding_the_fragments(
     monkeypatch.setattr(base_homes, "decode_fragment", counted)
     many = [fragment(each, 1) for each in range(5_000)]
     found = manifest({0: "/a", 1: "/b"}, *many, fragment(5_000, 0))
-    assert find_trace(found, BaseId(0)) == Trace("data/5000.lance", SIZE)
+    assert find_trace(found, BaseId(0)) == RootTrace("data/5000.lance", SIZE)
     assert find_trace(found, BaseId(300)) is None
     assert len(decoded) <= 250
 
@@ -296,11 +296,11 @@ def test_a_store_that_does_not_answer_decides_nothing(
     handle = place(f"{here}/tree/exp")
     put(here, "data/0.lance")
 
-    def fail(trace: Trace, root: Store) -> bool:
+    def fail(trace: RootTrace, root: Store) -> bool:
         raise StorageError("it does not answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trace, "is_below", fail)
+        patch.setattr(RootTrace, "is_below", fail)
         with pytest.raises(StorageError, match="does not answer"):
             file_at(handle, found)
     assert file_at(handle, found) == f"{here}/data/0.lance"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancewood.errors import CommitUnknownError, IntegrityError, StorageError
-from lancewood.external.base import Entry, path_of, staged_name
+from lancewood.external.base import ManifestEntry, path_of, staged_name
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.model.ids import Version
@@ -21,9 +21,9 @@ NAME = manifest_name(Version(7), NamingScheme.V2)
 class MeetsItself(MemoryManifests):
     """Asks twice, and says what the second answer was."""
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         super().put_if_not_exists(base, entry)
-        return super().put_if_not_exists(base, Entry(*entry))
+        return super().put_if_not_exists(base, ManifestEntry(*entry))
 
 
 class Silent(MemoryManifests):
@@ -33,7 +33,7 @@ class Silent(MemoryManifests):
         super().__init__()
         self.is_done = is_done
 
-    def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+    def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
         if self.is_done:
             super().put_if_not_exists(base, entry)
         raise StorageError("no answer")
@@ -75,10 +75,10 @@ def test_a_loser_leaves_nothing_behind_and_the_winner_is_completed() -> None:
     store = ExternalStore(MemoryStore(), manifests, "t")
     staged = staged_name(NAME)
     store.inner.put(f"_versions/{staged}", b"winner")
-    manifests.put_if_not_exists("t", Entry(Version(7), path_of("t", staged), None))
+    manifests.put_if_not_exists("t", ManifestEntry(Version(7), path_of("t", staged), None))
     assert store.put_new(KEY, b"loser") is PutOutcome.EXISTS
     assert store.get(KEY) == b"winner"
-    assert manifests.get("t", Version(7)) == Entry(Version(7), path_of("t", NAME), 6)
+    assert manifests.get("t", Version(7)) == ManifestEntry(Version(7), path_of("t", NAME), 6)
     assert [*store.inner.names("_versions")] == [NAME]
 
 
@@ -88,11 +88,11 @@ def test_who_comes_late_to_a_table_that_was_made_again_leaves_its_entry_alone() 
     class MadeAgain(MemoryManifests):
         """Right after the entry is put, somebody drops the table, and makes another."""
 
-        def put_if_not_exists(self, base: str, entry: Entry) -> bool:
+        def put_if_not_exists(self, base: str, entry: ManifestEntry) -> bool:
             super().put_if_not_exists(base, entry)
             inner.delete([each.key for each in inner.list()])
             inner.put(f"_versions/{theirs}", b"theirs")
-            return super().put_if_exists(base, Entry(Version(7), path_of(base, theirs)))
+            return super().put_if_exists(base, ManifestEntry(Version(7), path_of(base, theirs)))
 
     store = ExternalStore(inner, MadeAgain(), "t")
     assert store.put_new(KEY, b"mine") is PutOutcome.CREATED  # as it was, for a moment

@@ -16,7 +16,7 @@ import pytest
 from tests.commit_locks import free
 
 import lancewood as lw
-from lancewood.external.base import Entry, base_by_uri, path_of, staged_name
+from lancewood.external.base import ManifestEntry, base_by_uri, path_of, staged_name
 from lancewood.external.opening import open_manifest_store
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import NamingScheme, manifest_name
@@ -40,7 +40,7 @@ class Home:
     def open(self, **at: object) -> lw.Table:
         return lw.open(self.uri, manifest_store=self.manifests, **at)  # type: ignore[arg-type]
 
-    def entry(self, version: int, root: str = "") -> Entry | None:
+    def entry(self, version: int, root: str = "") -> ManifestEntry | None:
         base = base_by_uri(self.uri) + root
         return open_manifest_store(self.manifests).get(base, Version(version))
 
@@ -98,7 +98,7 @@ def test_what_was_committed_without_the_manifest_store_is_read_and_registered(ho
     lance.write_dataset(ROWS, home.uri, mode="append")
     assert home.entry(4) is None
     assert home.open().count_rows() == 3
-    assert home.entry(4) == Entry(Version(4), home.path(4), os.path.getsize(home.path(4)))
+    assert home.entry(4) == ManifestEntry(Version(4), home.path(4), os.path.getsize(home.path(4)))
     assert home.open().append(ROWS).version == 5
 
 
@@ -106,7 +106,7 @@ def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(home:
     home.create().append(ROWS)
     staged = path_of(base_by_uri(home.uri), staged_name(manifest_name(Version(3), NamingScheme.V2)))
     manifests = open_manifest_store(home.manifests)
-    manifests.put_if_not_exists(base_by_uri(home.uri), Entry(Version(3), staged, 10))
+    manifests.put_if_not_exists(base_by_uri(home.uri), ManifestEntry(Version(3), staged, 10))
     asked: list[Callable[[], object]] = [
         home.open,
         lambda: home.open(version=3),
@@ -119,7 +119,7 @@ def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(home:
     assert lw.exists(home.uri, manifest_store=home.manifests)
     proposed = lw.repair(home.uri, manifest_store=home.manifests)
     assert [each.action for each in proposed.proposals] == ["forget what is lost"]
-    assert manifests.latest(base_by_uri(home.uri)) == Entry(Version(3), staged, 10)
+    assert manifests.latest(base_by_uri(home.uri)) == ManifestEntry(Version(3), staged, 10)
     lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
     assert home.open().append(ROWS).version == 3
 
@@ -171,7 +171,7 @@ def test_names_are_migrated_in_both(home: Home) -> None:
     for mode in ("create", "append", "append"):
         lance.write_dataset(ROWS, home.uri, mode=mode, enable_v2_manifest_paths=False)
     table = home.open().append(ROWS)
-    assert home.entry(4) == Entry(
+    assert home.entry(4) == ManifestEntry(
         Version(4), home.path(4, NamingScheme.V1), os.path.getsize(home.path(4, NamingScheme.V1))
     )
     done = lw.migrate_names(home.uri, manifest_store=home.manifests)

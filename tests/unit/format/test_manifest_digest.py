@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lancewood.format.manifest import Stamp, restamped, seal
+from lancewood.format.manifest import VersionStamp, restamped, seal
 from lancewood.format.manifest_digest import content_digest, manifest_digest
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.format.varint import encode_varint
@@ -19,7 +19,9 @@ from lancewood.proto import table_pb2
 
 GOLDEN_MANIFEST = "2307b8b6bdc730dbcab1f6aa7f26dc28f06ab143ad84afa7a159671cf3f9cd76"
 GOLDEN_CONTENT = "747d320b17aee9fe458d969e1483307b1d11ca4f98c1af66e36cbaae29a4c673"
-STAMP = Stamp(Version(4), 1_700_000_000_000_000_001, "3-x.txn", b"\x08\x03\x12\x01x", "lw", "1")
+STAMP = VersionStamp(
+    Version(4), 1_700_000_000_000_000_001, "3-x.txn", b"\x08\x03\x12\x01x", "lw", "1"
+)
 
 
 def message() -> table_pb2.Manifest:

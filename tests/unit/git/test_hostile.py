@@ -16,7 +16,7 @@ from tests.bounded import bounded
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import checked_branch
-from lancewood.git.objects import FILE, Entry, Signature
+from lancewood.git.objects import FILE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.values import decode_commit
 from lancewood.items import birth as newpack
@@ -52,10 +52,10 @@ def test_what_a_lost_move_wrote_is_written_again_after_a_prune(
     git = GitRepository.open(git.path, fsync=fsync)
     tip = git.refs.read(MAIN)
     assert tip is not None
-    tree = git.objects.put_tree({"file": Entry(FILE, git.objects.put_blob(b"needed"))})
+    tree = git.objects.put_tree({"file": TreeEntry(FILE, git.objects.put_blob(b"needed"))})
     git.objects.write()  # and the move that was to follow lost its race
     stock(git.path, "prune", "--expire=now")
-    tree = git.objects.put_tree({"file": Entry(FILE, git.objects.put_blob(b"needed"))})
+    tree = git.objects.put_tree({"file": TreeEntry(FILE, git.objects.put_blob(b"needed"))})
     made = git.objects.put_commit(tree, [tip], BY, "two")
     assert git.refs.move(MAIN, tip, made, why="commit", by=BY)
     stock(git.path, "fsck", "--strict")

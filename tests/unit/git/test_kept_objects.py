@@ -8,7 +8,7 @@ import pytest
 
 from lancewood.errors import NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import FILE, TREE, Entry, Objects, Signature
+from lancewood.git.objects import FILE, TREE, Objects, Signature, TreeEntry
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, -90)
 BEN = Signature("Ben Ö", "ben@example.org", 1_700_000_100, 330)
@@ -22,8 +22,8 @@ def made(tmp_path: Path) -> Objects:
 def test_what_was_put_reads_like_what_another_reads(tmp_path: Path) -> None:
     mine = made(tmp_path)
     blob = mine.put_blob(b"1")
-    below = mine.put_tree({"b.json": Entry(FILE, blob), "a.json": Entry(FILE, blob)})
-    root = mine.put_tree({"tables": Entry(TREE, below), "ü": Entry(FILE, blob)})
+    below = mine.put_tree({"b.json": TreeEntry(FILE, blob), "a.json": TreeEntry(FILE, blob)})
+    root = mine.put_tree({"tables": TreeEntry(TREE, below), "ü": TreeEntry(FILE, blob)})
     messages = ("one", "two lines\n\nand more\n\n\n", "  kept  ", "\n", "ümlaut\r\n")
     commits: list[Hash] = []
     for each in messages:
@@ -39,7 +39,7 @@ def test_what_was_put_reads_like_what_another_reads(tmp_path: Path) -> None:
 
 def test_a_tree_that_was_given_out_can_be_changed_without_harm(tmp_path: Path) -> None:
     objects = made(tmp_path)
-    entries = {"a": Entry(FILE, objects.put_blob(b"1"))}
+    entries = {"a": TreeEntry(FILE, objects.put_blob(b"1"))}
     tree = objects.put_tree(entries)
     entries.clear()
     for _ in range(2):

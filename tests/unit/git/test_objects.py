@@ -21,7 +21,7 @@ from lancewood.errors import (
 )
 from lancewood.git import loose, objects
 from lancewood.git.hashes import ZERO, Hash
-from lancewood.git.objects import FILE, Entry, Objects, Signature
+from lancewood.git.objects import FILE, Objects, Signature, TreeEntry
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 H = Hash("ab" * 32)
@@ -44,11 +44,11 @@ def files(place: Path) -> list[str]:
 
 def test_what_was_put_is_read_before_and_after_it_is_synced(store: Objects, place: Path) -> None:
     blob = store.put_blob(b"data" * 10_000)
-    tree = store.put_tree({"a": Entry(FILE, blob)})
+    tree = store.put_tree({"a": TreeEntry(FILE, blob)})
     commit = store.put_commit(tree, [], ADA, "one")
     for _ in range(2):
         assert store.blob(blob) == b"data" * 10_000
-        assert store.tree(tree) == {"a": Entry(FILE, blob)}
+        assert store.tree(tree) == {"a": TreeEntry(FILE, blob)}
         assert store.commit(commit).message == "one"
         assert store.peel(commit) == commit
         assert blob in store

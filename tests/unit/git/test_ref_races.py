@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lancewood.git.hashes import ZERO
-from lancewood.git.objects import FILE, Entry, Signature
+from lancewood.git.objects import FILE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 
 MAIN = "refs/heads/main"
@@ -20,7 +20,7 @@ WRITER = """
 import sys
 from lancewood.git.repository import GitRepository
 from lancewood.git.objects import Signature
-from lancewood.git.objects import FILE, Entry
+from lancewood.git.objects import FILE, TreeEntry
 
 path, who, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 repo = GitRepository.open(path, fsync=False)
@@ -33,7 +33,7 @@ for turn in range(count):
         commit = repo.objects.commit(tip)
         blob = repo.objects.tree(commit.tree)["count"].hash
         number = int(repo.objects.blob(blob)) + 1
-        tree = repo.objects.put_tree({"count": Entry(FILE, repo.objects.put_blob(b"%d" % number))})
+        tree = repo.objects.put_tree({"count": TreeEntry(FILE, repo.objects.put_blob(b"%d" % number))})
         new = repo.objects.put_commit(tree, [tip], by, f"{who} {turn}")
         if repo.refs.move("refs/heads/main", tip, new, why=f"commit: {who} {turn}", by=by):
             break
@@ -65,7 +65,7 @@ def test_processes_that_count_on_one_branch_lose_nothing(tmp_path: Path, has_vic
     repository = GitRepository.init(tmp_path / "repo", fsync=False)
     by = Signature.now("Ada", "ada@example.org")
     objects = repository.objects
-    tree = objects.put_tree({"count": Entry(FILE, objects.put_blob(b"0"))})
+    tree = objects.put_tree({"count": TreeEntry(FILE, objects.put_blob(b"0"))})
     first = objects.put_commit(tree, [], by, "zero")
     assert repository.refs.move(MAIN, None, first, why="zero", by=by)
 

@@ -12,7 +12,7 @@ from lancewood.git.signature import Signature
 from lancewood.git.values import (
     FILE,
     TREE,
-    Entry,
+    TreeEntry,
     decode_commit,
     decode_tag,
     decode_tree,
@@ -67,7 +67,7 @@ def test_a_line_that_is_no_signature_is_a_format_error(line: bytes) -> None:
 
 @given(st.dictionaries(NAMES, st.sampled_from([FILE, TREE]), max_size=6))
 def test_a_tree_is_read_as_it_was_written(modes: dict[str, int]) -> None:
-    entries = {name: Entry(mode, H) for name, mode in modes.items()}
+    entries = {name: TreeEntry(mode, H) for name, mode in modes.items()}
     try:
         data = encode_tree(entries)
     except InvalidInputError:
@@ -95,17 +95,17 @@ def test_a_tree_is_read_as_it_was_written(modes: dict[str, int]) -> None:
 )
 def test_a_name_that_harms_in_a_tree_is_refused(name: str) -> None:
     with pytest.raises(InvalidInputError, match="name in a tree"):
-        encode_tree({name: Entry(FILE, H)})
+        encode_tree({name: TreeEntry(FILE, H)})
 
 
 @pytest.mark.parametrize("name", [".gitignore", "git", "a.git", "...", "a b", "grün"])
 def test_a_name_that_only_looks_so_is_taken(name: str) -> None:
-    assert list(decode_tree(encode_tree({name: Entry(FILE, H)}))) == [name]
+    assert list(decode_tree(encode_tree({name: TreeEntry(FILE, H)}))) == [name]
 
 
 def test_a_mode_that_git_does_not_know_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="mode 100600"):
-        encode_tree({"a": Entry(0o100600, H)})
+        encode_tree({"a": TreeEntry(0o100600, H)})
     with pytest.raises(FormatError, match="mode 1"):
         decode_tree(b"1 a\0" + b"\1" * 32)
 

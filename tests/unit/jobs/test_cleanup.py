@@ -19,7 +19,7 @@ from lancewood.engine.commit.publish import Detached
 from lancewood.engine.place.place import Place
 from lancewood.engine.snapshot.descent import manifest_names
 from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.engine.versions.refs import Refs
+from lancewood.engine.versions.refs import TableRefs
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, encode_branch, encode_tag
@@ -552,7 +552,7 @@ def test_descent_holds_the_versions_it_passes_through() -> None:
             identifier=tuple(BranchPoint(Version(v), u) for v, u in way),
         )
 
-    refs = Refs(
+    refs = TableRefs(
         (),
         (
             made("a", (3, "x")),

@@ -27,7 +27,7 @@ from lancewood.errors import FormatError, NotFoundError
 from lancewood.git.repository import GitRepository
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.cleanup import CleanupReport
-from lancewood.jobs.upkeep.commitments import Held
+from lancewood.jobs.upkeep.commitments import NeededVersions
 from lancewood.model.ids import Version
 from lancewood.store.disk import DiskStore
 from lancewood.table.table import Table
@@ -426,7 +426,7 @@ def test_git_is_not_loaded_for_tables_of_no_repository(tmp_path: Path) -> None:
 
 
 def test_a_floor_holds_what_no_pin_names() -> None:
-    held = Held({Version(2): "a pin"}, Version(4), "it has not landed")
+    held = NeededVersions({Version(2): "a pin"}, Version(4), "it has not landed")
     found = held.among([Version(each) for each in range(1, 7)])
     assert found == {
         2: "a pin",
@@ -434,4 +434,4 @@ def test_a_floor_holds_what_no_pin_names() -> None:
         5: "it has not landed",
         6: "it has not landed",
     }
-    assert Held().among([Version(1)]) == {}
+    assert NeededVersions().among([Version(1)]) == {}

@@ -16,7 +16,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.format.layout import HINT_KEY
-from lancewood.jobs.upkeep.problems import Kind, RepairReport
+from lancewood.jobs.upkeep.problems import ProblemKind, RepairReport
 from lancewood.proto import table_pb2
 from lancewood.table.door import repair
 from lancewood.testing.manifests import (
@@ -123,7 +123,7 @@ def test_a_table_without_any_readable_version_is_left_alone(uri: str) -> None:
         manifest_path(uri, version).write_bytes(b"")
     report = repair(uri, dry_run=False)
     assert report.proposals == ()
-    assert [each.kind for each in report.remaining] == [Kind.MANIFEST] * 3
+    assert [each.kind for each in report.remaining] == [ProblemKind.MANIFEST] * 3
     assert len([*(Path(uri) / "_versions").iterdir()]) == 3
 
 
@@ -134,7 +134,7 @@ def test_a_version_that_we_do_not_know_is_not_called_damaged(uri: str) -> None:
     edit_manifest(uri, raise_flag)
     report = repair(uri, dry_run=False)
     assert report.proposals == ()
-    assert [each.kind for each in report.remaining] == [Kind.MANIFEST]
+    assert [each.kind for each in report.remaining] == [ProblemKind.MANIFEST]
     assert manifest_path(uri, 3).exists()
 
 
@@ -218,7 +218,7 @@ def test_deleted_rows_are_counted(uri: str, told: int) -> None:
     assert lw.open(uri).count_rows() == 195
 
 
-def leaves_alone(table: lw.Table, *kinds: Kind) -> None:
+def leaves_alone(table: lw.Table, *kinds: ProblemKind) -> None:
     """Nothing is proposed, all of it is told, and no version is made."""
     report = table.repair(dry_run=False)
     assert report.proposals == ()
@@ -230,17 +230,17 @@ def test_a_place_that_is_not_allowed_is_no_damage(uri: str, tmp_path: Path) -> N
     base = lance.DatasetBasePath(str(tmp_path / "base"), name="cold", is_dataset_root=True)
     lance.dataset(uri).add_bases([base])
     lance.write_dataset(ROWS, uri, mode="append", target_bases=["cold"])
-    leaves_alone(lw.open(uri, allowed_bases=[]), Kind.OUT_OF_REACH)
+    leaves_alone(lw.open(uri, allowed_bases=[]), ProblemKind.OUT_OF_REACH)
     clone = str(tmp_path / "clone.lance")
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
-    leaves_alone(lw.open(clone, allowed_bases=[]), Kind.OUT_OF_REACH)
+    leaves_alone(lw.open(clone, allowed_bases=[]), ProblemKind.OUT_OF_REACH)
     assert repair(clone).ok
 
 
 def test_fragments_out_of_order_are_no_reason_to_go_back(uri: str) -> None:
     change_fragments(uri, list.reverse)
-    leaves_alone(lw.open(uri), Kind.FRAGMENT_ORDER)
+    leaves_alone(lw.open(uri), ProblemKind.FRAGMENT_ORDER)
     assert lw.open(uri).count_rows() == 197
 
 
@@ -253,7 +253,7 @@ def test_a_deletion_file_without_rows_is_no_reason_to_go_back(uri: str) -> None:
     with pa.ipc.new_file(str(path), schema) as writer:
         writer.write_table(schema.empty_table())
     change_fragments(uri, claim_none)
-    leaves_alone(lw.open(uri), Kind.EMPTY_DELETION_FILE)
+    leaves_alone(lw.open(uri), ProblemKind.EMPTY_DELETION_FILE)
     assert lw.open(uri).delete("a = 5").verify().ok
     lance.dataset(uri).delete("a = 6")
 
@@ -264,7 +264,7 @@ def test_deleted_rows_are_not_counted_where_the_rows_are_not(uri: str) -> None:
         fragments[0].deletion_file.num_deleted_rows = 17
 
     change_fragments(uri, forget)
-    leaves_alone(lw.open(uri), Kind.ROW_COUNT, Kind.DELETED_COUNT)
+    leaves_alone(lw.open(uri), ProblemKind.ROW_COUNT, ProblemKind.DELETED_COUNT)
 
 
 def test_a_newest_manifest_with_broken_fragments_is_set_aside(uri: str) -> None:
@@ -284,7 +284,7 @@ def test_an_index_that_lost_its_files_is_dropped(uri: str) -> None:
     for each in (Path(uri) / "_indices" / str(bad.uuid)).iterdir():
         each.unlink()
     found = lw.open(uri).verify().problems
-    assert {each.kind for each in found} == {Kind.INDEX_FILE}
+    assert {each.kind for each in found} == {ProblemKind.INDEX_FILE}
     mended(uri, "drop the index")
     assert [each.name for each in lw.open(uri).indices] == ["s_idx"]
     assert lance.dataset(uri).to_table(filter="a = 7").num_rows == 2

@@ -20,7 +20,7 @@ from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
 from lancewood.jobs.upkeep import deep_check, verify
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments
 from lancewood.jobs.upkeep.deep_check import PageChecker
-from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind
 from lancewood.model.id_ranges import IdRanges, union
 from lancewood.model.rowids import RowIdSequence, RowVersions
 from lancewood.proto import table_pb2
@@ -48,7 +48,7 @@ def uri(tmp_path: Path) -> str:
     return place
 
 
-def problems(uri: str, *, deep: bool = False) -> list[tuple[Kind, int | None]]:
+def problems(uri: str, *, deep: bool = False) -> list[tuple[ProblemKind, int | None]]:
     return [(each.kind, each.fragment) for each in lw.open(uri).verify(deep=deep).problems]
 
 
@@ -119,7 +119,7 @@ def test_a_missing_data_file_is_found(uri: str) -> None:
     path = data_file(uri, 1)
     path.unlink()
     (found,) = lw.open(uri).verify(deep=True).problems
-    assert (found.kind, found.fragment, found.where) == (Kind.DATA_FILE, 1, str(path))
+    assert (found.kind, found.fragment, found.where) == (ProblemKind.DATA_FILE, 1, str(path))
     assert "missing" in found.text
     assert "restore" in found.advice
 
@@ -127,14 +127,14 @@ def test_a_missing_data_file_is_found(uri: str) -> None:
 def test_another_size_is_found(uri: str) -> None:
     with data_file(uri, 1).open("ab") as file:
         file.write(b"x")
-    assert problems(uri) == [(Kind.DATA_FILE, 1)]
+    assert problems(uri) == [(ProblemKind.DATA_FILE, 1)]
 
 
 def test_a_footer_that_is_none_is_found(uri: str) -> None:
     path = data_file(uri, 1)
     data = path.read_bytes()
     path.write_bytes(data[:-4] + b"NOPE")
-    assert problems(uri) == [(Kind.DATA_FILE, 1)]
+    assert problems(uri) == [(ProblemKind.DATA_FILE, 1)]
 
 
 def test_other_rows_than_recorded_are_found(uri: str) -> None:
@@ -143,7 +143,7 @@ def test_other_rows_than_recorded_are_found(uri: str) -> None:
 
     change_fragments(uri, claim)
     kinds = {each for each, _ in problems(uri)}
-    assert kinds == {Kind.DATA_FILE, Kind.ROW_IDS, Kind.ROW_VERSIONS}
+    assert kinds == {ProblemKind.DATA_FILE, ProblemKind.ROW_IDS, ProblemKind.ROW_VERSIONS}
 
 
 def test_rows_that_nobody_recorded_are_told(uri: str) -> None:
@@ -151,7 +151,7 @@ def test_rows_that_nobody_recorded_are_told(uri: str) -> None:
         fragments[3].physical_rows = 0
 
     change_fragments(uri, forget)
-    assert problems(uri) == [(Kind.ROW_COUNT, 3)]
+    assert problems(uri) == [(ProblemKind.ROW_COUNT, 3)]
 
 
 def test_a_column_that_the_file_does_not_have_is_found(uri: str) -> None:
@@ -159,7 +159,7 @@ def test_a_column_that_the_file_does_not_have_is_found(uri: str) -> None:
         fragments[2].files[0].column_indices[:] = [1, 0]
 
     change_fragments(uri, swap)
-    assert problems(uri) == [(Kind.SCHEMA, 2)]
+    assert problems(uri) == [(ProblemKind.SCHEMA, 2)]
 
 
 def test_a_field_in_two_files_is_found(uri: str) -> None:
@@ -167,7 +167,7 @@ def test_a_field_in_two_files_is_found(uri: str) -> None:
         fragments[2].files.append(fragments[2].files[0])
 
     change_fragments(uri, double)
-    assert problems(uri) == [(Kind.SCHEMA, 2)]
+    assert problems(uri) == [(ProblemKind.SCHEMA, 2)]
 
 
 def test_another_file_version_than_recorded_is_found(uri: str) -> None:
@@ -175,7 +175,7 @@ def test_another_file_version_than_recorded_is_found(uri: str) -> None:
         fragments[2].files[0].file_minor_version = 1
 
     change_fragments(uri, claim)
-    assert set(problems(uri)) == {(Kind.DATA_FILE, 2)}
+    assert set(problems(uri)) == {(ProblemKind.DATA_FILE, 2)}
 
 
 def test_a_base_that_the_manifest_does_not_declare_is_found(uri: str) -> None:
@@ -183,7 +183,7 @@ def test_a_base_that_the_manifest_does_not_declare_is_found(uri: str) -> None:
         fragments[2].files[0].base_id = 9
 
     change_fragments(uri, lead_away)
-    assert problems(uri) == [(Kind.DATA_FILE, 2)]
+    assert problems(uri) == [(ProblemKind.DATA_FILE, 2)]
 
 
 # Deleted rows
@@ -197,18 +197,18 @@ def test_a_missing_deletion_file_is_found(uri: str) -> None:
     path = deletion_file(uri)
     path.unlink()
     (found,) = lw.open(uri).verify().problems
-    assert (found.kind, found.where) == (Kind.DELETION_FILE, str(path))
+    assert (found.kind, found.where) == (ProblemKind.DELETION_FILE, str(path))
 
 
 def test_a_broken_deletion_file_is_found(uri: str) -> None:
     path = deletion_file(uri)
     path.write_bytes(path.read_bytes()[:40])
-    assert problems(uri) == [(Kind.DELETION_FILE, 0)]
+    assert problems(uri) == [(ProblemKind.DELETION_FILE, 0)]
 
 
 def test_a_deleted_row_beyond_the_fragment_is_found(uri: str) -> None:
     deletion_file(uri).write_bytes(encode_deletions(BitMap([3, 25]))[1])
-    assert problems(uri) == [(Kind.DELETION_FILE, 0)]
+    assert problems(uri) == [(ProblemKind.DELETION_FILE, 0)]
 
 
 @pytest.mark.parametrize("told", [0, 3])
@@ -217,7 +217,7 @@ def test_a_wrong_number_of_deleted_rows_is_found(uri: str, told: int) -> None:
         fragments[0].deletion_file.num_deleted_rows = told
 
     change_fragments(uri, claim)
-    assert problems(uri) == [(Kind.DELETED_COUNT, 0)]
+    assert problems(uri) == [(ProblemKind.DELETED_COUNT, 0)]
 
 
 # Lineage
@@ -233,7 +233,7 @@ def set_ids(number: int, ids: RowIdSequence) -> Callable[[list[table_pb2.DataFra
 def test_an_id_that_two_live_rows_have_is_found(uri: str) -> None:
     change_fragments(uri, set_ids(3, RowIdSequence.from_range(60, 25)))
     (found,) = lw.open(uri).verify().problems
-    assert (found.kind, found.where) == (Kind.ROW_IDS, "row id 60")
+    assert (found.kind, found.where) == (ProblemKind.ROW_IDS, "row id 60")
 
 
 def test_an_id_may_come_again_where_its_row_is_deleted(uri: str) -> None:
@@ -245,13 +245,13 @@ def test_an_id_may_come_again_where_its_row_is_deleted(uri: str) -> None:
 
 def test_an_id_twice_in_one_fragment_is_found(uri: str) -> None:
     change_fragments(uri, set_ids(3, RowIdSequence.from_values([80, *range(76, 100)])))
-    assert problems(uri) == [(Kind.ROW_IDS, 3)]
+    assert problems(uri) == [(ProblemKind.ROW_IDS, 3)]
 
 
 def test_an_id_beyond_the_mark_is_found(uri: str) -> None:
     change_fragments(uri, set_ids(3, RowIdSequence.from_range(76, 25)))
     (found,) = lw.open(uri).verify().problems
-    assert (found.kind, found.fragment) == (Kind.ROW_IDS, 3)
+    assert (found.kind, found.fragment) == (ProblemKind.ROW_IDS, 3)
     assert "100" in found.text
 
 
@@ -261,7 +261,7 @@ def test_ids_that_are_missing_or_too_few_are_found(uri: str) -> None:
         fragments[3].inline_row_ids = RowIdSequence.from_range(75, 24).encode()
 
     change_fragments(uri, drop)
-    assert problems(uri) == [(Kind.ROW_IDS, 2), (Kind.ROW_IDS, 3)]
+    assert problems(uri) == [(ProblemKind.ROW_IDS, 2), (ProblemKind.ROW_IDS, 3)]
 
 
 def test_versions_of_rows_that_cannot_be_are_found(uri: str) -> None:
@@ -277,9 +277,9 @@ def test_versions_of_rows_that_cannot_be_are_found(uri: str) -> None:
     change_fragments(uri, claim)
     found = lw.open(uri).verify().problems
     assert [(each.kind, each.fragment) for each in found] == [
-        (Kind.ROW_VERSIONS, 1),
-        (Kind.ROW_VERSIONS, 2),
-        (Kind.ROW_VERSIONS, 3),
+        (ProblemKind.ROW_VERSIONS, 1),
+        (ProblemKind.ROW_VERSIONS, 2),
+        (ProblemKind.ROW_VERSIONS, 3),
     ]
     assert "row 20" in found[1].text
 
@@ -311,14 +311,14 @@ def test_fragments_out_of_order_or_twice_are_found(uri: str) -> None:
         fragments.reverse()
 
     change_fragments(uri, turn)
-    assert problems(uri) == [(Kind.FRAGMENT_ORDER, None)]
+    assert problems(uri) == [(ProblemKind.FRAGMENT_ORDER, None)]
 
     def double(fragments: list[table_pb2.DataFragment]) -> None:
         fragments.sort(key=lambda each: each.id)
         fragments[3].id = 2
 
     change_fragments(uri, double)
-    assert (Kind.FRAGMENT_IDS, 2) in problems(uri)
+    assert (ProblemKind.FRAGMENT_IDS, 2) in problems(uri)
 
 
 def test_a_schema_that_is_no_tree_is_found(uri: str) -> None:
@@ -326,7 +326,7 @@ def test_a_schema_that_is_no_tree_is_found(uri: str) -> None:
         message.fields[1].id = message.fields[0].id
 
     edit_manifest(uri, break_tree)
-    assert (Kind.SCHEMA, None) in problems(uri)
+    assert (ProblemKind.SCHEMA, None) in problems(uri)
 
 
 def test_a_transaction_that_is_named_and_not_there_is_found(uri: str) -> None:
@@ -337,7 +337,7 @@ def test_a_transaction_that_is_named_and_not_there_is_found(uri: str) -> None:
     path = manifest_path(uri, 2)
     assert problems(uri) == []  # the manifest has a copy
     cut_transaction(path)
-    assert problems(uri) == [(Kind.TRANSACTION, None)]
+    assert problems(uri) == [(ProblemKind.TRANSACTION, None)]
 
 
 def cut_transaction(path: Path) -> None:
@@ -350,14 +350,14 @@ def cut_transaction(path: Path) -> None:
 def test_a_newest_version_that_cannot_be_read_is_found(uri: str) -> None:
     manifest_path(uri, 2).write_bytes(b"")
     (found,) = lw.open(uri, version=1).verify().problems
-    assert found.kind is Kind.MANIFEST
+    assert found.kind is ProblemKind.MANIFEST
     assert found.where == str(manifest_path(uri, 2))
 
 
 def test_names_of_two_schemes_are_found(uri: str) -> None:
     table = lw.open(uri)
     (Path(uri) / "_versions/1.manifest").write_bytes(manifest_path(uri, 1).read_bytes())
-    assert [each.kind for each in table.verify().problems] == [Kind.NAMES]
+    assert [each.kind for each in table.verify().problems] == [ProblemKind.NAMES]
 
 
 def test_refs_that_cannot_be_read_or_lead_nowhere_are_found(uri: str) -> None:
@@ -376,11 +376,11 @@ def test_refs_that_cannot_be_read_or_lead_nowhere_are_found(uri: str) -> None:
         f"{TAGS_DIR}/lost.json",
         f"{BRANCHES_DIR}/empty.json",
     ]
-    assert {each.kind for each in report.problems} == {Kind.REF}
+    assert {each.kind for each in report.problems} == {ProblemKind.REF}
 
 
 def test_every_kind_of_problem_has_its_advice() -> None:
-    assert all(Problem(kind, "here", "so").advice for kind in Kind)
+    assert all(Problem(kind, "here", "so").advice for kind in ProblemKind)
 
 
 # Pages
@@ -394,7 +394,7 @@ def test_a_damaged_page_is_found_only_deep_down(uri: str) -> None:
     assert problems(uri) == []
     found = lw.open(uri).verify(deep=True).problems
     assert found
-    assert {(each.kind, each.fragment) for each in found} == {(Kind.PAGE, 2)}
+    assert {(each.kind, each.fragment) for each in found} == {(ProblemKind.PAGE, 2)}
     assert all(each.where.startswith("column ") for each in found)
 
 
@@ -425,7 +425,7 @@ def test_a_worker_that_falls_silent_is_given_up(uri: str, monkeypatch: pytest.Mo
     snapshot = lw.open(uri)._snapshot
     with PageChecker(snapshot) as pages:
         found = pages.check(snapshot.manifest.fragments[0])
-    assert [each.kind for each in found] == [Kind.PAGE, Kind.PAGE]
+    assert [each.kind for each in found] == [ProblemKind.PAGE, ProblemKind.PAGE]
     assert "longer than" in found[0].text
 
 

@@ -30,7 +30,7 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.parts import Parts
 from lancewood.pipeline.start import run_pipeline
 
@@ -109,7 +109,7 @@ class FakeFrames:
         self.is_closed = True
 
 
-def written(ground: RunGround, table: str, schema: pa.Schema, uri: str | None = None) -> lw.Table:
+def written(ground: RunContext, table: str, schema: pa.Schema, uri: str | None = None) -> lw.Table:
     """A table on the run's branch, to be written."""
     is_there = ground.has(table, revision=ground.branch)
     where, branch = ground.place(table) if is_there else ground.create(table, schema, uri)
@@ -117,7 +117,7 @@ def written(ground: RunGround, table: str, schema: pa.Schema, uri: str | None = 
 
 
 def load_target(
-    spark: Any, ground: RunGround, target: Target, frames: Any, listener: Listener
+    spark: Any, ground: RunContext, target: Target, frames: Any, listener: Listener
 ) -> TargetFacts:
     table = written(ground, target.table, SCHEMA, target.uri)
     before = table.count_rows()
@@ -143,7 +143,7 @@ def load_target(
 
 
 def load_quarantine(
-    spark: Any, ground: RunGround, pipeline: Pipeline, frames: Any
+    spark: Any, ground: RunContext, pipeline: Pipeline, frames: Any
 ) -> QuarantineFacts:
     found, limit = frames.bad(), pipeline.quarantine
     facts = QuarantineFacts(limit.table, rows=len(found))
@@ -155,7 +155,7 @@ def load_quarantine(
     return facts
 
 
-def load_files(spark: Any, ground: RunGround, table: str, files: Any) -> None:
+def load_files(spark: Any, ground: RunContext, table: str, files: Any) -> None:
     written(ground, table, SCHEMA).append(files)
 
 
@@ -200,12 +200,12 @@ class Scene:
     path: Path
     pipeline: Pipeline
     incoming: Incoming
-    checks: Callable[[RunGround], list[CheckFacts]] = field(default=lambda ground: [])
+    checks: Callable[[RunContext], list[CheckFacts]] = field(default=lambda ground: [])
     before_publishing: list[Callable[[], None]] = field(default_factory=list)
     """What others do after the loads, once each."""
     is_known_before_spark: bool = True
     """Whether somebody can tell that nothing is new."""
-    check_file: Callable[[Pipeline, RunGround], None] = field(default=lambda *_: None)
+    check_file: Callable[[Pipeline, RunContext], None] = field(default=lambda *_: None)
 
     @classmethod
     def at(cls, path: Path, **said: Any) -> Scene:
@@ -239,7 +239,7 @@ class Scene:
         def run_checks(
             spark: Any,
             pipeline: Pipeline,
-            ground: RunGround,
+            ground: RunContext,
             folder: Path,
             *,
             around: Callable[[Check], AbstractContextManager[object]],

@@ -9,7 +9,7 @@ from tests.unit.pipeline.definition_files import HEAD, SOURCE, TARGET, loaded
 
 from lancewood.errors import LancewoodError, RetryableConflictError, RunFailedError
 from lancewood.pipeline.frames.blame import blamed, steps_to_blame
-from lancewood.spark.running.failures import CALLS, Call
+from lancewood.spark.running.failures import CALLS, TracebackFrame
 
 FILE = (
     HEAD
@@ -23,8 +23,8 @@ FILE = (
     + '[steps.other]\nsql = "SELECT id, `size_of` (id) AS n FROM animals"\n'
     + '[steps.unused]\npython = "zoo.code:unused"\ninputs = ["animals"]\n'
 )
-SIZE = Call("/p/zoo/code.py", 7, "size")
-INNER = Call("/p/zoo/code.py", 12, "inner")
+SIZE = TracebackFrame("/p/zoo/code.py", 7, "size")
+INNER = TracebackFrame("/p/zoo/code.py", 12, "inner")
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ INNER = Call("/p/zoo/code.py", 12, "inner")
         ([SIZE, INNER], None, ["first", "other"]),
         ([INNER], "last", ["last"]),
         ([INNER], "animals", []),
-        ([Call("/p/zoo/code/__init__.py", 1, "size")], "other", ["other"]),
-        ([Call("/p/other_code.py", 7, "size")], None, []),
+        ([TracebackFrame("/p/zoo/code/__init__.py", 1, "size")], "other", ["other"]),
+        ([TracebackFrame("/p/other_code.py", 7, "size")], None, []),
         ([], None, []),
     ],
 )
 def test_the_step_is_on_the_way_to_the_target_and_has_called_the_function(
-    tmp_path: Path, calls: list[Call], source: str | None, steps: list[str]
+    tmp_path: Path, calls: list[TracebackFrame], source: str | None, steps: list[str]
 ) -> None:
     assert steps_to_blame(loaded(tmp_path, FILE), calls, source) == steps
 

@@ -19,8 +19,8 @@ from lancewood.pipeline.frames.new_rows import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running import story
-from lancewood.pipeline.running.ground import RunGround
-from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_file
+from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_file
 
 HEAD = '[pipeline]\nname = "zoo"\nrepository = "repo"\n'
 DROPS = '[sources.drops]\nformat = "csv"\npath = "in"\nincremental = true\n'
@@ -52,7 +52,7 @@ class Scene:
         paths = [f"{scheme}{each}" for each in read]
         sizes = [each.st_size for each in made]
         seen = pa.table([paths, sizes, times, ["r1"] * len(read)], schema=SEEN)
-        entry = encode_entry(Entry("zoo", "r1", "d", "2026-01-01T00:00:00+00:00", "main"))
+        entry = encode_entry(LedgerEntry("zoo", "r1", "d", "2026-01-01T00:00:00+00:00", "main"))
         with self.repository.transaction(
             "main", "a run", files={entry_file("zoo"): entry}
         ) as changes:
@@ -65,7 +65,7 @@ class Scene:
     def has_no_news(self, text: str = DROPS + TARGET) -> bool:
         pipeline = load(self.file(text))
         base = self.repository.branches.list().get("main")
-        return has_no_news(pipeline, RunGround(self.repository, pipeline, "r2", base), {})
+        return has_no_news(pipeline, RunContext(self.repository, pipeline, "r2", base), {})
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_rows_of_a_table_are_new_by_its_versions(scene: Scene) -> None:
     table = lw.create(scene.folder / "t.lance", pa.table({"id": [1]}), stable_row_ids=True)
     text = '[sources.drops]\nuri = "t.lance"\nincremental = true\n' + TARGET
     pipeline = load(scene.file(text))
-    ground = RunGround(scene.repository, pipeline, "r2", None)
+    ground = RunContext(scene.repository, pipeline, "r2", None)
     assert not has_no_news(pipeline, ground, {}), "all of it is new"
     state = whole_table(pipeline.sources[0], table._snapshot, ground).state()
     assert has_no_news(pipeline, ground, {"drops": state})

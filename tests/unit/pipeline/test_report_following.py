@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lancewood.pipeline.report.following import Tally
+from lancewood.pipeline.report.following import TaskTally
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Tracker:
 
 def test_tasks_of_all_jobs_add_up_and_nothing_is_told_twice() -> None:
     spark = Tracker()
-    tally = Tally(spark)
+    tally = TaskTally(spark)
     assert tally.look() is None
     spark.active, spark.jobs, spark.stages = [1], {1: Job([1])}, {1: Stage(4, 1)}
     assert tally.look() == (1, 4)
@@ -52,14 +52,14 @@ def test_tasks_of_all_jobs_add_up_and_nothing_is_told_twice() -> None:
 
 def test_jobs_that_ran_before_do_not_count() -> None:
     spark = Tracker([7], {7: Job([7])}, {7: Stage(100, 5)})
-    tally = Tally(spark)
+    tally = TaskTally(spark)
     spark.active, spark.jobs[8], spark.stages[8] = [7, 8], Job([8]), Stage(2, 1)
     assert tally.look() == (1, 2)
 
 
 def test_stages_that_a_finished_job_did_not_need_are_not_waited_for() -> None:
     spark = Tracker([], {1: Job([1, 2, 3])}, {1: Stage(200), 2: Stage(4, 4)})
-    tally = Tally(spark)
+    tally = TaskTally(spark)
     spark.active = [1]
     assert tally.look() == (4, 204)
     spark.active = []
@@ -68,7 +68,7 @@ def test_stages_that_a_finished_job_did_not_need_are_not_waited_for() -> None:
 
 def test_what_is_done_stays_done_when_spark_forgets_a_job() -> None:
     spark = Tracker()
-    tally = Tally(spark)
+    tally = TaskTally(spark)
     spark.active, spark.jobs, spark.stages = [1], {1: Job([1])}, {1: Stage(4, 3)}
     assert tally.look() == (3, 4)
     spark.active, spark.jobs, spark.stages = [], {}, {}

@@ -39,7 +39,7 @@ from lancewood.pipeline.report.facts import CheckFacts, Ending
 from lancewood.pipeline.running import parts as own_session
 from lancewood.pipeline.running import story
 from lancewood.pipeline.running.folder import RunFolder, claimed
-from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.parts import start_session
 from lancewood.repo.naming.tags import Marks, Tags
 
@@ -56,7 +56,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene.at(tmp_path)
 
 
-def unique_ids(ground: RunGround) -> list[CheckFacts]:
+def unique_ids(ground: RunContext) -> list[CheckFacts]:
     found = ground.open_now("photos").to_arrow()["id"].to_pylist()
     return [CheckFacts("ids", "unique", "photos", len(found) == len(set(found)))]
 
@@ -721,7 +721,7 @@ def test_the_branch_of_a_published_run_that_is_the_current_one_stays_and_is_told
     repo = scene.repo
     points = Points()
 
-    def look(ground: RunGround) -> list[CheckFacts]:
+    def look(ground: RunContext) -> list[CheckFacts]:
         repo.switch("run/r2")
         return []
 

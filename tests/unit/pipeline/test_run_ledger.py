@@ -13,11 +13,11 @@ import pytest
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, new_run_id
-from lancewood.pipeline.running.ledger import Entry, decode_entry, encode_entry
+from lancewood.pipeline.running.ledger import LedgerEntry, decode_entry, encode_entry
 from lancewood.pipeline.running.loads import joined
 from lancewood.pipeline.running.resume import Progress, decode_message, encode_message
 
-ENTRY = Entry(
+ENTRY = LedgerEntry(
     pipeline="zoo",
     run="r1",
     digest="d",

@@ -13,7 +13,7 @@ import lancewood as lw
 from lancewood.catalog.opening import pin_of
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import FormatError
-from lancewood.git.objects import LINK, TREE, Entry, Signature
+from lancewood.git.objects import LINK, TREE, Signature, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.repo.committing import cut
 from lancewood.repo.writing import writable as working
@@ -141,8 +141,8 @@ def test_a_pin_that_became_a_link_with_the_same_text_is_not_taken_for_a_pin(
     assert tip is not None
     root = git.objects.tree(git.objects.commit(tip).tree)
     below = git.objects.tree(root["tables"].hash)
-    below["b.json"] = Entry(LINK, below["b.json"].hash)
-    root["tables"] = Entry(TREE, git.objects.put_tree(below))
+    below["b.json"] = TreeEntry(LINK, below["b.json"].hash)
+    root["tables"] = TreeEntry(TREE, git.objects.put_tree(below))
     by = Signature.now("Ada", "ada@example.org")
     commit = git.objects.put_commit(git.objects.put_tree(root), [tip], by, "a link")
     assert git.refs.move("refs/heads/main", tip, commit, why="test", by=by)

@@ -16,8 +16,8 @@ from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import NotFoundError, StorageError
 from lancewood.git.hashes import Hash
-from lancewood.repo.fsck import FsckReport, Kind
-from lancewood.repo.gc.needed import Spot
+from lancewood.repo.fsck import FaultKind, FsckReport
+from lancewood.repo.gc.needed import TableBranch
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.repo.repository import Repository
 
@@ -39,7 +39,7 @@ def fsck(scene: Scene, *, deep: bool = False) -> FsckReport:
     return report
 
 
-def kinds(report: FsckReport) -> list[Kind]:
+def kinds(report: FsckReport) -> list[FaultKind]:
     return [each.kind for each in report.problems]
 
 
@@ -78,7 +78,7 @@ def test_refs_that_cannot_be_read_or_lead_nowhere_are_told_one_by_one(scene: Sce
     (scene.path / "refs/tags/tree").write_text(f"{tree}\n")
     (scene.path / "logs/refs/heads/main").write_text("what?\n")
     report = fsck(scene)
-    assert kinds(report) == [Kind.REF] * 4
+    assert kinds(report) == [FaultKind.REF] * 4
     assert {each.where for each in report.problems} == {
         "refs/heads/half",
         "refs/heads/lost",
@@ -90,7 +90,7 @@ def test_refs_that_cannot_be_read_or_lead_nowhere_are_told_one_by_one(scene: Sce
 
 def test_a_head_that_names_nothing_is_told(scene: Scene) -> None:
     (scene.path / "HEAD").write_text("ref: nowhere\n")
-    assert kinds(fsck(scene)) == [Kind.REF]
+    assert kinds(fsck(scene)) == [FaultKind.REF]
 
 
 @pytest.mark.parametrize("what", ["commit", "tree", "tables", "pin"])
@@ -106,7 +106,7 @@ def test_objects_that_are_gone_are_told(scene: Scene, what: str) -> None:
     }
     object_file(scene, gone[what]).unlink()
     report = fsck(scene)
-    expected = Kind.PIN if what == "pin" else Kind.HISTORY
+    expected = FaultKind.PIN if what == "pin" else FaultKind.HISTORY
     assert kinds(report) == [expected]
     assert view.hash[:12] in report.problems[0].where
     assert gone[what] in report.problems[0].why
@@ -123,7 +123,7 @@ def test_bytes_that_are_not_what_their_name_says_are_told(scene: Scene) -> None:
     file.write_bytes(object_file(scene, other).read_bytes())
     assert fsck(scene).is_ok, "files are read by a deep look"
     report = fsck(scene, deep=True)
-    assert kinds(report) == [Kind.HISTORY]
+    assert kinds(report) == [FaultKind.HISTORY]
     assert "file a" in report.problems[0].where
 
 
@@ -140,14 +140,14 @@ def commit_pin(scene: Scene, change: dict[str, Any]) -> None:
 def test_a_pin_that_cannot_be_understood_is_told(scene: Scene) -> None:
     commit_pin(scene, {"rows": "many"})
     report = fsck(scene)
-    assert Kind.PIN in kinds(report)
+    assert FaultKind.PIN in kinds(report)
     assert any("rows is 'many'" in each.why for each in report.problems)
 
 
 def test_a_pin_that_is_not_what_is_there_is_told(scene: Scene) -> None:
     commit_pin(scene, {"sha256": "0" * 64})
     report = fsck(scene)
-    assert kinds(report) == [Kind.TABLE]
+    assert kinds(report) == [FaultKind.TABLE]
     assert "digest" in report.problems[0].why
 
 
@@ -158,7 +158,7 @@ def test_an_old_state_that_is_lost_is_found_by_a_deep_look(scene: Scene) -> None
             each.unlink()
     assert fsck(scene).is_ok
     report = fsck(scene, deep=True)
-    assert kinds(report) == [Kind.TABLE]
+    assert kinds(report) == [FaultKind.TABLE]
     assert ONE in report.problems[0].where
     with pytest.raises(NotFoundError):
         scene.again().at("HEAD~1").table(ONE)
@@ -166,7 +166,7 @@ def test_an_old_state_that_is_lost_is_found_by_a_deep_look(scene: Scene) -> None
 
 def test_a_table_that_is_gone_is_told(scene: Scene) -> None:
     shutil.rmtree(scene.uri())
-    assert Kind.TABLE in kinds(fsck(scene))
+    assert FaultKind.TABLE in kinds(fsck(scene))
 
 
 def without_landing(scene: Scene) -> None:
@@ -185,7 +185,7 @@ def test_what_has_not_landed_is_no_problem_and_is_told(scene: Scene) -> None:
     without_landing(scene)
     report = fsck(scene)
     assert report.is_ok
-    assert report.waiting == (Spot(ONE, "main"),)
+    assert report.waiting == (TableBranch(ONE, "main"),)
     scene.repo.gc()
     assert fsck(scene).waiting == ()
 
@@ -194,7 +194,7 @@ def test_a_table_that_diverged_is_told(scene: Scene) -> None:
     without_landing(scene)
     lance.write_dataset(rows(8), scene.uri(), mode="overwrite")
     report = fsck(scene)
-    assert kinds(report) == [Kind.DIVERGED]
+    assert kinds(report) == [FaultKind.DIVERGED]
     assert "commit()" in report.problems[0].way_out
     scene.repo.commit("as it stands")
     assert fsck(scene).is_ok
@@ -203,7 +203,7 @@ def test_a_table_that_diverged_is_told(scene: Scene) -> None:
 def test_a_tag_that_git_made_protects_nothing_until_somebody_does(scene: Scene) -> None:
     git(scene.path, "tag", "by-git")
     report = fsck(scene)
-    assert kinds(report) == [Kind.UNPROTECTED] * 2
+    assert kinds(report) == [FaultKind.UNPROTECTED] * 2
     assert {each.where for each in report.problems} == {f"table {ONE}", f"table {TWO}"}
     assert all("protect('refs/tags/by-git')" in each.way_out for each in report.problems)
     scene.repo.protect("refs/tags/by-git")
@@ -215,7 +215,7 @@ def test_a_tag_in_a_table_that_is_gone_is_missed(scene: Scene) -> None:
     tag = next(iter(scene.pylance().tags.list()))
     scene.pylance().tags.delete(tag)
     report = fsck(scene)
-    assert kinds(report) == [Kind.UNPROTECTED]
+    assert kinds(report) == [FaultKind.UNPROTECTED]
     assert report.problems[0].where == f"table {ONE}"
 
 
@@ -243,7 +243,7 @@ def test_a_branch_that_was_lost_is_told_with_where_it_was(scene: Scene) -> None:
     tip = scene.repo.at().hash
     (scene.path / "refs/heads/main").unlink()
     (found,) = fsck(scene).problems
-    assert (found.kind, found.where) == (Kind.REF, "refs/heads/main")
+    assert (found.kind, found.where) == (FaultKind.REF, "refs/heads/main")
     assert tip in found.why
     scene.again().branches.create("main", tip)
     assert fsck(scene).is_ok

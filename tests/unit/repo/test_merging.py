@@ -19,7 +19,7 @@ from lancewood.errors import (
 )
 from lancewood.repo.bringing import merging
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.outcome import Done, NotLandedWarning, TakenIn
+from lancewood.repo.outcome import NotLandedWarning, TableDone, TakenIn
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -46,7 +46,7 @@ def test_a_table_that_only_the_other_side_changed_is_published(repo: lw.Reposito
     assert (done.branch, done.tables, done.done) == (
         "main",
         ("photos",),
-        (("photos", Done.PUBLISHED),),
+        (("photos", TableDone.PUBLISHED),),
     )
     assert done.is_new
     assert not done.diverged
@@ -138,7 +138,7 @@ def test_a_table_made_on_the_other_side_comes_along_with_its_rows(repo: lw.Repos
 
 def test_a_table_removed_there_and_untouched_here_is_removed(repo: lw.Repository) -> None:
     repo.remove("labels", branch="exp")
-    assert repo.merge("exp").done == (("labels", Done.REMOVED),)
+    assert repo.merge("exp").done == (("labels", TableDone.REMOVED),)
     assert repo.at("main").tables == ("photos",)
 
 
@@ -321,7 +321,7 @@ def test_a_table_that_comes_back_does_not_bring_what_was_given_up(repo: lw.Repos
     append(repo, "main", 8, table="extra")
     repo.reset("HEAD~2")
     append(repo, "main", 4)
-    assert repo.merge("kept").done == (("extra", Done.RESTORED),)
+    assert repo.merge("kept").done == (("extra", TableDone.RESTORED),)
     assert seen(repo, "main", "extra") == standing(repo, "extra") == [7]
     append(repo, "main", 9, table="extra")
     assert seen(repo, "main", "extra") == [7, 9]
@@ -385,7 +385,7 @@ def test_a_branch_of_a_branch_goes_to_its_parent_or_all_the_way(repo: lw.Reposit
     repo.branches.create("other", at="exp")
     append(repo, "other", 6)
     append(repo, "main", 7)
-    assert repo.merge("other", into="exp").done == (("photos", Done.PUBLISHED),)
+    assert repo.merge("other", into="exp").done == (("photos", TableDone.PUBLISHED),)
     assert seen(repo, "exp") == standing(repo, branch="exp") == [2, 3, 4, 6]
     repo.merge("deep", into="main")
     assert seen(repo, "main") == standing(repo) == [3, 4, 5, 7]
@@ -411,7 +411,7 @@ def test_a_branch_without_work_of_its_own_just_moves(repo: lw.Repository) -> Non
     append(repo, "main", 4)
     done = repo.merge("main", into="exp")
     assert done.hash == repo.at("main").hash
-    assert done.done == (("photos", Done.TAKEN),)
+    assert done.done == (("photos", TableDone.TAKEN),)
     append(repo, "exp", 5)
     assert seen(repo, "exp") == standing(repo, branch="exp") == [1, 2, 3, 4, 5]
 
@@ -423,7 +423,7 @@ def test_a_branch_with_other_tables_of_its_own_gets_a_commit_with_two_parents(
     append(repo, "exp", 5, table="labels")
     done = repo.merge("main", into="exp")
     assert len(repo.at("exp").commit.parents) == 2
-    assert done.done == (("photos", Done.TAKEN),)
+    assert done.done == (("photos", TableDone.TAKEN),)
     assert repo.at("exp").commit.message == "Merge branch 'main' into exp"
     append(repo, "exp", 6)
     assert seen(repo, "exp") == [1, 2, 3, 4, 6]
@@ -468,7 +468,7 @@ def test_a_state_of_the_same_branch_of_a_table_comes_back_by_a_restoration(
     repo.reset("HEAD~1")
     append(repo, "main", 5, table="labels")
     done = repo.merge("kept")
-    assert done.done == (("photos", Done.RESTORED),)
+    assert done.done == (("photos", TableDone.RESTORED),)
     assert seen(repo, "main") == standing(repo) == [1, 2, 3, 4]
     assert seen(repo, "main", "labels") == [1, 2, 3, 5]
 

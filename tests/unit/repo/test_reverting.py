@@ -9,7 +9,7 @@ from tests.unit.repo.rows import rows
 import lancewood as lw
 from lancewood.errors import ConflictError, IncompatibleConflictError, NotFoundError
 from lancewood.repo.bringing import next_state as bringing
-from lancewood.repo.outcome import Done
+from lancewood.repo.outcome import TableDone
 
 pytestmark = pytest.mark.usefixtures("unsynced")
 
@@ -41,7 +41,7 @@ def test_a_table_becomes_what_it_was_before_the_commit(repo: lw.Repository) -> N
     commit = append(repo, "main", 4)
     append(repo, "main", 5, table="labels")
     done = repo.revert(commit)
-    assert (done.tables, done.done) == (("photos",), (("photos", Done.RESTORED),))
+    assert (done.tables, done.done) == (("photos",), (("photos", TableDone.RESTORED),))
     assert seen(repo) == standing(repo) == [1, 2, 3]
     assert seen(repo, table="labels") == [1, 2, 3, 5]
     assert repo.status().is_clean
@@ -99,9 +99,9 @@ def test_tables_that_a_commit_made_or_removed_go_and_come_back(repo: lw.Reposito
     with repo.transaction("main", "make") as changes:
         changes.create_table("extra", rows(7))
     repo.remove("labels")
-    assert repo.revert("HEAD").done == (("labels", Done.TAKEN),)
+    assert repo.revert("HEAD").done == (("labels", TableDone.TAKEN),)
     assert seen(repo, table="labels") == [1, 2, 3]
-    assert repo.revert("HEAD~2").done == (("extra", Done.REMOVED),)
+    assert repo.revert("HEAD~2").done == (("extra", TableDone.REMOVED),)
     assert repo.at("main").tables == ("labels", "photos")
     repo.revert("HEAD")
     assert seen(repo, table="extra") == [7]
@@ -120,7 +120,7 @@ def test_a_table_that_was_written_since_it_was_made_stays(repo: lw.Repository) -
 def test_the_first_write_on_a_branch_is_taken_back_there(repo: lw.Repository) -> None:
     append(repo, "exp", 4)
     done = repo.revert("exp", branch="exp")
-    assert done.done == (("photos", Done.RESTORED),)
+    assert done.done == (("photos", TableDone.RESTORED),)
     assert seen(repo, "exp") == standing(repo, branch="exp") == [1, 2, 3]
     append(repo, "exp", 5)
     repo.merge("exp")
@@ -197,7 +197,7 @@ def test_a_commit_of_another_branch_is_done_here_too(repo: lw.Repository) -> Non
     commit = append(repo, "exp", 4)
     append(repo, "main", 5, table="labels")
     done = repo.cherry_pick(commit)
-    assert done.done == (("photos", Done.REPEATED),)
+    assert done.done == (("photos", TableDone.REPEATED),)
     assert seen(repo) == standing(repo) == [1, 2, 3, 4]
     told, original = repo.at("main").commit, repo.at("exp").commit
     assert (told.message, told.author) == (original.message, original.author)
@@ -230,7 +230,7 @@ def test_a_commit_of_main_is_picked_on_a_branch(repo: lw.Repository) -> None:
     append(repo, "main", 4)
     append(repo, "exp", 5, table="labels")
     done = repo.cherry_pick("main", branch="exp")
-    assert done.done == (("photos", Done.TAKEN),)
+    assert done.done == (("photos", TableDone.TAKEN),)
     assert seen(repo, "exp") == [1, 2, 3, 4]
     append(repo, "exp", 6)
     repo.merge("exp")
@@ -241,7 +241,7 @@ def test_a_commit_that_was_given_up_is_picked_from_where_it_is(repo: lw.Reposito
     commit = append(repo, "main", 4)
     repo.reset("HEAD~1")
     append(repo, "main", 5, table="labels")
-    assert repo.cherry_pick(commit).done == (("photos", Done.RESTORED),)
+    assert repo.cherry_pick(commit).done == (("photos", TableDone.RESTORED),)
     assert seen(repo) == standing(repo) == [1, 2, 3, 4]
 
 
@@ -249,7 +249,7 @@ def test_a_table_that_was_made_there_is_made_here(repo: lw.Repository) -> None:
     with repo.transaction("exp", "make") as changes:
         changes.create_table("extra", rows(7))
     append(repo, "exp", 8, table="extra")
-    assert repo.cherry_pick("exp~1").done == (("extra", Done.REPEATED),)
+    assert repo.cherry_pick("exp~1").done == (("extra", TableDone.REPEATED),)
     assert seen(repo, table="extra") == standing(repo, "extra") == [7]
     repo.cherry_pick("exp")
     assert seen(repo, table="extra") == standing(repo, "extra") == [7, 8]
@@ -261,7 +261,7 @@ def test_a_table_that_was_removed_there_goes_here_if_it_is_the_same(repo: lw.Rep
     with pytest.raises(IncompatibleConflictError, match="'labels'"):
         repo.cherry_pick("exp")
     repo.revert("HEAD")
-    assert repo.cherry_pick("exp").done == (("labels", Done.REMOVED),)
+    assert repo.cherry_pick("exp").done == (("labels", TableDone.REMOVED),)
     assert repo.at("main").tables == ("photos",)
 
 

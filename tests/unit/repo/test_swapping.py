@@ -19,7 +19,7 @@ from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.repo.committing.swapping import Patience, has_landed, swap
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import first_line
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
@@ -28,7 +28,7 @@ ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 class Counting:
     """Adds one table, and lets others be faster a few times."""
 
-    def __init__(self, grounds: Grounds, name: str, faster: int = 0) -> None:
+    def __init__(self, grounds: RepoContext, name: str, faster: int = 0) -> None:
         self.grounds = grounds
         self.name = name
         self.faster = faster
@@ -49,17 +49,17 @@ class Nothing:
 
 
 @pytest.fixture
-def grounds(tmp_path: Path) -> Grounds:
-    return Grounds(GitRepository.init(tmp_path / "r", fsync=False), fsync=False)
+def grounds(tmp_path: Path) -> RepoContext:
+    return RepoContext(GitRepository.init(tmp_path / "r", fsync=False), fsync=False)
 
 
-def commit(grounds: Grounds, name: str, **options: int) -> Hash:
+def commit(grounds: RepoContext, name: str, **options: int) -> Hash:
     made = swap(grounds, "main", Counting(grounds, name), message=name, author=ADA, **options)  # type: ignore[arg-type]
     assert made is not None
     return made
 
 
-def test_a_branch_moves_to_a_commit_whose_parent_is_where_it_was(grounds: Grounds) -> None:
+def test_a_branch_moves_to_a_commit_whose_parent_is_where_it_was(grounds: RepoContext) -> None:
     first = commit(grounds, "one")
     second = commit(grounds, "two")
     assert grounds.tip("main") == second
@@ -70,7 +70,7 @@ def test_a_branch_moves_to_a_commit_whose_parent_is_where_it_was(grounds: Ground
     assert reasons == ["commit: two", "commit (initial): one"]
 
 
-def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(grounds: Grounds) -> None:
+def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(grounds: RepoContext) -> None:
     begun = commit(grounds, "begun")
     slow = Counting(grounds, "slow", faster=2)
     pauses: list[float] = []
@@ -82,19 +82,19 @@ def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(grounds: G
     assert grounds.tree(made).names() == ("begun", "other0", "other1", "slow")
 
 
-def test_who_loses_too_often_is_told_so_and_nothing_is_visible(grounds: Grounds) -> None:
+def test_who_loses_too_often_is_told_so_and_nothing_is_visible(grounds: RepoContext) -> None:
     slow = Counting(grounds, "slow", faster=9)
     with pytest.raises(RetryableConflictError, match="moved 3 times"):
         swap(grounds, "main", slow, message="m", author=ADA, patience=Patience(3, lambda _: None))
     assert "slow" not in grounds.tree(grounds.tip("main")).names()
 
 
-def test_nothing_to_commit_is_no_commit(grounds: Grounds) -> None:
+def test_nothing_to_commit_is_no_commit(grounds: RepoContext) -> None:
     assert swap(grounds, "main", Nothing(), message="m", author=ADA) is None
     assert grounds.tip("main") is None
 
 
-def test_further_parents_are_written_after_the_branch_s_own(grounds: Grounds) -> None:
+def test_further_parents_are_written_after_the_branch_s_own(grounds: RepoContext) -> None:
     first, other = commit(grounds, "one"), commit(grounds, "two")
     made = swap(
         grounds, "main", Counting(grounds, "three"), message="m", author=ADA, merged=[first]
@@ -103,14 +103,16 @@ def test_further_parents_are_written_after_the_branch_s_own(grounds: Grounds) ->
     assert grounds.git.objects.commit(made).parents == (other, first)
 
 
-def test_a_refusal_of_git_is_told_as_it_is(grounds: Grounds) -> None:
+def test_a_refusal_of_git_is_told_as_it_is(grounds: RepoContext) -> None:
     tip = commit(grounds, "one")
     assert grounds.git.refs.move("refs/heads/a/b", None, tip, why="made", by=ADA)
     with pytest.raises(AlreadyExistsError, match="directory of another"):
         swap(grounds, "a", Counting(grounds, "two"), message="m", author=ADA)
 
 
-def test_a_move_that_fails_is_looked_up(grounds: Grounds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_that_fails_is_looked_up(
+    grounds: RepoContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Refs.move
 
     def lost(self: Refs, *given: object, **told: object) -> bool:
@@ -133,7 +135,7 @@ def test_a_move_that_fails_is_looked_up(grounds: Grounds, monkeypatch: pytest.Mo
     assert told.value.facts["branch"] == "main"
 
 
-def test_a_commit_is_looked_for_down_to_where_it_began(grounds: Grounds) -> None:
+def test_a_commit_is_looked_for_down_to_where_it_began(grounds: RepoContext) -> None:
     first, second, third = (commit(grounds, each) for each in ("one", "two", "three"))
     assert has_landed(grounds, "main", third, since=second)
     assert has_landed(grounds, "main", second, since=first)

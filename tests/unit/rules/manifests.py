@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap
 
-from lancewood.format.manifest import Stamp, empty_manifest, splice
+from lancewood.format.manifest import VersionStamp, empty_manifest, splice
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
@@ -62,7 +62,7 @@ def start(*fragments: Fragment, stable: bool = True) -> Manifest:
 def after(source: Manifest, operation: Operation) -> Manifest:
     """The manifest after an operation, through bytes and back."""
     patch = apply(source, Transaction.new(source.version, operation))
-    stamp = Stamp(
+    stamp = VersionStamp(
         Version(source.version + 1), 1_700_000_000_000_000_001, "t.txn", b"", "x", "1.2.3"
     )
     _, data = splice(source, patch, stamp)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lancewood.errors import InvalidInputError, RetryableConflictError, UnsupportedError
-from lancewood.format.manifest import Stamp, empty_manifest, splice
+from lancewood.format.manifest import VersionStamp, empty_manifest, splice
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
@@ -39,7 +39,7 @@ def after(source: Manifest, operation: Operation, restored: Manifest | None = No
     """The manifest after an operation, through bytes and back."""
     transaction = Transaction.new(source.version, operation)
     patch = apply(source, transaction, restored)
-    stamp = Stamp(
+    stamp = VersionStamp(
         Version(source.version + 1), 1_700_000_000_000_000_001, "t.txn", b"", "x", "1.2.3"
     )
     _, data = splice(restored or source, patch, stamp)

@@ -19,7 +19,7 @@ from lancewood.spark import doctor as subject
 from lancewood.spark import java
 from lancewood.spark.doctor import Trial, _report_in, _without_secret, examine_spark, run_trial
 from lancewood.spark.trial_run import _versions
-from lancewood.store.checkup import Check, Status
+from lancewood.store.checkup import CheckStatus, StoreCheck
 
 REPORT: dict[str, Any] = {
     "spark": "4.3.0",
@@ -54,7 +54,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
     monkeypatch.setattr(packages, "version", answer)
 
 
-def checks(environ: dict[str, str], trial: Trial | None = None) -> dict[str, Check]:
+def checks(environ: dict[str, str], trial: Trial | None = None) -> dict[str, StoreCheck]:
     return {each.name: each for each in examine_spark(environ, trial)}
 
 
@@ -63,22 +63,22 @@ def test_machine_that_has_everything_has_no_failed_check(
 ) -> None:
     install(monkeypatch, pyspark="4.3.1", pandas="2.2.0")
     found = checks(environ)
-    assert {each.status for each in found.values()} <= {Status.OK, Status.SKIP}
+    assert {each.status for each in found.values()} <= {CheckStatus.OK, CheckStatus.SKIP}
     assert found["python"].figure.endswith(f"({sys.executable})")
     assert found["java"].figure.startswith("21, the machine's own")
-    assert found['format("lance")'].status is Status.OK
+    assert found['format("lance")'].status is CheckStatus.OK
 
 
 @pytest.mark.parametrize(
     ("package", "found", "status"),
     [
-        ("pyspark", None, Status.FAIL),
-        ("pyspark", "4.2.9", Status.FAIL),
-        ("pyspark", "5.0.0.dev1", Status.WARN),
-        ("pandas", None, Status.FAIL),
-        ("pandas", "2.1.4", Status.FAIL),
-        ("pyarrow", "17.0", Status.FAIL),
-        ("pylance", "13.9", Status.FAIL),
+        ("pyspark", None, CheckStatus.FAIL),
+        ("pyspark", "4.2.9", CheckStatus.FAIL),
+        ("pyspark", "5.0.0.dev1", CheckStatus.WARN),
+        ("pandas", None, CheckStatus.FAIL),
+        ("pandas", "2.1.4", CheckStatus.FAIL),
+        ("pyarrow", "17.0", CheckStatus.FAIL),
+        ("pylance", "13.9", CheckStatus.FAIL),
     ],
 )
 def test_package_that_will_not_do_is_named_with_the_way_out(
@@ -86,13 +86,13 @@ def test_package_that_will_not_do_is_named_with_the_way_out(
     monkeypatch: pytest.MonkeyPatch,
     package: str,
     found: str | None,
-    status: Status,
+    status: CheckStatus,
 ) -> None:
     install(monkeypatch, **{package: found, "pyspark-client": None})
     check = checks(environ)[package]
     assert check.status is status
     assert check.advice
-    if status is Status.FAIL:
+    if status is CheckStatus.FAIL:
         assert "pip install '.[spark]' in a checkout" in check.advice
 
 
@@ -101,7 +101,7 @@ def test_what_connect_needs_may_be_missing(
 ) -> None:
     install(monkeypatch, grpcio=None)
     check = checks(environ)["connect"]
-    assert (check.status, check.figure) == (Status.SKIP, "not installed: grpcio")
+    assert (check.status, check.figure) == (CheckStatus.SKIP, "not installed: grpcio")
     assert "pip install '.[connect]' in a checkout" in str(check.advice)
 
 
@@ -113,7 +113,7 @@ def test_javas_that_are_passed_over_are_told_and_none_at_all_is_a_failure(
         "#!/bin/sh\necho 'openjdk version \"11.0.1\"' >&2\n"
     )
     found = [each for each in examine_spark(environ) if each.name == "java"]
-    assert [each.status for each in found] == [Status.SKIP, Status.FAIL]
+    assert [each.status for each in found] == [CheckStatus.SKIP, CheckStatus.FAIL]
     assert found[0].figure.endswith("(JAVA_HOME) is Java 11")
     assert "JAVA_HOME" in str(found[1].advice)
 
@@ -124,15 +124,15 @@ def test_a_client_of_connect_needs_no_java(
     monkeypatch.setattr(java, "packaged_runtime", lambda: None)
     monkeypatch.setattr(subject, "run_trial", lambda *_: REPORT)
     del environ["JAVA_HOME"]
-    assert checks(environ)["java"].status is Status.FAIL
-    assert checks(environ, Trial())["java"].status is Status.FAIL
+    assert checks(environ)["java"].status is CheckStatus.FAIL
+    assert checks(environ, Trial())["java"].status is CheckStatus.FAIL
     remote = checks(environ, Trial("sc://host/;token=hush"))
-    assert remote["java"].status is Status.SKIP
-    assert remote["session"].status is Status.OK
+    assert remote["java"].status is CheckStatus.SKIP
+    assert remote["session"].status is CheckStatus.OK
     assert "hush" not in str(remote)
     install(monkeypatch, **{"pyspark": None, "pyspark-client": "4.3.0"})
-    assert checks(environ)["java"].status is Status.SKIP
-    assert checks(environ)["pyspark"].status is Status.OK
+    assert checks(environ)["java"].status is CheckStatus.SKIP
+    assert checks(environ)["pyspark"].status is CheckStatus.OK
 
 
 def test_workers_are_compared_by_the_release_of_python_and_by_packages_that_may_be_missing(
@@ -153,16 +153,16 @@ def test_variables_that_mislead_spark_are_told(
     environ |= {"PYSPARK_PYTHON": "/no/python", "SPARK_HOME": str(tmp_path / "old")}
     environ |= {"SPARK_REMOTE": "sc://host/;token=planted"}
     found = checks(environ)
-    assert found["PYSPARK_PYTHON"].status is Status.WARN
-    assert found["SPARK_HOME"].status is Status.FAIL
+    assert found["PYSPARK_PYTHON"].status is CheckStatus.WARN
+    assert found["SPARK_HOME"].status is CheckStatus.FAIL
     assert "is Spark 3.5.1, and pyspark 4.3.0" in found["SPARK_HOME"].figure
-    assert found["SPARK_REMOTE"].status is Status.WARN
+    assert found["SPARK_REMOTE"].status is CheckStatus.WARN
     assert "planted" not in str(found)
 
 
 def test_python_of_the_workers_that_is_there_is_fine(environ: dict[str, str]) -> None:
     environ |= {"PYSPARK_PYTHON": sys.executable}
-    assert checks(environ)["PYSPARK_PYTHON"].status is Status.OK
+    assert checks(environ)["PYSPARK_PYTHON"].status is CheckStatus.OK
 
 
 def test_trial_is_not_begun_where_something_is_missing(
@@ -170,7 +170,7 @@ def test_trial_is_not_begun_where_something_is_missing(
 ) -> None:
     install(monkeypatch, pandas=None)
     monkeypatch.setattr(subject, "run_trial", lambda *_: pytest.fail("it was begun"))
-    assert checks(environ, Trial())["trial"].status is Status.SKIP
+    assert checks(environ, Trial())["trial"].status is CheckStatus.SKIP
 
 
 def test_worker_that_runs_something_else_than_the_driver_is_a_failure(
@@ -181,9 +181,9 @@ def test_worker_that_runs_something_else_than_the_driver_is_a_failure(
     monkeypatch.setattr(subject, "run_trial", lambda *_: report)
     found = list(examine_spark(environ, Trial()))
     workers = [each for each in found if each.name == "worker"]
-    assert [each.status for each in workers] == [Status.OK, Status.FAIL]
+    assert [each.status for each in workers] == [CheckStatus.OK, CheckStatus.FAIL]
     assert "another python" in str(workers[1].advice)
-    assert found[-1].status is Status.SKIP
+    assert found[-1].status is CheckStatus.SKIP
     assert "--place URI" in str(found[-1].advice)
 
 
@@ -195,7 +195,7 @@ def test_trial_that_fails_is_a_failed_check_with_the_reason(
 
     monkeypatch.setattr(subject, "run_trial", refuse)
     check = checks(environ, Trial())["trial"]
-    assert (check.status, check.advice) == (Status.FAIL, "trial on local[2]: no room")
+    assert (check.status, check.advice) == (CheckStatus.FAIL, "trial on local[2]: no room")
 
 
 def test_trial_hands_on_what_its_process_says_of_a_bad_setting() -> None:

@@ -13,7 +13,7 @@ import pytest
 from lancewood.errors import InvalidInputError, StorageError, UnsupportedError
 from lancewood.git.signature import Signature
 from lancewood.items import looking
-from lancewood.items.outcome import Done, Outcome, Tally
+from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.spark import reading, running, writing
 from lancewood.items.spark import running as finding
 from lancewood.items.spark import tagging as importing
@@ -113,9 +113,9 @@ def test_rows_of_an_item_come_together_across_batches() -> None:
 def test_a_task_that_is_run_twice_writes_once(tmp_path: Path) -> None:
     work = writing._Work(str(tmp_path), Snapshots("r", ADA), "edit", "fail", None)
     rows = [batch(("a", "x", b"1"), ("a/../b", "x", b""), ("c", "x", None), ("d", "y", b"2"))]
-    for outcome in (Done.WRITTEN, Done.ALREADY):
+    for outcome in (ItemDone.WRITTEN, ItemDone.ALREADY):
         done = {each.item: each.done for each in writing._write(work, rows)}
-        refused = dict.fromkeys(["a/../b", "c"], Done.REFUSED)
+        refused = dict.fromkeys(["a/../b", "c"], ItemDone.REFUSED)
         assert done == {"a": outcome, "d": outcome, **refused}
     assert found(tmp_path) == ["a", "d"]
 
@@ -124,7 +124,7 @@ def test_names_are_counted_and_folders_noticed() -> None:
     rows = [batch(("a", "x", b""), ("b/c", "x", b""), ("..", "x", b""))]
     (told,) = checking._check("replace", "edit", rows)
     tally = Tally.joined([told["tally"][0].as_py()])
-    assert (tally.items, tally[Done.REFUSED], told["has_folders"][0].as_py()) == (3, 1, True)
+    assert (tally.items, tally[ItemDone.REFUSED], told["has_folders"][0].as_py()) == (3, 1, True)
     with pytest.raises(InvalidInputError, match="leads elsewhere"):
         tally.check("names")
 
@@ -195,23 +195,23 @@ def test_an_import_makes_no_item_around_others_nor_beside_other_things(tmp_path:
 def test_what_is_no_item_is_refused_and_a_failing_disk_is_left_to_another_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def done(item: str) -> Outcome:
+    def done(item: str) -> ItemOutcome:
         if item == "away":
             raise StorageError("the disk is away")
-        return Outcome(item, Done.WRITTEN)
+        return ItemOutcome(item, ItemDone.WRITTEN)
 
-    def told(*names: str | None, on_error: str = "report") -> list[Outcome]:
+    def told(*names: str | None, on_error: str = "report") -> list[ItemOutcome]:
         rows = pa.record_batch({"item": pa.array(names, pa.string())})
         return [*running.each_item([rows], done, last=0, on_error=on_error)]
 
     written, refused, null = told("a", "../b", None)
-    assert (written.item, written.done) == ("a", Done.WRITTEN)
+    assert (written.item, written.done) == ("a", ItemDone.WRITTEN)
     assert (refused.item, refused.done, refused.error) == (
         "../b",
-        Done.REFUSED,
+        ItemDone.REFUSED,
         "InvalidInputError",
     )
-    assert (null.item, null.done) == (None, Done.REFUSED)
+    assert (null.item, null.done) == (None, ItemDone.REFUSED)
     with pytest.raises(StorageError, match="is away"):
         told("away", "a")
     monkeypatch.setattr(running, "is_last_attempt", lambda last: True)

@@ -18,7 +18,7 @@ from lancewood.spark.merging import planning
 from lancewood.spark.merging.keys import code_types, coded_ddl, coded_schema, encode_key
 from lancewood.spark.merging.planning import plan_changes, source_messages, table_messages
 from lancewood.spark.merging.staged_source import StagedFiles, StagedSource
-from lancewood.spark.reading.task import Portion
+from lancewood.spark.reading.task import TablePortion
 
 _names = count()
 
@@ -132,7 +132,7 @@ def test_every_fragment_is_in_one_task_that_reads_keys(
     monkeypatch.setattr(planning, "_LEAST_KEYS", 4)
     monkeypatch.setattr(planning, "MOST_FRAGMENTS", 5)
     table = table_of(23, 3)
-    portions = [Portion.decode(each) for each in table_messages(table._snapshot, slots)]
+    portions = [TablePortion.decode(each) for each in table_messages(table._snapshot, slots)]
     found = [each.id for part in portions for each in part.decoded("")]
     assert found == [each.id for each in table.fragments]
     assert max(len(each.fragments) for each in portions) <= 5
@@ -147,7 +147,7 @@ def test_a_small_source_is_read_by_one_task() -> None:
 
 def numbers(tasks: Any) -> list[list[int]]:
     """The fragments in the message of each task."""
-    return [[each.id for each in Portion.decode(m).decoded("")] for m in tasks.messages]
+    return [[each.id for each in TablePortion.decode(m).decoded("")] for m in tasks.messages]
 
 
 def test_first_inserted_rows_go_with_the_last_that_move(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from lancewood.proto import table_pb2
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
 from lancewood.spark.reading.plan import ReadPlan, RowWidth, plan_read
-from lancewood.spark.reading.task import Portion, count_task, read_task
+from lancewood.spark.reading.task import TablePortion, count_task, read_task
 from lancewood.testing.manifests import decode_fragments, edit_manifest, put_fragments
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -156,7 +156,7 @@ def test_what_the_manifest_rules_out_is_no_task(
 ) -> None:
     made = planned(uneven, **asked)
     assert len(made.messages) == tasks
-    assert all(len(Portion.decode(each).fragments) == 1 for each in made.messages)
+    assert all(len(TablePortion.decode(each).fragments) == 1 for each in made.messages)
 
 
 def test_wrong_requests_are_told_while_planning(uneven: lw.Table, tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_plan_of_100_000_fragments_is_a_few_megabytes_in_few_tasks(many: Snapsho
     assert sum(map(len, made.messages)) < 4_000_000
     assert max(map(len, made.messages)) < cutting.MOST_MESSAGE
     assert len(pickle.dumps(made.work)) < 10_000
-    assert sum(len(Portion.decode(each).fragments) for each in made.messages) == 100_000
+    assert sum(len(TablePortion.decode(each).fragments) for each in made.messages) == 100_000
     assert "fragments" not in many.manifest.__dict__, "they were decoded"
 
 
@@ -341,13 +341,16 @@ def test_fragments_are_left_out_by_the_driver_or_by_the_tasks(
     many: Snapshot, where: str, fragments: int
 ) -> None:
     made = plan_read(many, plan_scan(many, where=where).request, slots=16)
-    assert sum(len(Portion.decode(each).fragments) for each in made.messages) == fragments
+    assert sum(len(TablePortion.decode(each).fragments) for each in made.messages) == fragments
 
 
 def test_first_rows_of_100_000_fragments_are_one_message(many: Snapshot) -> None:
     made = plan_read(many, plan_scan(many, limit=2_500).request, slots=16)
     (message,) = made.messages
-    assert [len(Portion.decode(message).fragments), *Portion.decode(message).spans.values()] == [
+    assert [
+        len(TablePortion.decode(message).fragments),
+        *TablePortion.decode(message).spans.values(),
+    ] == [
         3,
         (0, 500),
     ]

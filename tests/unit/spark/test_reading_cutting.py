@@ -20,7 +20,7 @@ from lancewood.spark.reading.plan import (
     count_tasks,
     cut_fragments,
 )
-from lancewood.spark.reading.task import FEW_BYTES, FEW_ROWS, MOST_BYTES, Portion, sized
+from lancewood.spark.reading.task import FEW_BYTES, FEW_ROWS, MOST_BYTES, TablePortion, sized
 
 
 def cuts(
@@ -107,8 +107,8 @@ def test_no_task_has_much_more_than_its_share(rows: list[int], slots: int) -> No
 
 
 def test_portion_survives_its_message() -> None:
-    portion = Portion([b"one", b"", b"three" * 100], {7: (0, 12)})  # type: ignore[dict-item]
-    assert Portion.decode(portion.encode()) == portion
+    portion = TablePortion([b"one", b"", b"three" * 100], {7: (0, 12)})  # type: ignore[dict-item]
+    assert TablePortion.decode(portion.encode()) == portion
     assert len(portion.encode()) < 300
 
 

@@ -7,7 +7,13 @@ import pickle
 import pytest
 
 from lancewood.errors import FormatError, InvalidInputError, LancewoodError, StorageError
-from lancewood.spark.running.failures import Call, our_error, python_error, raised_by, told
+from lancewood.spark.running.failures import (
+    TracebackFrame,
+    our_error,
+    python_error,
+    raised_by,
+    told,
+)
 
 PYTHON = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -56,7 +62,7 @@ def test_exception_of_python_is_told_by_class_and_text_and_where_it_was_raised()
 
 def test_what_a_library_raised_is_told_by_who_called_it() -> None:
     library = "/v/lib/python3.11/site-packages/PIL/Image.py"
-    calls = [Call("/x/steps.py", 7, "thumbnail"), Call(library, 3_000, "open")]
+    calls = [TracebackFrame("/x/steps.py", 7, "thumbnail"), TracebackFrame(library, 3_000, "open")]
     assert raised_by(calls) == "; raised by thumbnail() at /x/steps.py line 7"
     assert raised_by(calls[1:]) == f"; raised by open() at {library} line 3000"
     assert raised_by([]) == ""

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 )
 
 from lancewood.spark.source import lance_source, reader, writer
-from lancewood.spark.source.shape import Shape, check_names, shape_of, spark_class
+from lancewood.spark.source.shape import BatchShape, check_names, shape_of, spark_class
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_a_schema_of_the_user_cannot_change_a_type_or_invent_a_column() -> None:
     with pytest.raises(InvalidInputError, match=r"'coutn', which is not there; .*'count'\?"):
         check_names(struct(StructField("coutn", LongType())), ["count"])
     assert shape_of(there, there) is None
-    assert Shape(pa.schema([])).fit(pa.record_batch({"a": [1, 2]})).num_rows == 2
+    assert BatchShape(pa.schema([])).fit(pa.record_batch({"a": [1, 2]})).num_rows == 2
 
 
 def test_a_write_with_an_option_of_reads_is_refused(table: lw.Table) -> None:

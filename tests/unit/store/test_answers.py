@@ -10,7 +10,7 @@ from lancewood.errors import (
     StorageError,
     UnsupportedError,
 )
-from lancewood.store.answers import Answer, read_answer
+from lancewood.store.answers import FailureAnswer, read_answer
 from lancewood.store.options import StorageOptions
 
 SECRET = "correct-horse-battery-staple"
@@ -26,7 +26,7 @@ class NotSupportedError(Exception):
     pass
 
 
-def answer(error: BaseException) -> Answer:
+def answer(error: BaseException) -> FailureAnswer:
     return read_answer(error, "write", "k", "s3://b/t", OPTIONS)
 
 

@@ -22,7 +22,7 @@ from lancewood.engine.schema import next_field_id, plan_new_columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.format.type_text import parse_column
 from lancewood.jobs.columns.replace import ReplaceColumns
-from lancewood.jobs.columns.sources import JoinedColumns, SqlColumns, StreamColumns, join_names
+from lancewood.jobs.columns.sources import JoinedColumns, OrderedColumns, SqlColumns, join_names
 from lancewood.jobs.runner import LocalRunner
 
 
@@ -138,7 +138,7 @@ def _check_rows(snapshot: Snapshot, rows: pa.RecordBatchReader, on: Sequence[str
         joined = JoinedColumns(rows.read_all(), join_names(on))
         _planned(snapshot, joined.columns(snapshot))
         return
-    stream = StreamColumns(rows)
+    stream = OrderedColumns(rows)
     _planned(snapshot, stream.columns(snapshot))
     for batches in stream.of(snapshot, snapshot.manifest.fragments):
         deque(batches, maxlen=0)

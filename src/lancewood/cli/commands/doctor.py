@@ -15,7 +15,7 @@ from lancewood.cli.tables import opened_store
 from lancewood.engine.upkeep import examine
 from lancewood.errors import InvalidInputError
 from lancewood.spark.doctor import Trial, examine_spark
-from lancewood.store.checkup import Check, Status
+from lancewood.store.checkup import CheckStatus, StoreCheck
 
 
 def doctor_command(
@@ -89,9 +89,9 @@ def _trial(run: bool, master: str | None, place: str | None, conf: Sequence[str]
     return Trial(master or Trial().master, place, settings)
 
 
-def _tell(checks: Iterable[Check], facts: Mapping[str, str], *, json: bool) -> None:
+def _tell(checks: Iterable[StoreCheck], facts: Mapping[str, str], *, json: bool) -> None:
     """Print checks as they are made, then advice; raise Exit if one failed."""
-    seen: list[Check] = []
+    seen: list[StoreCheck] = []
     output = Output(as_json=json)
     if json:
         seen += checks
@@ -113,11 +113,11 @@ def _tell(checks: Iterable[Check], facts: Mapping[str, str], *, json: bool) -> N
         raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
-def _lines(checks: Iterable[Check], seen: list[Check]) -> Iterator[tuple[str, str, str]]:
+def _lines(checks: Iterable[StoreCheck], seen: list[StoreCheck]) -> Iterator[tuple[str, str, str]]:
     for each in checks:
         seen.append(each)
         yield each.name, each.status.value, each.figure
 
 
-def _has_failed(checks: Iterable[Check]) -> bool:
-    return any(each.status is Status.FAIL for each in checks)
+def _has_failed(checks: Iterable[StoreCheck]) -> bool:
+    return any(each.status is CheckStatus.FAIL for each in checks)

@@ -76,7 +76,7 @@ def count_command(
     Output(as_json=json).document(document, str(rows))
 
 
-class Rows(Protocol):
+class ReadableRows(Protocol):
     """Rows that are read on demand: a scan, or the changes of a table."""
 
     @property
@@ -85,12 +85,12 @@ class Rows(Protocol):
     def to_batches(self) -> Iterator[pa.RecordBatch]: ...
 
 
-def print_rows(rows: Rows, output: Output) -> int:
+def print_rows(rows: ReadableRows, output: Output) -> int:
     """Print every row; how many there were."""
     return output.rows(rows.schema.names, _rows(rows), cut=True)
 
 
-def _rows(rows: Rows) -> Iterator[tuple[Any, ...]]:
+def _rows(rows: ReadableRows) -> Iterator[tuple[Any, ...]]:
     for batch in rows.to_batches():
         columns = [each.to_pylist() for each in plain_batch(batch).columns]
         yield from zip(*columns, strict=True)

@@ -13,7 +13,7 @@ from lancewood.cli.output import Output, counted, human_size
 from lancewood.cli.progress import task_runner
 from lancewood.cli.repository.names import repository
 from lancewood.repo.fsck import FsckReport
-from lancewood.repo.gc.needed import GcReport, Spot
+from lancewood.repo.gc.needed import GcReport, TableBranch
 
 
 def gc_command(
@@ -74,7 +74,7 @@ def _removed_facts(report: GcReport) -> dict[str, Any]:
     }
 
 
-def _spot(spot: Spot) -> dict[str, str]:
+def _spot(spot: TableBranch) -> dict[str, str]:
     return {"table": spot.table, "branch": spot.branch}
 
 

@@ -114,7 +114,7 @@ def _parts(pieces: Pieces) -> tuple[Ids, Ints, Ids, Ids]:
 
 
 @dataclass
-class Marks:
+class RowMarks:
     """The marks of rows in two versions, and in those that they lead to."""
 
     since: Snapshot

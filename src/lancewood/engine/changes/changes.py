@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lancewood.engine.changes.change_marks import (
-    Marks,
     Pieces,
+    RowMarks,
     common_fields,
     same_columns,
     same_marks,
@@ -101,8 +101,8 @@ class _Comparison:
         return Unmarked(self.since, self.until)
 
     @cached_property
-    def _marks(self) -> Marks:
-        return Marks(self.since, self.until)
+    def _marks(self) -> RowMarks:
+        return RowMarks(self.since, self.until)
 
     @cached_property
     def _fields(self) -> frozenset[FieldId]:

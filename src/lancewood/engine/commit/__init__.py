@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from lancewood.engine.commit.aftermath import Putting, find_landed
+from lancewood.engine.commit.aftermath import PutVersion, find_landed
 from lancewood.engine.commit.commit import commit, commit_steps, pause_before
 from lancewood.engine.commit.composer import Composer, Composition
 from lancewood.engine.commit.drafting import Draft, Drafting
-from lancewood.engine.commit.judging import Step, steps_of
+from lancewood.engine.commit.judging import CommitStep, steps_of
 from lancewood.engine.commit.new_files import lost_staged_file
 from lancewood.engine.commit.publish import (
     CommitPolicy,
@@ -21,14 +21,14 @@ from lancewood.engine.commit.rebase import row_conflict
 
 __all__ = [
     "CommitPolicy",
+    "CommitStep",
     "Composer",
     "Composition",
     "Detached",
     "Draft",
     "Drafting",
     "PutIfAbsent",
-    "Putting",
-    "Step",
+    "PutVersion",
     "check_manifest_store",
     "commit",
     "commit_steps",

@@ -39,7 +39,7 @@ _LOOKED_UP = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Putting:
+class PutVersion:
     """A version that was just put, in the root that its writer knew."""
 
     place: Place

@@ -15,10 +15,10 @@ import random
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
-from lancewood.engine.commit.aftermath import Putting, check_source
+from lancewood.engine.commit.aftermath import PutVersion, check_source
 from lancewood.engine.commit.composer import Composer
 from lancewood.engine.commit.drafting import Draft, Drafting
-from lancewood.engine.commit.judging import Step, steps_of
+from lancewood.engine.commit.judging import CommitStep, steps_of
 from lancewood.engine.commit.new_files import File, lost_file, seen_files
 from lancewood.engine.commit.publish import CommitPolicy, check_manifest_store
 from lancewood.engine.place import Place
@@ -88,7 +88,7 @@ def commit_steps(
     place: Place,
     base: Manifest,
     scheme: NamingScheme,
-    steps: Sequence[Step],
+    steps: Sequence[CommitStep],
     policy: CommitPolicy,
     composer: Composer | None = None,
     *,
@@ -211,7 +211,7 @@ class _Attempt:
         """Whether a draft that was put is part of the history; a ghost is withdrawn, and its race
         is lost like any other."""
         step = draft.step.transaction
-        return Putting(
+        return PutVersion(
             place=self.place,
             scheme=self.scheme,
             manifest=draft.manifest,

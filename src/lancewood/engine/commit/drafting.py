@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit.composer import Composer
-from lancewood.engine.commit.judging import Judging, Step, names_of
+from lancewood.engine.commit.judging import CommitStep, Judging, names_of
 from lancewood.engine.commit.publish import CommitPolicy
 from lancewood.engine.commit.rebase import check_rows, rebase_index, rebase_rows
 from lancewood.engine.place import Place
 from lancewood.errors import RetryableConflictError
 from lancewood.format.layout import NamingScheme, transaction_name
-from lancewood.format.manifest import Stamp, splice
+from lancewood.format.manifest import VersionStamp, splice
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.exclusive import ANY_REPOSITORY
 from lancewood.model.ids import Version
@@ -39,7 +39,7 @@ class Draft:
 
     manifest: Manifest
     data: bytes
-    step: Step
+    step: CommitStep
     source: Manifest
     """The version that the patch changes: the one before, or the one that is restored."""
     patch: ManifestPatch
@@ -57,7 +57,7 @@ class Drafting(Judging):
         place: Place,
         scheme: NamingScheme,
         base: Manifest,
-        steps: Sequence[Step],
+        steps: Sequence[CommitStep],
         policy: CommitPolicy,
         composer: Composer | None = None,
         *,
@@ -97,7 +97,7 @@ class Drafting(Judging):
         if self.steps and not self._policy.may_be_closed:
             check_open(self.newest)
 
-    def _on(self, newest: Manifest, step: Step) -> Step:
+    def _on(self, newest: Manifest, step: CommitStep) -> CommitStep:
         """A step as it is written down on the newest version."""
         transaction = step.transaction
         if transaction.uuid != self._first.uuid:
@@ -126,7 +126,7 @@ class Drafting(Judging):
                 **{**conflict.facts, "version": newest.version, "landed": self.landed},
             ) from conflict
 
-    def _composed(self, composer: Composer, whole: Step) -> Draft:
+    def _composed(self, composer: Composer, whole: CommitStep) -> Draft:
         composition = composer.compose(self.newest)
         transaction = replace(
             whole.transaction.rebased(self.newest.version), operations=(composition.operation,)
@@ -134,7 +134,7 @@ class Drafting(Judging):
         step = replace(whole, transaction=transaction)
         return self._spliced(self.newest, self.newest, composition.patch, step)
 
-    def _build(self, newest: Manifest, step: Step) -> Draft:
+    def _build(self, newest: Manifest, step: CommitStep) -> Draft:
         needed = needed_version(step.transaction)
         source = newest
         if needed is not None:
@@ -144,7 +144,7 @@ class Drafting(Judging):
         return self._spliced(newest, source, patch, step)
 
     def _spliced(
-        self, newest: Manifest, source: Manifest, patch: ManifestPatch, step: Step
+        self, newest: Manifest, source: Manifest, patch: ManifestPatch, step: CommitStep
     ) -> Draft:
         now = self._policy.clock()
         transaction = step.transaction
@@ -154,7 +154,7 @@ class Drafting(Judging):
             patch = with_config(
                 source, patch, with_mark(before, step.applied, transaction.uuid, now)
             )
-        stamp = Stamp(
+        stamp = VersionStamp(
             version=self._policy.publisher.next_version(newest.version),
             timestamp_ns=now,
             transaction_file=transaction_name(transaction.read_version, transaction.uuid),

@@ -83,7 +83,7 @@ def names_of(steps: Sequence[Transaction]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CommitStep:
     """What is to become one version, and the batch that it brings."""
 
     transaction: Transaction
@@ -92,7 +92,7 @@ class Step:
 
 def steps_of(
     transaction: Transaction, policy: CommitPolicy, composer: Composer | None = None
-) -> list[Step]:
+) -> list[CommitStep]:
     """The versions that a transaction is to become; raises InvalidInputError for one that cannot.
 
     What a composer builds is one version, however many operations the transaction lists.
@@ -105,7 +105,7 @@ def steps_of(
             f"{len(transaction.operations)} operations, each of which becomes one"
         )
     whole = (transaction,) if composer else transaction.steps()
-    return [Step(each, policy.applied) for each in whole]
+    return [CommitStep(each, policy.applied) for each in whole]
 
 
 class Judging:
@@ -116,7 +116,7 @@ class Judging:
         place: Place,
         scheme: NamingScheme,
         base: Manifest,
-        steps: Sequence[Step],
+        steps: Sequence[CommitStep],
         policy: CommitPolicy,
         composer: Composer | None = None,
     ) -> None:

@@ -43,7 +43,7 @@ _BASE_ID = b"\x38"
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class RootTrace:
     """A file by which a root is recognised."""
 
     key: str
@@ -52,15 +52,15 @@ class Trace:
     is_directory: bool = False
 
     @classmethod
-    def of_data_file(cls, name: str, size: int | None) -> Trace:
+    def of_data_file(cls, name: str, size: int | None) -> RootTrace:
         return cls(f"{DATA_DIR}/{name}", size)
 
     @classmethod
-    def of_deletion_file(cls, name: str) -> Trace:
+    def of_deletion_file(cls, name: str) -> RootTrace:
         return cls(f"{DELETIONS_DIR}/{name}")
 
     @classmethod
-    def of_index(cls, index: Index) -> Trace:
+    def of_index(cls, index: Index) -> RootTrace:
         directory = f"{INDICES_DIR}/{index.uuid}"
         for each in index.message.files:
             name = check_file_name(each.path.rpartition("/")[2], f"a file of index {index.name!r}")
@@ -79,7 +79,7 @@ class Trace:
         return self.size is None or found.size == self.size
 
 
-def find_trace(manifest: Manifest, base_id: BaseId) -> Trace | None:
+def find_trace(manifest: Manifest, base_id: BaseId) -> RootTrace | None:
     """One file of a base path; None if the version has none there.
 
     Decodes only fragments whose bytes may speak of the base path, up to the first that does.
@@ -92,19 +92,19 @@ def find_trace(manifest: Manifest, base_id: BaseId) -> Trace | None:
                 return found
     for index in manifest.indices:
         if index.base_id == base_id:
-            return Trace.of_index(index)
+            return RootTrace.of_index(index)
     return None
 
 
-def _trace_in(fragment: Fragment, base_id: BaseId, name: str) -> Trace | None:
+def _trace_in(fragment: Fragment, base_id: BaseId, name: str) -> RootTrace | None:
     for file in fragment.files:
         if file.base_id == base_id:
             checked = check_file_name(file.path, f"{name}: a data file")
-            return Trace.of_data_file(checked, file.size)
+            return RootTrace.of_data_file(checked, file.size)
     deletion = fragment.deletion_file
     if deletion is None or deletion.base_id != base_id:
         return None
-    return Trace.of_deletion_file(
+    return RootTrace.of_deletion_file(
         deletion_file_name(fragment.id, deletion.read_version, deletion.id, deletion.is_bitmap)
     )
 
@@ -145,7 +145,7 @@ def _below(main: Store, path: str, start: int) -> Store | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BaseFinding:
     """What is known of a base path's home."""
 
     root: Store | None
@@ -162,8 +162,8 @@ def locate_base(
     head: ManifestHead,
     base: table_pb2.BasePath,
     uri: str | None,
-    trace: Trace | None = None,
-) -> Finding | None:
+    trace: RootTrace | None = None,
+) -> BaseFinding | None:
     """Where a base path leads that is a dataset root; None where no file of it is at hand.
 
     ``own`` is the root of the version, ``main`` that of its table, ``uri`` the normalised path.
@@ -171,7 +171,7 @@ def locate_base(
     """
     family = own if uri == own.uri else uri and _family_root(main, uri)
     if family:
-        return Finding(family)
+        return BaseFinding(family)
     if trace is None and isinstance(head, Manifest):
         trace = find_trace(head, BaseId(base.id))
     if trace is None:
@@ -179,34 +179,34 @@ def locate_base(
     roots = present_roots(main, base)
     for root in roots:
         if trace.is_below(root):
-            return Finding(root, is_moved=uri is None or real_path(uri) != real_path(root.uri))
-    return Finding(None, others=roots)
+            return BaseFinding(root, is_moved=uri is None or real_path(uri) != real_path(root.uri))
+    return BaseFinding(None, others=roots)
 
 
 _Key: TypeAlias = tuple[str, str, bool]
 
 
-class Findings:
+class BaseFindings:
     """What was found out, once for each base path; it travels to tasks, which then look at
     nothing."""
 
     def __init__(self) -> None:
-        self._known: dict[_Key, Finding] = {}
+        self._known: dict[_Key, BaseFinding] = {}
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[_Key, Finding]:
+    def __getstate__(self) -> dict[_Key, BaseFinding]:
         return dict(self._known)
 
-    def __setstate__(self, state: dict[_Key, Finding]) -> None:
+    def __setstate__(self, state: dict[_Key, BaseFinding]) -> None:
         self.__init__()  # type: ignore[misc]
         self._known = dict(state)
 
-    def known(self, base: table_pb2.BasePath) -> Finding | None:
+    def known(self, base: table_pb2.BasePath) -> BaseFinding | None:
         return self._known.get(_key(base))
 
     def settled(
-        self, base: table_pb2.BasePath, find: Callable[[], Finding | None]
-    ) -> Finding | None:
+        self, base: table_pb2.BasePath, find: Callable[[], BaseFinding | None]
+    ) -> BaseFinding | None:
         """What is known, or else what ``find`` says; None if it could not tell."""
         with self._lock:
             found = self.known(base)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 from lancewood.engine.place.base_homes import (
-    Finding,
-    Findings,
-    Trace,
+    BaseFinding,
+    BaseFindings,
+    RootTrace,
     is_relative,
     locate_base,
     real_path,
@@ -64,7 +64,7 @@ class Place:
     repository: str | None = None
     """The repository in whose name the table is written; see ``model.exclusive``."""
     _homes: dict[tuple[int, str], Store] = field(default_factory=dict, compare=False, repr=False)
-    _findings: Findings = field(default_factory=Findings, compare=False, repr=False)
+    _findings: BaseFindings = field(default_factory=BaseFindings, compare=False, repr=False)
     _above: Store | None = field(default=None, compare=False, repr=False)
     """The root that this one was reached from; it may be the main root."""
 
@@ -109,7 +109,7 @@ class Place:
         base = self._base(head, file.base_id)
         if base is None:
             return self.store, key_in_base(None, DATA_DIR, name)
-        home = self._home(head, base, Trace.of_data_file(name, file.size))
+        home = self._home(head, base, RootTrace.of_data_file(name, file.size))
         return home, key_in_base(base, DATA_DIR, name)
 
     def deletion_file(self, head: ManifestHead, fragment: Fragment) -> tuple[Store, str] | None:
@@ -123,14 +123,14 @@ class Place:
         base = self._base(head, deletion.base_id)
         if base is None:
             return self.store, key_in_base(None, DELETIONS_DIR, name)
-        home = self._home(head, base, Trace.of_deletion_file(name))
+        home = self._home(head, base, RootTrace.of_deletion_file(name))
         return home, key_in_base(base, DELETIONS_DIR, name)
 
     def index_directory(self, head: ManifestHead, index: Index) -> tuple[Store, str]:
         """The store and the directory that hold the files of an index."""
         with found_in(head.name):
             name = str(index.uuid)
-            trace = Trace.of_index(index)
+            trace = RootTrace.of_index(index)
         base = self._base(head, index.base_id)
         home = self.store if base is None else self._home(head, base, trace)
         return home, key_in_base(base, INDICES_DIR, name)
@@ -177,7 +177,7 @@ class Place:
             if found is not None and found.root is None and is_relative(base.path):
                 self._written(base)  # from this process's working directory, not from a task's
 
-    def finding(self, base: table_pb2.BasePath) -> Finding | None:
+    def finding(self, base: table_pb2.BasePath) -> BaseFinding | None:
         """What is known by now of where a base path leads."""
         return self._findings.known(base)
 
@@ -255,23 +255,23 @@ class Place:
             return find_base(head.base_paths, base_id)
 
     def _home(
-        self, head: ManifestHead, base: table_pb2.BasePath, trace: Trace | None = None
+        self, head: ManifestHead, base: table_pb2.BasePath, trace: RootTrace | None = None
     ) -> Store:
         """Where the files of a base path are; ``trace`` is one of them."""
         found = self._findings.known(base) or self._find(head, base, trace)
         return self._written(base) if found is None or found.root is None else found.root
 
     def _find(
-        self, head: ManifestHead, base: table_pb2.BasePath, trace: Trace | None = None
-    ) -> Finding | None:
+        self, head: ManifestHead, base: table_pb2.BasePath, trace: RootTrace | None = None
+    ) -> BaseFinding | None:
         """What becomes known of a base path; None where no file of it is at hand."""
 
-        def find() -> Finding | None:
+        def find() -> BaseFinding | None:
             main = self.store if head.branch is None else self.main(head)
             if main is None:
                 return None
             if not base.is_dataset_root:
-                return Finding(None)
+                return BaseFinding(None)
             return locate_base(self.store, main, head, base, self._uri_of(base), trace)
 
         return self._findings.settled(base, find)

@@ -24,7 +24,7 @@ from lancewood.engine.place import Place
 from lancewood.engine.snapshot.revisions import branch_place, main_place
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import (
-    Refs,
+    TableRefs,
     branch_roots,
     is_recorded,
     list_versions,
@@ -331,7 +331,7 @@ class Family:
             return self.own
         return self.main.at(root) if root else self.main
 
-    def roots(self, refs: Refs) -> list[str]:
+    def roots(self, refs: TableRefs) -> list[str]:
         """Every root of the family, with or without a ref.
 
         Raises FormatError for a branch whose root holds no version: what it needs is not known.

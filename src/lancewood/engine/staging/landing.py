@@ -16,9 +16,9 @@ from functools import partial
 
 from lancewood.engine.commit import (
     CommitPolicy,
+    CommitStep,
     Drafting,
-    Putting,
-    Step,
+    PutVersion,
     check_manifest_store,
     commit_steps,
     lost_staged_file,
@@ -176,7 +176,7 @@ class _Landing:
             outcome = self.policy.publisher.publish(store, version, scheme, data)
             if outcome is PutOutcome.EXISTS:
                 return False
-            put = Putting(
+            put = PutVersion(
                 place=self.place,
                 scheme=scheme,
                 manifest=manifest,
@@ -265,7 +265,7 @@ class _Landing:
             why = f"version {version}, which it was built on, was cleaned up"
             raise self._diverged(sight, why) from cause
 
-    def _step(self, number: int, sight: Sight) -> Step:
+    def _step(self, number: int, sight: Sight) -> CommitStep:
         """A step as its bytes tell it."""
         staged = self._staged(number, sight.scheme)
         transaction = load_transaction(self.place.store, staged)
@@ -278,7 +278,7 @@ class _Landing:
         if isinstance(operation, Overwrite):
             told = replace(operation, file_version=staged.file_version)
             transaction = replace(transaction, operations=(told,))
-        return Step(transaction, _applied(staged, transaction.uuid))
+        return CommitStep(transaction, _applied(staged, transaction.uuid))
 
     def _staged(self, number: int, scheme: NamingScheme) -> Manifest:
         """The staged state after a step; raises IntegrityError if it is another's."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lancewood.engine.commit import CommitPolicy, Composer, Step
+from lancewood.engine.commit import CommitPolicy, CommitStep, Composer
 from lancewood.engine.place import Place
 from lancewood.engine.versions import load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError, NotFoundError, RetryableConflictError
@@ -44,7 +44,7 @@ from lancewood.store.base import Store
 class StagedStep:
     """A step and the state after it, under the number that it has if nobody else writes."""
 
-    step: Step
+    step: CommitStep
     manifest: Manifest
     asked: str
     """The identity that the caller gave; the step has one that follows from the stage's."""

@@ -18,15 +18,15 @@ from lancewood.format.layout import HINT_KEY, NamingScheme
 from lancewood.model.manifest import Manifest
 from lancewood.rules.features import check_writable
 from lancewood.store.base import Store, bare
-from lancewood.store.checkup import Answer, Check, Status, check_store, run_check
+from lancewood.store.checkup import Answer, CheckStatus, StoreCheck, check_store, run_check
 
 
-def examine(store: Store, *, read_only: bool = False) -> Iterator[Check]:
+def examine(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
     """Every check, as it is made; ``read_only`` leaves out those that write."""
     failed = False
     for check in check_store(bare(store), read_only=read_only):
         check = _excused(store, check)
-        failed = failed or (check.name == "reachable" and check.status is Status.FAIL)
+        failed = failed or (check.name == "reachable" and check.status is CheckStatus.FAIL)
         yield check
     if isinstance(store, ExternalStore):
         yield run_check(
@@ -36,57 +36,67 @@ def examine(store: Store, *, read_only: bool = False) -> Iterator[Check]:
         yield from check_table(store)
 
 
-def _excused(store: Store, check: Check) -> Check:
+def _excused(store: Store, check: StoreCheck) -> StoreCheck:
     """A store need not put if absent where manifests are committed in another way."""
-    if check.name != "put-if-absent" or check.status is not Status.FAIL or store is bare(store):
+    if (
+        check.name != "put-if-absent"
+        or check.status is not CheckStatus.FAIL
+        or store is bare(store)
+    ):
         return check
     advice = "two who make a branch or a tag of one name at once may both think they did"
-    return Check(check.name, Status.WARN, f"{check.figure}; commits do not need it here", advice)
+    return StoreCheck(
+        check.name, CheckStatus.WARN, f"{check.figure}; commits do not need it here", advice
+    )
 
 
 def _manifest_store(store: ExternalStore) -> Answer:
     """Whether the manifest store answers, and agrees with the object store."""
     latest = store.manifests.latest(store.base)
     if latest is None:
-        return Status.OK, f"{store.kind}, knows no version of this table", None
+        return CheckStatus.OK, f"{store.kind}, knows no version of this table", None
     lost = store.lost_version()
     if lost is not None:
-        return Status.FAIL, f"{store.kind}, version {lost} is lost", "run lw table repair"
-    return Status.OK, f"{store.kind}, the newest is {latest.version}", None
+        return CheckStatus.FAIL, f"{store.kind}, version {lost} is lost", "run lw table repair"
+    return CheckStatus.OK, f"{store.kind}, the newest is {latest.version}", None
 
 
-def check_table(store: Store) -> Iterator[Check]:
+def check_table(store: Store) -> Iterator[StoreCheck]:
     """The checks of the table that is there; one line if there is none."""
     try:
         found = list_versions(store)
     except FormatError as error:
-        yield Check("table", Status.FAIL, str(error), "run lw table migrate-names")
+        yield StoreCheck("table", CheckStatus.FAIL, str(error), "run lw table migrate-names")
         return
     except LancewoodError as error:
-        yield Check("table", Status.FAIL, str(error), "check the credentials")
+        yield StoreCheck("table", CheckStatus.FAIL, str(error), "check the credentials")
         return
     newest = found.newest
     if newest is None:
-        yield Check("table", Status.SKIP, "there is none here")
+        yield StoreCheck("table", CheckStatus.SKIP, "there is none here")
         return
-    yield Check("table", Status.OK, f"{len(found.versions)} versions, the newest is {newest}")
+    yield StoreCheck(
+        "table", CheckStatus.OK, f"{len(found.versions)} versions, the newest is {newest}"
+    )
     if found.scheme is NamingScheme.V1:
-        yield Check(
+        yield StoreCheck(
             "manifest names",
-            Status.WARN,
+            CheckStatus.WARN,
             "scheme V1",
             "the newest version is found by listing all of them: run lw table migrate-names",
         )
     else:
-        yield Check("manifest names", Status.OK, "scheme V2")
+        yield StoreCheck("manifest names", CheckStatus.OK, "scheme V2")
     yield run_check("hint", lambda: _hint(store, newest), "it can be deleted, nothing rests on it")
     try:
         manifest, _ = load_version(store)
     except LancewoodError as error:
-        yield Check("newest version", Status.FAIL, str(error), "open an older version, restore it")
+        yield StoreCheck(
+            "newest version", CheckStatus.FAIL, str(error), "open an older version, restore it"
+        )
         return
     told = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
-    yield Check("newest version", Status.OK, told)
+    yield StoreCheck("newest version", CheckStatus.OK, told)
     yield _writable(store, manifest)
 
 
@@ -95,26 +105,28 @@ def _hint(store: Store, newest: int) -> Answer:
     try:
         data = store.get(HINT_KEY)
     except NotFoundError:
-        return Status.OK, "none, and none is needed", None
+        return CheckStatus.OK, "none, and none is needed", None
     try:
         version = json.loads(data)["version"]
     except (ValueError, KeyError, TypeError):
         version = None
     if version == newest:
-        return Status.OK, f"version {version}", None
+        return CheckStatus.OK, f"version {version}", None
     if isinstance(version, int) and version < newest:
-        return Status.OK, f"version {version}, {newest - version} behind", None
+        return CheckStatus.OK, f"version {version}, {newest - version} behind", None
     return (
-        Status.WARN,
+        CheckStatus.WARN,
         "it is no version" if version is None else f"version {version!r}, which is not there",
         "delete it: readers that begin there look in vain first",
     )
 
 
-def _writable(store: Store, manifest: Manifest) -> Check:
+def _writable(store: Store, manifest: Manifest) -> StoreCheck:
     try:
         check_writable(manifest)
         check_manifest_store(Place(store), manifest)
     except UnsupportedError as error:
-        return Check("writable", Status.WARN, str(error), "read it here, write it with its writer")
-    return Check("writable", Status.OK, "no flag forbids it")
+        return StoreCheck(
+            "writable", CheckStatus.WARN, str(error), "read it here, write it with its writer"
+        )
+    return StoreCheck("writable", CheckStatus.OK, "no flag forbids it")

@@ -132,7 +132,7 @@ PINS_CONFIG = "lancewood.pins"
 """The key of a clone's configuration under which its record stands."""
 
 
-class Pin(NamedTuple):
+class ClonePin(NamedTuple):
     """One tag at a source."""
 
     root: str
@@ -153,7 +153,7 @@ class PinRecord:
 
     clone: str
     """The clone's own uri, when it was made."""
-    pins: tuple[Pin, ...]
+    pins: tuple[ClonePin, ...]
 
     def encode(self) -> str:
         pins = [each._asdict() for each in self.pins]
@@ -175,7 +175,7 @@ def read_record(config: Mapping[str, str]) -> PinRecord | None:
     """The record in a configuration; None where there is none that makes sense."""
     try:
         found = json.loads(config[PINS_CONFIG])
-        pins = tuple(Pin(str(each["root"]), str(each["tag"])) for each in found["pins"])
+        pins = tuple(ClonePin(str(each["root"]), str(each["tag"])) for each in found["pins"])
         return PinRecord(str(found["clone"]), pins)
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
@@ -196,7 +196,7 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
     """
     wanted = _Wanted(source)
     name = TagName(f"{CLONE_PIN}{uuid.uuid4().hex}")
-    done: list[Pin] = []
+    done: list[ClonePin] = []
     unpinned = []
     try:
         for main, held in wanted.found():
@@ -204,11 +204,11 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
                 main.put(tag_key(name), encode_tag(_pin(name, held, clone)))
             except StorageError as error:
                 if not error.facts.get("final"):
-                    done.append(Pin(main.uri, name))  # it may have landed
+                    done.append(ClonePin(main.uri, name))  # it may have landed
                     raise
                 unpinned.append(Unpinned(main.uri, error.message))
             else:
-                done.append(Pin(main.uri, name))
+                done.append(ClonePin(main.uri, name))
                 check_not_doomed(main, held.branch, held.version)
     except (Exception, KeyboardInterrupt):
         remove_pins(source.place, PinRecord(clone, tuple(done)), clone)
@@ -218,7 +218,7 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
 
 def find_pins(
     place: Place, record: PinRecord, clone: str
-) -> tuple[list[tuple[Store, Pin]], tuple[Unpinned, ...]]:
+) -> tuple[list[tuple[Store, ClonePin]], tuple[Unpinned, ...]]:
     """The pins that are still there and this clone's; and tables whose pin may be another's, or
     cannot be looked at, and why."""
     found, stay = [], []
@@ -255,7 +255,7 @@ def remove_pins(place: Place, record: PinRecord, clone: str) -> tuple[Unpinned, 
     return tuple(stay)
 
 
-def _doubt(place: Place, recorded: str, clone: str, pin: Pin) -> str | None:
+def _doubt(place: Place, recorded: str, clone: str, pin: ClonePin) -> str | None:
     """Why a pin that names the recorded uri may not be this clone's; None if it is.
 
     A clone that was moved is known by there being no table any more where it was. On a disk that

@@ -27,7 +27,7 @@ from lancewood.engine.versions.history import (
     missing_transaction,
 )
 from lancewood.engine.versions.refs import (
-    Refs,
+    TableRefs,
     before_the_fork,
     branch_manifests,
     branch_roots,
@@ -46,8 +46,8 @@ from lancewood.engine.versions.watching import Watch
 
 __all__ = [
     "WORTH_IT",
-    "Refs",
     "Sighting",
+    "TableRefs",
     "VersionInfo",
     "VersionList",
     "Watch",

@@ -37,7 +37,7 @@ _MOST_IN_A_ROW = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Refs:
+class TableRefs:
     """Every tag and branch of a table."""
 
     tags: tuple[Tag, ...]
@@ -92,7 +92,7 @@ def load_tag(main: Store, name: TagName) -> Tag | None:
         return None
 
 
-def load_refs(main: Store) -> Refs:
+def load_refs(main: Store) -> TableRefs:
     """All refs; raises FormatError for one that cannot be read."""
     found: list[Tag | Branch] = []
     for directory in (TAGS_DIR, BRANCHES_DIR):
@@ -100,7 +100,7 @@ def load_refs(main: Store) -> Refs:
             if isinstance(each, FormatError):
                 raise each
             found.append(each)
-    return Refs(
+    return TableRefs(
         tuple(each for each in found if isinstance(each, Tag)),
         tuple(each for each in found if isinstance(each, Branch)),
     )

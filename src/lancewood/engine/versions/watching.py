@@ -23,7 +23,7 @@ from lancewood.engine.versions.finding import (
     require_newest,
 )
 from lancewood.format.layout import VERSIONS_DIR
-from lancewood.store.base import Stamp, Store
+from lancewood.store.base import DirectoryStamp, Store
 
 _SECOND = 1_000_000_000
 _COARSE, _FINE = 3 * _SECOND, _SECOND // 10
@@ -34,7 +34,7 @@ _FEW = 200
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    stamp: Stamp
+    stamp: DirectoryStamp
     newest: Newest
     is_settled: bool
     """Whether the stamp was old enough when the versions were listed."""

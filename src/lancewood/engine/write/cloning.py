@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from lancewood.engine.commit import PutIfAbsent, Putting, lost_staged_file
+from lancewood.engine.commit import PutIfAbsent, PutVersion, lost_staged_file
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
@@ -18,7 +18,7 @@ from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableCon
 from lancewood.format.clone import CloneHead, clone_manifest
 from lancewood.format.deep_clone import deep_clone_manifest
 from lancewood.format.layout import NamingScheme, transaction_key, transaction_name
-from lancewood.format.manifest import Stamp
+from lancewood.format.manifest import VersionStamp
 from lancewood.format.transaction import encode_transaction
 from lancewood.model.closing import RESET_KEY
 from lancewood.model.exclusive import ANY_REPOSITORY
@@ -31,7 +31,7 @@ from lancewood.rules.features import check_writable
 from lancewood.store.base import PutOutcome
 from lancewood.version import LIBRARY, RELEASE
 
-_Make: TypeAlias = Callable[[Stamp], tuple[Manifest, bytes]]
+_Make: TypeAlias = Callable[[VersionStamp], tuple[Manifest, bytes]]
 
 
 def write_clone(
@@ -162,7 +162,7 @@ def _write(
     version = read if version is None else version
     transaction = Transaction.new(read, operation, properties=properties)
     name, data = transaction_name(read, transaction.uuid), encode_transaction(transaction)
-    stamp = Stamp(version, started, name, data, LIBRARY, RELEASE)
+    stamp = VersionStamp(version, started, name, data, LIBRARY, RELEASE)
     manifest, written = make(stamp)
     store = target.store
     store.put(transaction_key(name), data)
@@ -170,7 +170,7 @@ def _write(
         raise _disturbed(target)
     if PutIfAbsent().publish(store, version, scheme, written) is PutOutcome.EXISTS:
         raise _exists(target)
-    put = Putting(
+    put = PutVersion(
         place=target,
         scheme=scheme,
         manifest=manifest,

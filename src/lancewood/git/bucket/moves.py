@@ -45,7 +45,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class LogLines:
     """Lines that were put, and can be taken back: their keys are nobody else's."""
 
     store: Store
@@ -64,11 +64,11 @@ class Moves:
         self._objects = objects
         self._store = objects.store
 
-    def write(self, names: Sequence[str], line: bytes) -> Written:
+    def write(self, names: Sequence[str], line: bytes) -> LogLines:
         """Put a line into several logs. Raises StorageError, with none of them left behind as far
         as the store lets us."""
         stamp = f"{time_ns():020d}-{uuid4().hex[:12]}"
-        written = Written(self._store, tuple(f"{_directory(each)}/{stamp}" for each in names))
+        written = LogLines(self._store, tuple(f"{_directory(each)}/{stamp}" for each in names))
         try:
             at_once([partial(self._store.put, each, line) for each in written.keys])
         except LancewoodError:

@@ -22,7 +22,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.git.bucket.loose import at_once
-from lancewood.git.bucket.moves import Moves, Written
+from lancewood.git.bucket.moves import LogLines, Moves
 from lancewood.git.bucket.ref_objects import RefObjects, Seen, deleted, making
 from lancewood.git.bucket.ref_reading import BucketRefReader
 from lancewood.git.hashes import ZERO, Hash, checked_hash
@@ -273,7 +273,7 @@ class BucketRefs:
 
 
 @contextmanager
-def _or_taken_back(written: Written) -> Iterator[None]:
+def _or_taken_back(written: LogLines) -> Iterator[None]:
     """Take lines back if the block fails, unless nobody knows whether the ref moved."""
     try:
         yield

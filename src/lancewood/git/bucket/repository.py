@@ -24,7 +24,7 @@ from lancewood.errors import (
 )
 from lancewood.git.bucket.loose import OBJECTS, BucketLoose, BucketPacks, at_once
 from lancewood.git.bucket.refs import BucketRefs
-from lancewood.git.config import SeenSettings, Settings, parse_settings
+from lancewood.git.config import GitSettings, SeenSettings, parse_settings
 from lancewood.git.names import HEAD, HEADS, checked_branch
 from lancewood.git.objects import Objects
 from lancewood.git.repository import GitRepository, already_there, check_kind, new_config
@@ -40,7 +40,7 @@ T = TypeVar("T")
 _OURS = "lancewood"
 
 
-class BucketConfig(Settings):
+class BucketConfig(GitSettings):
     """The ``config`` of the repository, with the user's and the machine's as fallback."""
 
     def __init__(self, store: Store) -> None:

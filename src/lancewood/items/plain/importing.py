@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from lancewood.catalog.files import Putting, put_entries, walk_entries
+from lancewood.catalog.files import ObjectSink, put_entries, walk_entries
 from lancewood.catalog.names import checked_path
 from lancewood.errors import (
     AlreadyExistsError,
@@ -319,7 +319,7 @@ def _told(
     )
 
 
-class PuttingCommits(Putting, Protocol):
+class PuttingCommits(ObjectSink, Protocol):
     """Where objects and commits are put."""
 
     def put_commit(

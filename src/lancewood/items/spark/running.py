@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, LancewoodError
-from lancewood.items.outcome import Done, Outcome, Tally
+from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
 from lancewood.items.places import checked_item, expand, first_folders, items_below, path_on_disk
 from lancewood.items.writing import is_passing
 from lancewood.spark.running.answers import is_last_attempt
@@ -32,7 +32,7 @@ from lancewood.spark.tasks import check_running, slots, spread
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Working: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[Outcome]]
+Working: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[ItemOutcome]]
 """Runs on an executor: the outcomes of the items in a partition."""
 ITEM = "item"
 _FOUND = pa.schema([pa.field(ITEM, pa.string()), pa.field("is_item", pa.bool_())])
@@ -63,7 +63,7 @@ class ItemsDone:
     """Items whose tag was moved."""
     refused: int
     """Items that were left as they are; only with ``on_error="report"``."""
-    refusals: tuple[Outcome, ...] = ()
+    refusals: tuple[ItemOutcome, ...] = ()
     """The first few refusals, with reasons."""
     details: DataFrame | None = field(default=None, compare=False, repr=False)
     """With ``details=True``, a row for each item: item, done, hash, error, why."""
@@ -73,11 +73,11 @@ class ItemsDone:
         return cls(
             run,
             tally.items,
-            tally[Done.WRITTEN],
-            tally[Done.UNCHANGED],
-            tally[Done.ALREADY],
-            tally[Done.MOVED],
-            tally[Done.REFUSED],
+            tally[ItemDone.WRITTEN],
+            tally[ItemDone.UNCHANGED],
+            tally[ItemDone.ALREADY],
+            tally[ItemDone.MOVED],
+            tally[ItemDone.REFUSED],
             tuple(tally.refusals),
             details,
         )
@@ -134,7 +134,7 @@ def _count_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     tally = Tally()
     for batch in batches:
         for row in batch.to_pylist():
-            tally.add(Outcome.from_row(row))
+            tally.add(ItemOutcome.from_row(row))
     yield _tallied(tally)
 
 
@@ -148,7 +148,7 @@ def _rows(working: Working, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         yield _as_rows(rows)
 
 
-def _as_rows(rows: list[Outcome]) -> pa.RecordBatch:
+def _as_rows(rows: list[ItemOutcome]) -> pa.RecordBatch:
     columns = [
         [None if each.item is None else as_text(each.item) for each in rows],
         [each.done.value for each in rows],
@@ -163,11 +163,11 @@ def _as_rows(rows: list[Outcome]) -> pa.RecordBatch:
 
 def each_item(
     batches: Iterable[pa.RecordBatch],
-    done: Callable[[str], Outcome],
+    done: Callable[[str], ItemOutcome],
     *,
     last: int | None,
     on_error: str,
-) -> Iterator[Outcome]:
+) -> Iterator[ItemOutcome]:
     """The outcomes of the items that a partition names; invalid names are refused.
 
     ``last`` and ``on_error`` are those of ``told_outcome``.
@@ -183,14 +183,14 @@ def each_item(
 
 def told_outcome(
     item: str | None, error: LancewoodError, last: int | None, on_error: str
-) -> Outcome:
+) -> ItemOutcome:
     """The outcome for an item that raised an error; raises the error if Spark should try again.
 
     ``last`` is the number of a task's last attempt, None if unknown.
     """
     if is_passing(error) and not (on_error == "report" and is_last_attempt(last)):
         raise error
-    return Outcome.refused(item, error)
+    return ItemOutcome.refused(item, error)
 
 
 def check_on_error(on_error: object) -> None:

@@ -16,7 +16,7 @@ from lancewood.git.names import HEAD
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.items.looking import tag_item
-from lancewood.items.outcome import Done, Outcome
+from lancewood.items.outcome import ItemDone, ItemOutcome
 from lancewood.items.places import ItemPlaces
 from lancewood.items.plain.importing import FILE_NAME, import_as
 from lancewood.items.spark.reading import check_revision, read
@@ -95,7 +95,7 @@ class _Tagging:
     last_attempt: int | None
     fsync: bool | None
 
-    def tag(self, places: ItemPlaces, item: str) -> Outcome:
+    def tag(self, places: ItemPlaces, item: str) -> ItemOutcome:
         places.check_inside(item)
         git = GitRepository.open(places.path(item), fsync=self.fsync)
         try:
@@ -104,7 +104,7 @@ class _Tagging:
             git.close()
 
 
-def _tag(work: _Tagging, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+def _tag(work: _Tagging, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: tag the items of a partition."""
     tag = partial(work.tag, ItemPlaces(work.folder, fsync=False))
     return each_item(batches, tag, last=work.last_attempt, on_error=work.on_error)
@@ -172,7 +172,7 @@ class _Importing:
     last_attempt: int | None
     fsync: bool | None
 
-    def run(self, sources: ItemPlaces, places: ItemPlaces, item: str) -> Outcome:
+    def run(self, sources: ItemPlaces, places: ItemPlaces, item: str) -> ItemOutcome:
         sources.check_inside(item)
         places.make_room(item)
         is_new = not os.path.lexists(f"{places.path(item)}/{HEAD}")
@@ -187,14 +187,14 @@ class _Importing:
             places=places,
         )
         if not done.changed and not is_new:
-            return Outcome(item, Done.UNCHANGED)
+            return ItemOutcome(item, ItemDone.UNCHANGED)
         if is_new:
             places.check_alone(item)
         places.named(item)
-        return Outcome(item, Done.WRITTEN)
+        return ItemOutcome(item, ItemDone.WRITTEN)
 
 
-def _import(work: _Importing, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+def _import(work: _Importing, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: import the items of a partition."""
     sources = ItemPlaces(work.source, fsync=False)
     places = ItemPlaces(work.target, fsync=DiskStore(work.target, work.fsync).fsync)

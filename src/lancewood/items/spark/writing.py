@@ -19,7 +19,14 @@ import pyarrow as pa
 
 from lancewood.engine.base import check_choice, check_number
 from lancewood.errors import InvalidInputError, LancewoodError
-from lancewood.items.outcome import Done, Outcome, Tally, check_claims_none, checked_run, new_run
+from lancewood.items.outcome import (
+    ItemDone,
+    ItemOutcome,
+    Tally,
+    check_claims_none,
+    checked_run,
+    new_run,
+)
 from lancewood.items.spark.running import (
     ITEM,
     ItemsDone,
@@ -125,7 +132,7 @@ class _Work:
     last_attempt: int | None
 
 
-def _write(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
+def _write(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: write the items of a partition."""
     writer = ItemWriter(work.folder, work.snapshots)
     try:
@@ -133,7 +140,7 @@ def _write(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
             try:
                 files = item_files(item, rows, work.snapshots.mode, work.message)
             except InvalidInputError as error:
-                yield Outcome.refused(item, error)
+                yield ItemOutcome.refused(item, error)
                 continue
             try:
                 yield writer.write(files)
@@ -254,9 +261,9 @@ def _check(mode: Mode, message: str, batches: Iterable[pa.RecordBatch]) -> Itera
         try:
             files = item_files(item, rows, mode, message)
         except InvalidInputError as error:
-            tally.add(Outcome.refused(item, error))
+            tally.add(ItemOutcome.refused(item, error))
         else:
-            tally.add(Outcome(item, Done.UNCHANGED))
+            tally.add(ItemOutcome(item, ItemDone.UNCHANGED))
             has_folders = has_folders or "/" in files.item
     yield pa.record_batch(
         {

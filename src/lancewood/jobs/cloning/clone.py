@@ -25,7 +25,7 @@ from lancewood.engine.place import Place, base_options, deletion_key
 from lancewood.engine.snapshot import TAG, Snapshot
 from lancewood.engine.upkeep import (
     PINS_CONFIG,
-    Pin,
+    ClonePin,
     Unpinned,
     place_pins,
     remove_pins,
@@ -122,7 +122,7 @@ def base_name(source: Snapshot, tag: str | None) -> str | None:
 class ShallowClone:
     """The traces that a shallow clone left at its sources."""
 
-    pins: tuple[Pin, ...]
+    pins: tuple[ClonePin, ...]
     unpinned: tuple[Unpinned, ...]
     """Tables without a pin: their cleanup may remove files that the clone needs."""
 

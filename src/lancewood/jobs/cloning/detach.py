@@ -21,7 +21,14 @@ from lancewood.engine.base import in_order
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.place import NewFile, Place, deletion_key, find_trace, is_table_root, own_home
 from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
-from lancewood.engine.upkeep import Pin, PinRecord, Unpinned, find_pins, read_record, remove_pins
+from lancewood.engine.upkeep import (
+    ClonePin,
+    PinRecord,
+    Unpinned,
+    find_pins,
+    read_record,
+    remove_pins,
+)
 from lancewood.engine.versions import load_refs
 from lancewood.engine.write import CopiedFragment, Residents, copy_fragments
 from lancewood.errors import LancewoodError, NotFoundError
@@ -51,7 +58,7 @@ class DetachCounts:
     files: int = 0
     """Data files, deletion files, files of indices and of blobs."""
     bytes: int = 0
-    unpinned: tuple[Pin, ...] = ()
+    unpinned: tuple[ClonePin, ...] = ()
     """Removed pins."""
     still_pinned: tuple[Unpinned, ...] = ()
     """Tables that still have a pin, and why: usually an older version reads from them."""
@@ -199,7 +206,7 @@ def _with_deletions(
 class Released:
     """The outcome for a clone's pins."""
 
-    removed: tuple[Pin, ...] = ()
+    removed: tuple[ClonePin, ...] = ()
     kept: tuple[Unpinned, ...] = ()
     """Tables that still have a pin, and why."""
 

@@ -24,8 +24,8 @@ from lancewood.jobs.columns.sources import (
     Function,
     FunctionColumns,
     JoinedColumns,
+    OrderedColumns,
     SqlColumns,
-    StreamColumns,
     join_names,
 )
 from lancewood.jobs.job import Change, Terms, execute
@@ -95,7 +95,7 @@ def add_columns(
             source = JoinedColumns(reader.read_all(), join_names(on))
         else:
             _check_rows(snapshot, new)
-            source = StreamColumns(reader)
+            source = OrderedColumns(reader)
     files = ColumnFiles(snapshot, runner, WHAT)
     return AddColumns(snapshot, source, files).run(terms)
 
@@ -150,7 +150,7 @@ class AddColumns:
         self._check_repeats(snapshot, *self._files.forget(snapshot, fragments, inputs))
         self._computed_for = manifest.version
         writer = ColumnWriter(snapshot, new.written, source, new)
-        here = isinstance(source, StreamColumns)
+        here = isinstance(source, OrderedColumns)
         self._files.write(writer, fragments, inputs, here=here)
         merge = Merge(
             tuple(each.with_columns(self._files.file_of(each, new.written)) for each in fragments),

@@ -17,7 +17,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.jobs.columns.add import rows_moved
 from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter, read_fields
-from lancewood.jobs.columns.sources import StreamColumns
+from lancewood.jobs.columns.sources import OrderedColumns
 from lancewood.jobs.job import Change, RowCounts, Terms
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -52,7 +52,7 @@ class ReplaceColumns:
                 f"the data has {given} rows, the fragments have {rows} live ones: they are matched "
                 "one by one, in the order of a scan"
             )
-        self._source = StreamColumns(reader)
+        self._source = OrderedColumns(reader)
         self._files = ColumnFiles(snapshot, runner, "replacing columns")
 
     def run(self, terms: Terms) -> tuple[Snapshot, RowCounts]:

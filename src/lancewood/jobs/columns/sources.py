@@ -127,7 +127,7 @@ class FunctionColumns:
         return result
 
 
-class StreamColumns:
+class OrderedColumns:
     """A stream whose rows are the live rows of the table, in the order of a scan."""
 
     can_repeat: ClassVar[bool] = False

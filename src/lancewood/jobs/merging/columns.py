@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancewood.data.arrays import Part, assemble
+from lancewood.data.arrays import FieldPart, assemble
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.place import NewFile, new_data_file
 from lancewood.engine.rows import open_fragment
@@ -94,7 +94,7 @@ def _new_batches(
         new = new_values(low, high) if high > low else None
         arrays = []
         for field, kind in zip(part.fields, arrow.types, strict=True):
-            array = assemble(field, kind, [Part(batch.column(field.name))], rows)
+            array = assemble(field, kind, [FieldPart(batch.column(field.name))], rows)
             if new is not None:
                 places = asked[low:high] - first
                 array = laid_over(field.name, array, new.column(field.name), places)

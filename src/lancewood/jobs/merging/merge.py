@@ -25,7 +25,7 @@ from lancewood.jobs.job import Change, RowCounts, gather, pack_fragments
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.key_hashes import hash_keys, is_hashed_by_pylance
 from lancewood.jobs.merging.keys import Key, Positions
-from lancewood.jobs.merging.rows import RowChanges, RowTask, change_rows, plan_row_tasks
+from lancewood.jobs.merging.rows import MergeWork, RowTask, change_rows, plan_row_tasks
 from lancewood.jobs.merging.search import Found, Matches, find_matches, search_for
 from lancewood.jobs.merging.source import (
     Choices,
@@ -112,7 +112,7 @@ class MergeRows:
         if by_columns:
             work = partial(change_columns, ColumnChanges(*shared))
         else:
-            work = partial(change_rows, RowChanges(*shared, matched))
+            work = partial(change_rows, MergeWork(*shared, matched))
         tasks = [
             replace(each, source=_needed(source, each, matched))
             for each in plan_row_tasks(snapshot, plan.matches, plan.inserted, self._runner.slots)

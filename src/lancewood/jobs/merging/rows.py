@@ -137,7 +137,7 @@ def _stayed(
 
 
 @dataclass(frozen=True)
-class RowChanges:
+class MergeWork:
     """What the tasks of a merge have in common."""
 
     snapshot: Snapshot
@@ -165,7 +165,7 @@ class RowTask:
     them."""
 
 
-def change_rows(job: RowChanges, task: RowTask) -> Updated:
+def change_rows(job: MergeWork, task: RowTask) -> Updated:
     """The task: write what becomes of the rows."""
     pairs = zip(task.fragments, task.matches, strict=True)
     source = task.source or job.source
@@ -178,7 +178,7 @@ def change_rows(job: RowChanges, task: RowTask) -> Updated:
     )
 
 
-def _touched(job: RowChanges, fragment: Fragment, found: Matches) -> Touched:
+def _touched(job: MergeWork, fragment: Fragment, found: Matches) -> Touched:
     if job.matched == "delete":
         gone = found.bitmap | found.orphans
         return Touched(fragment, found.offsets[:0], found.positions[:0], gone)

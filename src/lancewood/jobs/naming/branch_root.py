@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lancewood.catalog.marks import REPOSITORY_ID
 from lancewood.engine.place import Place
 from lancewood.engine.upkeep import CLONE_PROPERTY
-from lancewood.engine.versions import Refs, load_version, newest_version, read_refs
+from lancewood.engine.versions import TableRefs, load_version, newest_version, read_refs
 from lancewood.errors import InvalidInputError
 from lancewood.format.layout import (
     DATA_DIR,
@@ -115,7 +115,7 @@ def prune(main: Store, name: BranchName) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class BranchNeeds:
     """Everything that needs a branch."""
 
     children: tuple[str, ...]
@@ -152,7 +152,7 @@ class Needs:
         )
 
 
-def load_other_refs(main: Store, name: BranchName) -> Refs:
+def load_other_refs(main: Store, name: BranchName) -> TableRefs:
     """All refs; raises FormatError for a damaged one, unless it is the record of this branch."""
     tags: list[Tag] = []
     branches: list[Branch] = []
@@ -164,12 +164,12 @@ def load_other_refs(main: Store, name: BranchName) -> Refs:
                 branches.append(each)
             elif f"{directory}/{file}" != branch_key(name):
                 raise each
-    return Refs(tuple(tags), tuple(branches))
+    return TableRefs(tuple(tags), tuple(branches))
 
 
 def find_needs(
-    main: Place, refs: Refs, name: BranchName, also: Iterable[ManifestHead] = ()
-) -> Needs:
+    main: Place, refs: TableRefs, name: BranchName, also: Iterable[ManifestHead] = ()
+) -> BranchNeeds:
     """What needs a branch, recorded or not; ``also`` are manifests known already."""
     own = next((each.identifier for each in refs.branches if each.name == name), None)
     children = {each.name for each in refs.branches if each.parent_branch == name}
@@ -180,7 +180,7 @@ def find_needs(
             if len(each.identifier or ()) > len(own) and (each.identifier or ())[: len(own)] == own
         }
     on_it = [each for each in refs.tags if each.branch == name]
-    return Needs(
+    return BranchNeeds(
         children=tuple(sorted(children - {name})),
         tags=tuple(each for each in on_it if not is_guard(each.name)),
         guards=tuple(each for each in on_it if is_guard(each.name)),

@@ -43,7 +43,7 @@ from lancewood.errors import (
 )
 from lancewood.format.clone import CloneHead, clone_manifest
 from lancewood.format.layout import TRANSACTIONS_DIR, manifest_key
-from lancewood.format.manifest import Stamp
+from lancewood.format.manifest import VersionStamp
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.jobs.naming import records as intents
 from lancewood.jobs.naming.branch_root import find_files, prune, remove_files
@@ -290,7 +290,7 @@ def is_the_clone(there: Snapshot, source: Snapshot, name: BranchName) -> bool:
     head = source.manifest
     if made.ref_version != head.version or made.ref_name != head.branch:
         return False
-    stamp = Stamp(head.version, 0, "", b"", "", "")
+    stamp = VersionStamp(head.version, 0, "", b"", "", "")
     expected, _ = clone_manifest(head, CloneHead(made.ref_path, head.branch, name), stamp)
     mine, theirs = expected.message, there.manifest.message
     return (

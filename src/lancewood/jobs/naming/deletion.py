@@ -21,7 +21,7 @@ from lancewood.engine.versions import is_recorded
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.refs import branch_key, tag_key
 from lancewood.jobs.naming.branch_root import (
-    Needs,
+    BranchNeeds,
     find_files,
     find_needs,
     load_other_refs,
@@ -106,7 +106,7 @@ class _Deletion:
         withdraw(self.root)
         prune(self.store, self.name)
 
-    def _needs(self) -> Needs:
+    def _needs(self) -> BranchNeeds:
         refs = load_other_refs(self.store, self.name)
         return find_needs(self.main, refs, self.name, [self.snapshot.manifest])
 

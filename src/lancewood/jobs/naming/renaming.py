@@ -41,7 +41,7 @@ from lancewood.format.layout import (
     parse_manifest_name,
     transaction_name,
 )
-from lancewood.format.manifest import Stamp
+from lancewood.format.manifest import VersionStamp
 from lancewood.format.refs import branch_key, encode_branch
 from lancewood.format.renamed import (
     closed_manifest,
@@ -328,12 +328,12 @@ class _Rename:
         )
 
 
-def _last_stamp(version: Version) -> Stamp:
+def _last_stamp(version: Version) -> VersionStamp:
     """The stamp of a Restore, which conflicts with every other change."""
     read = Version(version - 1)
     transaction = Transaction.new(read, Restore(read))
     name, data = transaction_name(read, transaction.uuid), encode_transaction(transaction)
-    return Stamp(version, time.time_ns(), name, data, LIBRARY, RELEASE)
+    return VersionStamp(version, time.time_ns(), name, data, LIBRARY, RELEASE)
 
 
 @dataclass(frozen=True)

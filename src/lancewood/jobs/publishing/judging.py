@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyroaring import BitMap
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
-from lancewood.jobs.publishing.work import Held, Step, Work, held_in, in_common, only_marks
+from lancewood.jobs.publishing.work import BranchStep, Held, Work, held_in, in_common, only_marks
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.operations import (
     Clone,
@@ -57,7 +57,7 @@ class Judge:
         """Whether the target moved at all."""
 
     @property
-    def replaces_all(self) -> Step | None:
+    def replaces_all(self) -> BranchStep | None:
         """The step of the branch after which nothing is as it was, if there is one."""
         for each in self._work.steps:
             if isinstance(each.operation, Overwrite | Restore):
@@ -92,10 +92,10 @@ class Judge:
             **{**conflict.facts, "version": newest, "branch": self._work.branch},
         )
 
-    def _by_kind(self, steps: Sequence[Step]) -> Mapping[type, list[Step]]:
-        found: dict[type, list[Step]] = {}
+    def _by_kind(self, steps: Sequence[BranchStep]) -> Mapping[type, list[BranchStep]]:
+        found: dict[type, list[BranchStep]] = {}
         for each in steps:
-            step = Step(each.version, common_part(each.operation, self._last))
+            step = BranchStep(each.version, common_part(each.operation, self._last))
             found.setdefault(type(step.operation), []).append(step)
         return found
 
@@ -134,7 +134,7 @@ class Judge:
             self.rewritten.update(each.fragment_id for each in theirs.replacements)
 
     def _refusal(
-        self, mine: Step | None, theirs: Operation, version: Version, verdict: Verdict
+        self, mine: BranchStep | None, theirs: Operation, version: Version, verdict: Verdict
     ) -> ConflictError:
         own = "its work" if mine is None else _told(mine.operation, mine.version)
         kind = (

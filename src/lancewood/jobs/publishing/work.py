@@ -53,7 +53,7 @@ MARKS = frozenset({PUBLISHED_KEY, RESET_KEY, EXCLUSIVE_KEY, MANIFEST_STORE_KEY})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BranchStep:
     """One operation of the branch, and the version it made."""
 
     version: Version
@@ -70,7 +70,7 @@ class Work:
     parent: BranchName | None
     """None is main."""
     fork: Version
-    steps: Sequence[Step]
+    steps: Sequence[BranchStep]
     """The oldest first, without those that only set marks."""
     own: tuple[Held, ...] = ()
     """Its versions; several ranges if there are branches between this one and the parent."""
@@ -153,7 +153,7 @@ class _Walk:
 
     def __init__(self, head: Snapshot) -> None:
         self._head = head
-        self._steps: list[Step] = []
+        self._steps: list[BranchStep] = []
         self._brought: list[Held] = []
         self.clone: Clone | None = None
         """The operation that began the branch, once it is reached."""
@@ -171,7 +171,7 @@ class _Walk:
                     return version
                 _check_known(head, version, operation)
                 if not only_marks(operation):
-                    self._steps.append(Step(version, operation))
+                    self._steps.append(BranchStep(version, operation))
             self._brought += held_in(transaction)
             version = Version(version - 1)
         return version

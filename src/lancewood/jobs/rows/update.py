@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancewood.data.arrays import Part, assemble
+from lancewood.data.arrays import FieldPart, assemble
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import (
     Addresses,
@@ -322,7 +322,7 @@ def _new_batches(
             columns |= _changed_columns(job, facts, batch, columns, places, at)
         at += batch.num_rows
         arrays = [
-            assemble(field, kind, [Part(columns[field.name])], batch.num_rows)
+            assemble(field, kind, [FieldPart(columns[field.name])], batch.num_rows)
             for field, kind in zip(part.fields, arrow.types, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
@@ -331,7 +331,7 @@ def _new_batches(
 def _joinable(part: Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch without nulls among dictionary values: Arrow cannot join such dictionaries."""
     columns = {
-        field.name: assemble(field, array.type, [Part(array)], batch.num_rows)
+        field.name: assemble(field, array.type, [FieldPart(array)], batch.num_rows)
         for field, array in zip(part.fields, batch.columns, strict=True)
     }
     return batch_of(columns, batch.num_rows)

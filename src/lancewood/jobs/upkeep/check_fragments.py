@@ -22,7 +22,7 @@ from lancewood.engine.rows import load_row_ids, load_row_versions
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.upkeep.deep_check import PageChecker
-from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind, kind_of
 from lancewood.model.file_version import version_name
 from lancewood.model.fragment import DataFile, Fragment, Lineage
 from lancewood.model.id_ranges import IdRanges, union
@@ -76,13 +76,15 @@ def check_fragments(snapshot: Snapshot, deep: bool, task: FragmentTask) -> Fragm
     return checked
 
 
-_UNREADABLE = (Kind.DATA_FILE, Kind.SCHEMA, Kind.OUT_OF_REACH)
+_UNREADABLE = (ProblemKind.DATA_FILE, ProblemKind.SCHEMA, ProblemKind.OUT_OF_REACH)
 
 
 def twice_problem(row_id: int, fragment: int | None) -> Problem:
     """The problem of an id that two live rows have."""
     near = "" if fragment is None else f", one of them in fragment {fragment} or not far behind it"
-    return Problem(Kind.ROW_IDS, f"row id {row_id}", f"two live rows have it{near}", fragment)
+    return Problem(
+        ProblemKind.ROW_IDS, f"row id {row_id}", f"two live rows have it{near}", fragment
+    )
 
 
 def _wanted(snapshot: Snapshot) -> WantedColumns | None:
@@ -116,7 +118,7 @@ class _FragmentCheck:
             yield from self._row_ids()
         yield from self._row_versions()
 
-    def _problem(self, kind: Kind, text: str, where: str | None = None) -> Problem:
+    def _problem(self, kind: ProblemKind, text: str, where: str | None = None) -> Problem:
         number = self._fragment.id
         return Problem(kind, where or f"fragment {number}", text, number)
 
@@ -125,13 +127,17 @@ class _FragmentCheck:
     def _data_files(self) -> Iterator[Problem]:
         fragment = self._fragment
         if not fragment.physical_rows:
-            yield self._problem(Kind.ROW_COUNT, "the manifest does not say how many rows it has")
+            yield self._problem(
+                ProblemKind.ROW_COUNT, "the manifest does not say how many rows it has"
+            )
         if not fragment.files:
-            yield self._problem(Kind.DATA_FILE, "it has no data files")
+            yield self._problem(ProblemKind.DATA_FILE, "it has no data files")
         live = [each for file in fragment.files for each in file.fields if each >= 0]
         if len(set(live)) != len(live):
             twice = sorted({each for each in live if live.count(each) > 1})
-            yield self._problem(Kind.SCHEMA, f"fields {twice} are in more than one of its files")
+            yield self._problem(
+                ProblemKind.SCHEMA, f"fields {twice} are in more than one of its files"
+            )
         opened: dict[int, Container] = {}
         for number, file in enumerate(fragment.files):
             found = self._open(file)
@@ -146,18 +152,18 @@ class _FragmentCheck:
         try:
             store, key = self._snapshot.place.data_file(self._snapshot.manifest, file)
         except _BAD_CONTENT as error:
-            return self._problem(kind_of(error, Kind.DATA_FILE), str(error), file.path)
+            return self._problem(kind_of(error, ProblemKind.DATA_FILE), str(error), file.path)
         path = f"{store.uri}/{key}"
         try:
             size = self._size(store, key)
             if file.size is not None and file.size != size:
                 text = f"it has {size} bytes, the manifest says {file.size}"
-                return self._problem(Kind.DATA_FILE, text, path)
+                return self._problem(ProblemKind.DATA_FILE, text, path)
             return read_container(path, size, partial(store.get_range, key))
         except NotFoundError:
-            return self._problem(Kind.DATA_FILE, "it is missing", path)
+            return self._problem(ProblemKind.DATA_FILE, "it is missing", path)
         except (FormatError, UnsupportedError) as error:
-            return self._problem(kind_of(error, Kind.DATA_FILE), str(error), path)
+            return self._problem(kind_of(error, ProblemKind.DATA_FILE), str(error), path)
 
     def _size(self, store: Store, key: str) -> int:
         if self._sizes is None or store is not self._snapshot.place.store:
@@ -170,17 +176,17 @@ class _FragmentCheck:
         rows = self._fragment.physical_rows
         if rows and found.num_rows != rows:
             text = f"it has {found.num_rows} rows, the fragment has {rows}"
-            yield self._problem(Kind.DATA_FILE, text, found.name)
+            yield self._problem(ProblemKind.DATA_FILE, text, found.name)
         version = (2, 0) if found.footer.version == (0, 3) else found.footer.version
         if version != file.version:
             told = version_name(file.version)
             text = f"it is of version {version_name(version)}, the manifest says {told}"
-            yield self._problem(Kind.DATA_FILE, text, found.name)
+            yield self._problem(ProblemKind.DATA_FILE, text, found.name)
         manifest = self._snapshot.manifest
         mixed = manifest.reader_flags & FLAG_MIXED_FILE_VERSIONS
         if manifest.file_version not in ("", version_name(file.version)) and not mixed:
             text = f"it is of version {version_name(file.version)}, the table's files are of "
-            yield self._problem(Kind.DATA_FILE, text + manifest.file_version, found.name)
+            yield self._problem(ProblemKind.DATA_FILE, text + manifest.file_version, found.name)
 
     def _columns(self, opened: Mapping[int, Container]) -> Iterator[Problem]:
         """Whether the files hold the columns that the schema and the manifest say they do."""
@@ -189,7 +195,7 @@ class _FragmentCheck:
         try:
             plan = self._wanted.plan(self._fragment, layout_of(self._fragment))
         except (FormatError, UnsupportedError) as error:
-            yield self._problem(kind_of(error, Kind.SCHEMA), str(error))
+            yield self._problem(kind_of(error, ProblemKind.SCHEMA), str(error))
             return
         for each in plan.files:
             file = opened.get(each.index)
@@ -201,7 +207,7 @@ class _FragmentCheck:
                 )
                 self._wanted.projection(each, facts, file.name)
             except (FormatError, UnsupportedError) as error:
-                yield self._problem(kind_of(error, Kind.SCHEMA), str(error), file.name)
+                yield self._problem(kind_of(error, ProblemKind.SCHEMA), str(error), file.name)
 
     # Deleted rows
 
@@ -210,18 +216,18 @@ class _FragmentCheck:
         try:
             deleted = self._deleted
         except _BAD_CONTENT as error:
-            kind = kind_of(error, Kind.DELETION_FILE)
+            kind = kind_of(error, ProblemKind.DELETION_FILE)
             yield self._problem(kind, str(error), error.facts.get("path"))
             return
         if recorded is not None and not deleted:
             number = recorded.num_deleted_rows
-            kind = Kind.DELETION_FILE if number else Kind.EMPTY_DELETION_FILE
+            kind = ProblemKind.DELETION_FILE if number else ProblemKind.EMPTY_DELETION_FILE
             text = f"its deletion file deletes no row, the manifest says {number}"
             yield self._problem(kind, text)
         elif recorded is not None and recorded.num_deleted_rows != len(deleted):
             told = recorded.num_deleted_rows or "nothing of how many"
             text = f"{len(deleted)} rows are deleted, the manifest says {told}"
-            yield self._problem(Kind.DELETED_COUNT, text)
+            yield self._problem(ProblemKind.DELETED_COUNT, text)
 
     @cached_property
     def _deleted(self) -> BitMap:
@@ -233,15 +239,17 @@ class _FragmentCheck:
         try:
             ids = load_row_ids(self._snapshot, self._fragment)
         except _BAD_CONTENT as error:
-            yield self._problem(kind_of(error, Kind.ROW_IDS), str(error))
+            yield self._problem(kind_of(error, ProblemKind.ROW_IDS), str(error))
             return
         if ids is None:
-            yield self._problem(Kind.ROW_IDS, "it has none, though they are stable in this table")
+            yield self._problem(
+                ProblemKind.ROW_IDS, "it has none, though they are stable in this table"
+            )
             return
         mark, highest = self._snapshot.manifest.next_row_id, ids.max_value()
         if highest is not None and highest >= mark:
             text = f"it has row id {highest}, but the next one to be handed out is {mark}"
-            yield self._problem(Kind.ROW_IDS, text)
+            yield self._problem(ProblemKind.ROW_IDS, text)
         try:
             self.live_ids, twice = IdRanges.of(ids.without(self._deleted))
         except _BAD_CONTENT:
@@ -256,27 +264,27 @@ class _FragmentCheck:
             try:
                 loaded[what] = load_row_versions(self._snapshot, self._fragment, what)
             except _BAD_CONTENT as error:
-                yield self._problem(kind_of(error, Kind.ROW_VERSIONS), str(error))
+                yield self._problem(kind_of(error, ProblemKind.ROW_VERSIONS), str(error))
                 return
         created, updated = loaded.values()
         newest = self._snapshot.manifest.version
         highest = updated.max_value() if updated is not None else None
         if highest is not None and highest > newest:
             text = f"rows were last changed in version {highest}, which is after {newest}"
-            yield self._problem(Kind.ROW_VERSIONS, text)
+            yield self._problem(ProblemKind.ROW_VERSIONS, text)
         if created is None:
             return
         rows = len(created)
         updated = RowVersions.uniform(FIRST_VERSION, rows) if updated is None else updated
         if len(updated) != rows:
             text = f"{rows} rows were created and {len(updated)} were changed"
-            yield self._problem(Kind.ROW_VERSIONS, text)
+            yield self._problem(ProblemKind.ROW_VERSIONS, text)
             return
         starts = np.unique(np.concatenate((created.bounds[:-1], updated.bounds[:-1])))
         wrong = np.flatnonzero(created.values_at(starts) > updated.values_at(starts))
         if len(wrong):
             text = f"row {starts[wrong[0]]} was last changed before the version that created it"
-            yield self._problem(Kind.ROW_VERSIONS, text)
+            yield self._problem(ProblemKind.ROW_VERSIONS, text)
 
 
 def read_deleted(snapshot: Snapshot, fragment: Fragment) -> BitMap:

@@ -14,7 +14,7 @@ from lancewood.engine.versions import list_versions, load_manifest, load_transac
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.layout import TREE_DIR, VERSIONS_DIR, manifest_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR
-from lancewood.jobs.upkeep.problems import Kind, Problem, kind_of
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind, kind_of
 from lancewood.model.index import FRAGMENT_REUSE, MEM_WAL, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import MissingTransaction
@@ -31,21 +31,25 @@ def check_manifest(snapshot: Snapshot) -> Iterator[Problem]:
     try:
         _ = snapshot.arrow_schema
     except _BAD_CONTENT as error:
-        yield Problem(kind_of(error, Kind.SCHEMA), manifest.name, str(error))
+        yield Problem(kind_of(error, ProblemKind.SCHEMA), manifest.name, str(error))
     ids = [each.id for each in manifest.fragments]
     if any(a == b for a, b in pairwise(sorted(ids))):
         twice = next(a for a, b in pairwise(sorted(ids)) if a == b)
-        yield Problem(Kind.FRAGMENT_IDS, manifest.name, f"fragment {twice} is there twice", twice)
+        yield Problem(
+            ProblemKind.FRAGMENT_IDS, manifest.name, f"fragment {twice} is there twice", twice
+        )
     elif any(a > b for a, b in pairwise(ids)):
-        yield Problem(Kind.FRAGMENT_ORDER, manifest.name, "the fragments are not sorted by id")
+        yield Problem(
+            ProblemKind.FRAGMENT_ORDER, manifest.name, "the fragments are not sorted by id"
+        )
     mark = manifest.max_fragment_id
     if ids and (mark is None or max(ids) > mark):
         text = f"fragment {max(ids)} is beyond {mark}, the highest id that was handed out"
-        yield Problem(Kind.FRAGMENT_IDS, manifest.name, text, max(ids))
+        yield Problem(ProblemKind.FRAGMENT_IDS, manifest.name, text, max(ids))
     if manifest.transaction_section is not None or manifest.transaction_file is not None:
         found = load_transaction(snapshot.place.store, manifest).operation
         if isinstance(found, MissingTransaction):
-            yield Problem(Kind.TRANSACTION, manifest.name, found.why)
+            yield Problem(ProblemKind.TRANSACTION, manifest.name, found.why)
 
 
 def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
@@ -56,28 +60,28 @@ def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
     strange = sorted(set(index.fields) - known)
     if strange:
         text = f"it is on fields {strange}, which are not in the schema"
-        yield Problem(Kind.INDEX, where, text)
+        yield Problem(ProblemKind.INDEX, where, text)
     try:
         covered = index.fragments
         mark = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
         if covered and covered.max() > mark:
             text = f"it covers fragment {covered.max()}, the highest id handed out is {mark}"
-            yield Problem(Kind.INDEX, where, text)
+            yield Problem(ProblemKind.INDEX, where, text)
         store, directory = snapshot.place.index_directory(manifest, index)
     except _BAD_CONTENT as error:
-        yield Problem(kind_of(error, Kind.INDEX), where, str(error))
+        yield Problem(kind_of(error, ProblemKind.INDEX), where, str(error))
         return
     sizes = {each.key: each.size for each in store.list(directory)}
     for file in index.message.files:
         key = f"{directory}/{file.path}"
         path = f"{store.uri}/{key}"
         if key not in sizes:
-            yield Problem(Kind.INDEX_FILE, where, f"{path} is missing")
+            yield Problem(ProblemKind.INDEX_FILE, where, f"{path} is missing")
         elif file.size_bytes and sizes[key] != file.size_bytes:
             text = f"{path} has {sizes[key]} bytes, the manifest says {file.size_bytes}"
-            yield Problem(Kind.INDEX_FILE, where, text)
+            yield Problem(ProblemKind.INDEX_FILE, where, text)
     if not index.message.files and not sizes and index.name not in _SYSTEM:
-        yield Problem(Kind.INDEX_FILE, where, f"{store.uri}/{directory} holds no files")
+        yield Problem(ProblemKind.INDEX_FILE, where, f"{store.uri}/{directory} holds no files")
 
 
 def check_history(place: Place, manifest: Manifest) -> Iterator[Problem]:
@@ -86,7 +90,7 @@ def check_history(place: Place, manifest: Manifest) -> Iterator[Problem]:
     try:
         found = list_versions(place.store)
     except FormatError as error:
-        yield Problem(Kind.NAMES, where, str(error))
+        yield Problem(ProblemKind.NAMES, where, str(error))
         return
     if found.newest is None or found.newest == manifest.version:
         return
@@ -94,7 +98,7 @@ def check_history(place: Place, manifest: Manifest) -> Iterator[Problem]:
         load_manifest(place.store, found.newest, found.scheme)
     except _BAD_CONTENT as error:
         where += f"/{manifest_name(found.newest, found.scheme)}"
-        kind = kind_of(error, Kind.MANIFEST)
+        kind = kind_of(error, ProblemKind.MANIFEST)
         yield Problem(kind, where, f"the newest version cannot be read: {error}")
 
 
@@ -103,17 +107,17 @@ def check_refs(snapshot: Snapshot) -> Iterator[Problem | None]:
     try:
         family = find_family(snapshot)
     except _BAD_CONTENT as error:
-        yield Problem(Kind.REF, snapshot.place.uri, str(error))
+        yield Problem(ProblemKind.REF, snapshot.place.uri, str(error))
         return
     versions = _Versions(family)
     for directory in (TAGS_DIR, BRANCHES_DIR):
         for file, found in read_refs(family.main, directory):
             where = f"{directory}/{file}"
             if isinstance(found, Exception):
-                yield Problem(Kind.REF, where, str(found))
+                yield Problem(ProblemKind.REF, where, str(found))
             else:
                 text = versions.missing(found)
-                yield None if text is None else Problem(Kind.REF, where, text)
+                yield None if text is None else Problem(ProblemKind.REF, where, text)
 
 
 class _Versions:

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lancewood.catalog.membership import repositories_of
 from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
-from lancewood.engine.upkeep import Pin, Unpinned, announced
-from lancewood.engine.versions import Refs, load_refs
+from lancewood.engine.upkeep import ClonePin, Unpinned, announced
+from lancewood.engine.versions import TableRefs, load_refs
 from lancewood.errors import NotFoundError
 from lancewood.format.layout import (
     DATA_DIR,
@@ -94,7 +94,7 @@ class CleanupReport:
     """Detached versions, all of which stay with their files."""
     in_flight: int
     """Files that no version names and that stay, since a writer may still be at work on them."""
-    unpinned: tuple[Pin, ...] = ()
+    unpinned: tuple[ClonePin, ...] = ()
     """Pins of a clone at its sources that went, since no version reads from there any more."""
     still_pinned: tuple[Unpinned, ...] = ()
     """Sources of a clone that still have its pin, and why."""
@@ -233,12 +233,12 @@ class _Cleanup:
                     manifests[name] = each.size, each.modified
         return manifests, files
 
-    def _manifests(self, refs: Refs) -> _Manifests:
+    def _manifests(self, refs: TableRefs) -> _Manifests:
         return {root: manifest_names(self.family.store(root)) for root in self.family.roots(refs)}
 
     def _fate(
         self,
-        refs: Refs,
+        refs: TableRefs,
         own: dict[str, ManifestName],
         listed: dict[str, tuple[int, datetime]],
     ) -> Sorted:
@@ -300,7 +300,9 @@ class _Cleanup:
             expired.update(each.expired)
         return expired
 
-    def _rescued(self, refs: Refs, own: dict[str, ManifestName], expired: set[str]) -> set[str]:
+    def _rescued(
+        self, refs: TableRefs, own: dict[str, ManifestName], expired: set[str]
+    ) -> set[str]:
         """Expired versions that got a ref or a pin while manifests were read."""
         held = refs.held(self.family.branch)
         if self.commitments is not None and expired:

@@ -36,7 +36,7 @@ _SECTION, _ID = "lancewood", "id"
 
 
 @dataclass
-class Held:
+class NeededVersions:
     """Versions of one branch that commits need, and why."""
 
     versions: dict[Version, str] = field(default_factory=dict)
@@ -85,19 +85,19 @@ class Commitments:
                 continue  # it diverged or is lost, and what comes after it rests on it
         return tuple(done)
 
-    def held(self) -> Held:
+    def held(self) -> NeededVersions:
         """What is needed, by all commits that there are now."""
-        held = Held(self._more())
+        held = NeededVersions(self._more())
         for each in self._watched:
             for tip, pin in each.pins_at_tips():
                 if pin.landing is not None and self._is_here(each, pin):
                     self._hold_tip(held, each, tip, pin.landing)
         return held
 
-    def since(self) -> Held:
+    def since(self) -> NeededVersions:
         """What commits need that are new since this, or ``held``, was asked for the last time."""
         found: list[Pinned] = []
-        held = Held(self._more(found))
+        held = NeededVersions(self._more(found))
         for each in found:
             if each.pin.landing is not None and not self._is_exact(each.pin.landing):
                 held.hold_from(each.pin.landing.base, each.commit)
@@ -116,7 +116,9 @@ class Commitments:
                     found.setdefault(version, f"commit {each.commit[:7]} pins it")
         return found
 
-    def _hold_tip(self, held: Held, watched: _Watched, tip: Hash, landing: Landing) -> None:
+    def _hold_tip(
+        self, held: NeededVersions, watched: _Watched, tip: Hash, landing: Landing
+    ) -> None:
         """Note what the commit at the tip of a branch needs to land, or to be known to have."""
         if self._is_exact(landing):
             return

@@ -22,7 +22,7 @@ from lancewood.engine.rows import open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import LancewoodError, NotFoundError, StorageError
 from lancewood.format.layout import blob_key
-from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind
 from lancewood.model.fragment import Fragment
 from lancewood.model.schema import Schema
 from lancewood.store.base import Store
@@ -66,11 +66,11 @@ class PageChecker:
             text = self._ask(fragment, (column,))
             if text is not None:
                 where = f"column {column} of fragment {fragment.id}"
-                found.append(Problem(Kind.PAGE, where, text, fragment.id))
+                found.append(Problem(ProblemKind.PAGE, where, text, fragment.id))
         if not found:
             where = f"fragment {fragment.id}"
             text = "its columns decode one by one, but not together"
-            found.append(Problem(Kind.PAGE, where, text, fragment.id))
+            found.append(Problem(ProblemKind.PAGE, where, text, fragment.id))
         return found
 
     def _ask(self, fragment: Fragment, columns: _Columns) -> str | None:

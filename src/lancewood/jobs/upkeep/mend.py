@@ -19,7 +19,7 @@ from lancewood.jobs.job import Change, Terms, execute
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import read_deleted
 from lancewood.jobs.upkeep.check_table import check_index
-from lancewood.jobs.upkeep.problems import Kind, Problem, Proposal, Step
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind, Proposal, RepairStep
 from lancewood.jobs.upkeep.reachable import names_in
 from lancewood.jobs.upkeep.verify import verify_version
 from lancewood.model.fragment import Fragment
@@ -29,15 +29,21 @@ from lancewood.model.operations import CreateIndex, Delete, Restore
 from lancewood.model.transaction import commit_properties
 
 _FATAL = frozenset(
-    {Kind.DATA_FILE, Kind.DELETION_FILE, Kind.SCHEMA, Kind.FRAGMENT_IDS, Kind.ROW_IDS}
+    {
+        ProblemKind.DATA_FILE,
+        ProblemKind.DELETION_FILE,
+        ProblemKind.SCHEMA,
+        ProblemKind.FRAGMENT_IDS,
+        ProblemKind.ROW_IDS,
+    }
 )
 """What makes rows of a version wrong or unreadable."""
-_NOT_WHOLE = _FATAL | {Kind.OUT_OF_REACH, Kind.MANIFEST}
+_NOT_WHOLE = _FATAL | {ProblemKind.OUT_OF_REACH, ProblemKind.MANIFEST}
 """What keeps a version from being one to come back to."""
-_OF_INDICES = frozenset({Kind.INDEX, Kind.INDEX_FILE})
+_OF_INDICES = frozenset({ProblemKind.INDEX, ProblemKind.INDEX_FILE})
 
 
-def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[Step], list[Problem]]:
+def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[RepairStep], list[Problem]]:
     """The steps that mend the newest version, and the problems that none of them solves."""
     problems = verify_version(snapshot, runner).problems
     fatal = [each for each in problems if each.kind in _FATAL]
@@ -46,13 +52,13 @@ def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[Step], list[P
         if whole is None:
             return [], [*problems]
         return [_restore(snapshot, whole, fatal)], []
-    steps: list[Step] = []
+    steps: list[RepairStep] = []
     counted: list[Problem] = []
     remaining: list[Problem] = []
     # Where the number of rows is not known, no deletion file can be written.
-    unknown = {each.fragment for each in problems if each.kind is Kind.ROW_COUNT}
+    unknown = {each.fragment for each in problems if each.kind is ProblemKind.ROW_COUNT}
     for each in problems:
-        countable = each.kind is Kind.DELETED_COUNT and each.fragment not in unknown
+        countable = each.kind is ProblemKind.DELETED_COUNT and each.fragment not in unknown
         (counted if countable else remaining).append(each)
     if counted:
         steps.append(_count(snapshot, counted))
@@ -72,7 +78,7 @@ def _terms(message: str, *, serializable: bool = False) -> Terms:
     )
 
 
-def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> Step:
+def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> RepairStep:
     def prepare(newest: Snapshot) -> Change[None]:
         same = [each for each in newest.manifest.indices if each.uuid == index.uuid]
         return Change(CreateIndex((), tuple(same)) if same else None, None)
@@ -80,7 +86,7 @@ def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> Step:
     def do() -> None:
         execute(load_snapshot(snapshot.place), prepare, _terms(f"drop index {index.name}"))
 
-    return Step(
+    return RepairStep(
         Proposal(
             "drop the index",
             f"index {index.name}",
@@ -92,7 +98,7 @@ def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> Step:
     )
 
 
-def _count(snapshot: Snapshot, problems: list[Problem]) -> Step:
+def _count(snapshot: Snapshot, problems: list[Problem]) -> RepairStep:
     wanted = {each.fragment for each in problems}
 
     def prepare(newest: Snapshot) -> Change[None]:
@@ -117,7 +123,7 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> Step:
     def do() -> None:
         execute(load_snapshot(snapshot.place), prepare, _terms("count deleted rows"))
 
-    return Step(
+    return RepairStep(
         Proposal(
             "record how many rows are deleted",
             f"{len(wanted)} fragments, {problems[0].where} first",
@@ -128,7 +134,7 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> Step:
     )
 
 
-def _restore(snapshot: Snapshot, whole: Snapshot, fatal: list[Problem]) -> Step:
+def _restore(snapshot: Snapshot, whole: Snapshot, fatal: list[Problem]) -> RepairStep:
     lost, version = snapshot.manifest.version, whole.manifest.version
 
     def do() -> None:
@@ -140,7 +146,7 @@ def _restore(snapshot: Snapshot, whole: Snapshot, fatal: list[Problem]) -> Step:
         execute(newest, lambda _: Change(Restore(version), None), terms)
 
     more = f" and {len(fatal) - 1} more" if len(fatal) > 1 else ""
-    return Step(
+    return RepairStep(
         Proposal(
             f"restore version {version}",
             f"version {lost}",
@@ -180,7 +186,7 @@ def _bad_names(problems: Iterable[Problem]) -> Iterator[str]:
     """The files that problems are about, as ``names_in`` tells them."""
     for each in problems:
         name = each.where.rpartition("/")[2]
-        if each.kind is Kind.DATA_FILE:
+        if each.kind is ProblemKind.DATA_FILE:
             yield f"{DATA_DIR}/{name.removesuffix('.lance')}"
-        elif each.kind is Kind.DELETION_FILE:
+        elif each.kind is ProblemKind.DELETION_FILE:
             yield f"{DELETIONS_DIR}/{name}"

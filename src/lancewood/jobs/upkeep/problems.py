@@ -12,7 +12,7 @@ from enum import StrEnum
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 
 
-class Kind(StrEnum):
+class ProblemKind(StrEnum):
     """The kind of a problem."""
 
     MANIFEST = "manifest"
@@ -37,29 +37,29 @@ class Kind(StrEnum):
 
 
 _ADVICE = {
-    Kind.MANIFEST: "repair() proposes to set it aside; older versions open by number",
-    Kind.NAMES: "run lw table migrate-names, or repair()",
-    Kind.REF: "delete the ref, or make it anew on a version that exists",
-    Kind.SCHEMA: "restore a version that verifies: repair() looks for one",
-    Kind.TRANSACTION: "reading is not affected; commits that began before must be run again",
-    Kind.FRAGMENT_IDS: "restore a version that verifies: repair() looks for one",
-    Kind.FRAGMENT_ORDER: "reading is not affected; pylance sorts them with its next commit",
-    Kind.INDEX: "drop the index and create it anew; repair() drops it",
-    Kind.INDEX_FILE: "drop the index and create it anew; repair() drops it",
-    Kind.DATA_FILE: "bring the file back from a copy, or restore a version that verifies: "
+    ProblemKind.MANIFEST: "repair() proposes to set it aside; older versions open by number",
+    ProblemKind.NAMES: "run lw table migrate-names, or repair()",
+    ProblemKind.REF: "delete the ref, or make it anew on a version that exists",
+    ProblemKind.SCHEMA: "restore a version that verifies: repair() looks for one",
+    ProblemKind.TRANSACTION: "reading is not affected; commits that began before must be run again",
+    ProblemKind.FRAGMENT_IDS: "restore a version that verifies: repair() looks for one",
+    ProblemKind.FRAGMENT_ORDER: "reading is not affected; pylance sorts them with its next commit",
+    ProblemKind.INDEX: "drop the index and create it anew; repair() drops it",
+    ProblemKind.INDEX_FILE: "drop the index and create it anew; repair() drops it",
+    ProblemKind.DATA_FILE: "bring the file back from a copy, or restore a version that verifies: "
     "repair() looks for one",
-    Kind.ROW_COUNT: "reading is not affected; pylance records it with its next commit, and until "
-    "then no row of it can be deleted here",
-    Kind.DELETION_FILE: "bring the file back from a copy, or restore a version that verifies: "
-    "repair() looks for one",
-    Kind.DELETED_COUNT: "repair() counts the rows and records them",
-    Kind.EMPTY_DELETION_FILE: "reading is not affected; a delete in this fragment by Lancewood "
-    "replaces it, one by pylance fails until then",
-    Kind.ROW_IDS: "restore a version that verifies: repair() looks for one",
-    Kind.ROW_VERSIONS: "reading rows is not affected; changes() may tell wrong versions",
-    Kind.PAGE: "bring the file back from a copy, or restore a version that does not need it",
-    Kind.OUT_OF_REACH: "use the writer that made it, or allow the place; nothing is known to be "
-    "damaged",
+    ProblemKind.ROW_COUNT: "reading is not affected; pylance records it with its next commit, and "
+    "until then no row of it can be deleted here",
+    ProblemKind.DELETION_FILE: "bring the file back from a copy, or restore a version that "
+    "verifies: repair() looks for one",
+    ProblemKind.DELETED_COUNT: "repair() counts the rows and records them",
+    ProblemKind.EMPTY_DELETION_FILE: "reading is not affected; a delete in this fragment by "
+    "Lancewood replaces it, one by pylance fails until then",
+    ProblemKind.ROW_IDS: "restore a version that verifies: repair() looks for one",
+    ProblemKind.ROW_VERSIONS: "reading rows is not affected; changes() may tell wrong versions",
+    ProblemKind.PAGE: "bring the file back from a copy, or restore a version that does not need it",
+    ProblemKind.OUT_OF_REACH: "use the writer that made it, or allow the place; nothing is known "
+    "to be damaged",
 }
 
 
@@ -67,7 +67,7 @@ _ADVICE = {
 class Problem:
     """One thing that is wrong."""
 
-    kind: Kind
+    kind: ProblemKind
     where: str
     """The file, the ref, the index or the fragment."""
     text: str
@@ -84,10 +84,10 @@ class Problem:
         return f"{self.kind} {self.where}: {self.text}"
 
 
-def kind_of(error: LancewoodError, damage: Kind) -> Kind:
+def kind_of(error: LancewoodError, damage: ProblemKind) -> ProblemKind:
     """``damage``, or OUT_OF_REACH for an error that is about this reader, not the table."""
     unknown = isinstance(error, UnsupportedError | InvalidInputError)
-    return Kind.OUT_OF_REACH if unknown else damage
+    return ProblemKind.OUT_OF_REACH if unknown else damage
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairStep:
     """A proposal and how to carry it out, which is idempotent."""
 
     proposal: Proposal

@@ -73,7 +73,7 @@ class ReadingTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ManifestReading:
     """What a task found. A manifest that is no longer there is not in it."""
 
     needed: frozenset[str]
@@ -84,7 +84,7 @@ class Reading:
     """What the expired ones name; some of it may be needed by others."""
 
 
-def read_manifests(task: ReadingTask) -> Reading:
+def read_manifests(task: ReadingTask) -> ManifestReading:
     """Read every manifest of the task; raises for one that cannot be read or understood."""
     baseline = None if task.baseline is None else _load(task.store, task.baseline)
     common = frozenset(baseline.message.fragments) if baseline is not None else frozenset()
@@ -99,7 +99,7 @@ def read_manifests(task: ReadingTask) -> Reading:
             gone.add(manifest)
         else:
             kept.add(manifest)
-    return Reading(frozenset(kept.found), tuple(expired), frozenset(gone.found))
+    return ManifestReading(frozenset(kept.found), tuple(expired), frozenset(gone.found))
 
 
 def names_in(manifest: Manifest) -> frozenset[str]:

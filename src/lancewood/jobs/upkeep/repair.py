@@ -30,7 +30,7 @@ from lancewood.format.layout import (
 from lancewood.format.manifest_file import MAGIC, decode_manifest_file
 from lancewood.jobs.runner import LocalRunner, Runner
 from lancewood.jobs.upkeep.mend import mend_version
-from lancewood.jobs.upkeep.problems import Kind, Problem, Proposal, RepairReport, Step
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind, Proposal, RepairReport, RepairStep
 from lancewood.jobs.upkeep.retention import IN_FLIGHT
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
@@ -58,7 +58,7 @@ def repair(place: Place, runner: Runner, *, dry_run: bool = True) -> RepairRepor
     return RepairReport(dry_run, tuple(done), tuple(_plan(place, runner)[1]))
 
 
-def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
+def _plan(place: Place, runner: Runner) -> tuple[list[RepairStep], list[Problem]]:
     """What can be done now, and what cannot; more may show when that is done."""
     store = place.store
     lost = [*_lost(store)]
@@ -73,7 +73,7 @@ def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
     newest = _newest(manifests, damaged.keys())
     if newest is None:
         problems = [
-            Problem(Kind.MANIFEST, f"{store.uri}/{VERSIONS_DIR}/{name}", str(error))
+            Problem(ProblemKind.MANIFEST, f"{store.uri}/{VERSIONS_DIR}/{name}", str(error))
             for name, error in damaged.items()
         ]
         return [], problems
@@ -84,7 +84,7 @@ def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
         manifest = _load(store, newest)
     except (FormatError, UnsupportedError) as error:
         where = f"{store.uri}/{VERSIONS_DIR}/{newest}"
-        return steps, [Problem(Kind.MANIFEST, where, str(error))]
+        return steps, [Problem(ProblemKind.MANIFEST, where, str(error))]
     snapshot = Snapshot(place, manifest, manifests[newest].scheme)
     if len({each.scheme for each in manifests.values() if not each.detached}) > 1:
         return steps, []  # the version is looked at when the names are in order
@@ -92,12 +92,12 @@ def _plan(place: Place, runner: Runner) -> tuple[list[Step], list[Problem]]:
     return steps + mending, remaining
 
 
-def _lost(store: Store) -> Iterator[Step]:
+def _lost(store: Store) -> Iterator[RepairStep]:
     """A newest version that only a manifest store knows; until it is forgotten nobody reads."""
     version = store.lost_version() if isinstance(store, ExternalStore) else None
     if version is None or not isinstance(store, ExternalStore):
         return
-    yield Step(
+    yield RepairStep(
         Proposal(
             "forget what is lost",
             f"{store.uri}/{VERSIONS_DIR}",
@@ -178,7 +178,7 @@ def _damage(store: Store, name: str) -> FormatError | None:
     return None
 
 
-def _set_aside(store: Store, name: str, damage: FormatError, newest: Version) -> Step:
+def _set_aside(store: Store, name: str, damage: FormatError, newest: Version) -> RepairStep:
     key = f"{VERSIONS_DIR}/{name}"
     data = store.get(key)
     target = f"{key}.damaged-{hashlib.sha256(data).hexdigest()[:12]}"
@@ -188,7 +188,7 @@ def _set_aside(store: Store, name: str, damage: FormatError, newest: Version) ->
             store.copy(key, target)
             store.delete([key])
 
-    return Step(
+    return RepairStep(
         Proposal(
             "set the manifest aside",
             f"{store.uri}/{key}",
@@ -203,7 +203,7 @@ def _set_aside(store: Store, name: str, damage: FormatError, newest: Version) ->
 # What stands beside the manifests
 
 
-def _one_scheme(store: Store, manifests: dict[str, ManifestName]) -> Iterator[Step]:
+def _one_scheme(store: Store, manifests: dict[str, ManifestName]) -> Iterator[RepairStep]:
     old = [
         name
         for name, each in manifests.items()
@@ -212,7 +212,7 @@ def _one_scheme(store: Store, manifests: dict[str, ManifestName]) -> Iterator[St
     attached = [each for each in manifests.values() if not each.detached]
     if not old or len(old) == len(attached):
         return
-    yield Step(
+    yield RepairStep(
         Proposal(
             "rename manifests to scheme V2",
             f"{store.uri}/{VERSIONS_DIR}",
@@ -224,7 +224,7 @@ def _one_scheme(store: Store, manifests: dict[str, ManifestName]) -> Iterator[St
     )
 
 
-def _hint(store: Store, newest: Version) -> Iterator[Step]:
+def _hint(store: Store, newest: Version) -> Iterator[RepairStep]:
     try:
         data = store.get(HINT_KEY)
     except NotFoundError:
@@ -236,7 +236,7 @@ def _hint(store: Store, newest: Version) -> Iterator[Step]:
     if isinstance(version, int) and not isinstance(version, bool) and 0 < version <= newest:
         return
     told = "no version" if version is None else f"version {version!r}"
-    yield Step(
+    yield RepairStep(
         Proposal(
             "delete the hint",
             f"{store.uri}/{HINT_KEY}",
@@ -253,7 +253,7 @@ def _is_left_behind(store: Store, name: str) -> bool:
     return _LEFT_BEHIND.fullmatch(name) is not None
 
 
-def _left_behind(store: Store) -> Iterator[Step]:
+def _left_behind(store: Store) -> Iterator[RepairStep]:
     """Files in the making that nobody finished; young ones may still be in somebody's hands."""
     stale = datetime.now(UTC) - IN_FLIGHT
     keys = [
@@ -263,7 +263,7 @@ def _left_behind(store: Store) -> Iterator[Step]:
         if each.modified < stale and _is_left_behind(store, each.key.removeprefix(f"{directory}/"))
     ]
     if keys:
-        yield Step(
+        yield RepairStep(
             Proposal(
                 "delete unfinished files",
                 f"{store.uri}/{keys[0]}" + (f" and {len(keys) - 1} more" if keys[1:] else ""),

@@ -18,7 +18,7 @@ from lancewood.jobs.job import TASKS_PER_SLOT, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import FragmentTask, check_fragments, twice_problem
 from lancewood.jobs.upkeep.check_table import check_history, check_index, check_manifest, check_refs
-from lancewood.jobs.upkeep.problems import Kind, Problem
+from lancewood.jobs.upkeep.problems import Problem, ProblemKind
 from lancewood.model.fragment import Fragment
 from lancewood.model.id_ranges import IdRanges, union
 
@@ -72,7 +72,7 @@ def verify_version(
             found += check_index(snapshot, index)
             indices += 1
     except FormatError as error:
-        found.append(Problem(Kind.MANIFEST, manifest.name, str(error)))
+        found.append(Problem(ProblemKind.MANIFEST, manifest.name, str(error)))
         return VerifyReport(manifest.version, deep, tuple(found), 0, 0, 0, indices, refs)
     ids: list[IdRanges] = []
     work = partial(check_fragments, snapshot.bare(), deep)

@@ -17,8 +17,8 @@ from lancewood.pipeline.checks.columns import (
     shortened,
     telling_columns,
 )
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, find_failing
-from lancewood.pipeline.checks.relations import Relation
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, find_failing
+from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.definition.model import AcceptedCheck
 from lancewood.pipeline.definition.refusal import described, wrong
 from lancewood.pipeline.frames.refusals import refused_at
@@ -36,7 +36,7 @@ def _asked(check: AcceptedCheck) -> str:
     return f"{check.table}.{check.column} is one of {', '.join(values)}; null passes"
 
 
-def _plan(work: Work, check: AcceptedCheck) -> None:
+def _plan(work: CheckWork, check: AcceptedCheck) -> None:
     relation = work.relations.now(check.table, check.spot.at("table"))
     check_column(relation, check.column, check.spot.at("column"))
     try:
@@ -48,7 +48,7 @@ def _plan(work: Work, check: AcceptedCheck) -> None:
         _ = _failing(work, check, relation).schema
 
 
-def _refuse_value(relation: Relation, check: AcceptedCheck) -> None:
+def _refuse_value(relation: CheckedTable, check: AcceptedCheck) -> None:
     """Raise InvalidInputError for the first value that does not go with the column."""
     kind = relation.schema.field(check.column).type
     for index, value in enumerate(check.values):
@@ -61,12 +61,12 @@ def _refuse_value(relation: Relation, check: AcceptedCheck) -> None:
             ) from misfit
 
 
-def _judge(work: Work, check: AcceptedCheck) -> Finding:
+def _judge(work: CheckWork, check: AcceptedCheck) -> Finding:
     relation = work.relations.now(check.table, check.spot.at("table"))
     return find_failing(work, relation, lambda: _failing(work, check, relation))
 
 
-def _failing(work: Work, check: AcceptedCheck, relation: Relation) -> DataFrame:
+def _failing(work: CheckWork, check: AcceptedCheck, relation: CheckedTable) -> DataFrame:
     columns = telling_columns(relation, [check.column])
     return relation.rows(work.spark, columns, _condition(check, check.values), check.values)
 
@@ -75,4 +75,4 @@ def _condition(check: AcceptedCheck, values: Sequence[object]) -> str:
     return f"{quoted(check.column)} NOT IN ({', '.join('?' * len(values))})"
 
 
-ACCEPTED = Kind("accepted", _asked, _plan, _judge)
+ACCEPTED = CheckKind("accepted", _asked, _plan, _judge)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.errors import UnsupportedError
-from lancewood.pipeline.checks.relations import Relation
+from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.definition.model import Mode, Pipeline, Spot
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.spark.types import spark_schema
@@ -31,13 +31,13 @@ _MOST_DEPTH = 3
 _BYTES_OF_A_CHARACTER = 4
 
 
-def check_columns(relation: Relation, columns: Iterable[str], spot: Spot) -> None:
+def check_columns(relation: CheckedTable, columns: Iterable[str], spot: Spot) -> None:
     """Raise InvalidInputError for a name that no column has; ``spot`` is that of the list."""
     for index, each in enumerate(columns):
         check_column(relation, each, spot.at(index))
 
 
-def check_column(relation: Relation, column: str, spot: Spot) -> None:
+def check_column(relation: CheckedTable, column: str, spot: Spot) -> None:
     """Raise InvalidInputError for a name that no column has."""
     if column not in relation.schema.names:
         raise wrong(
@@ -47,7 +47,7 @@ def check_column(relation: Relation, column: str, spot: Spot) -> None:
         )
 
 
-def telling_columns(relation: Relation, checked: Iterable[str]) -> list[str]:
+def telling_columns(relation: CheckedTable, checked: Iterable[str]) -> list[str]:
     """The checked columns and the small ones, in table order, if Spark can read them: a value that
     is only shown must not make the check fail."""
     asked = set(checked)
@@ -57,7 +57,7 @@ def telling_columns(relation: Relation, checked: Iterable[str]) -> list[str]:
     return [each for each in relation.schema.names if each in (wanted or asked)]
 
 
-def key_columns(relation: Relation, checked: Iterable[str], pipeline: Pipeline) -> list[str]:
+def key_columns(relation: CheckedTable, checked: Iterable[str], pipeline: Pipeline) -> list[str]:
     """The checked columns and the merge keys, in table order. A table without merge keys
     contributes its first small column instead."""
     wanted = set(checked)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.pipeline.checks.columns import cell_text, cut_cells
-from lancewood.pipeline.checks.relations import Relation, Relations
+from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.markup import counted
 
@@ -57,12 +57,12 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class Work:
+class CheckWork:
     """What a check works with."""
 
     spark: SparkSession
     pipeline: Pipeline
-    relations: Relations
+    relations: CheckedTables
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,16 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Kind:
+class CheckKind:
     """One kind of check; ``running.KINDS`` lists them all."""
 
     word: str
     """The value of ``CheckFacts.kind``."""
     asked: Callable[[Any], str]
     """What must hold, in words."""
-    plan: Callable[[Work, Any], None]
+    plan: Callable[[CheckWork, Any], None]
     """Raise InvalidInputError, starting with the spot, for a check that could not be judged."""
-    judge: Callable[[Work, Any], Finding]
+    judge: Callable[[CheckWork, Any], Finding]
     """Run the check, with at most one Spark job."""
 
 
@@ -101,7 +101,9 @@ def in_table(table: str, columns: tuple[str, ...]) -> str:
     return f"{table}.{columns[0]}" if len(columns) == 1 else f"{table} ({', '.join(columns)})"
 
 
-def find_failing(work: Work, relation: Relation, failing: Callable[[], DataFrame]) -> Finding:
+def find_failing(
+    work: CheckWork, relation: CheckedTable, failing: Callable[[], DataFrame]
+) -> Finding:
     """Count the failing rows and keep some; ``failing`` makes their frame. An empty table passes
     without being read."""
     total = relation.count()

@@ -10,8 +10,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from lancewood.pipeline.checks.columns import check_columns, key_columns, quoted
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, find_failing, in_table
-from lancewood.pipeline.checks.relations import Relation
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, find_failing, in_table
+from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.definition.model import ReferenceCheck
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.frames.refusals import refused_at
@@ -25,7 +25,7 @@ def _asked(check: ReferenceCheck) -> str:
     return f"{own} is in {in_table(check.other, check.other_columns)}, or null"
 
 
-def _plan(work: Work, check: ReferenceCheck) -> None:
+def _plan(work: CheckWork, check: ReferenceCheck) -> None:
     relation, other = _relations(work, check)
     below = check.spot.at("references", "columns")
     check_columns(relation, check.columns, check.spot.at("columns"))
@@ -46,19 +46,21 @@ def _plan(work: Work, check: ReferenceCheck) -> None:
         _ = _failing(work, check, relation, other).schema
 
 
-def _judge(work: Work, check: ReferenceCheck) -> Finding:
+def _judge(work: CheckWork, check: ReferenceCheck) -> Finding:
     relation, other = _relations(work, check)
     return find_failing(work, relation, lambda: _failing(work, check, relation, other))
 
 
-def _relations(work: Work, check: ReferenceCheck) -> tuple[Relation, Relation]:
+def _relations(work: CheckWork, check: ReferenceCheck) -> tuple[CheckedTable, CheckedTable]:
     return (
         work.relations.now(check.table, check.spot.at("table")),
         work.relations.now(check.other, check.spot.at("references", "table")),
     )
 
 
-def _failing(work: Work, check: ReferenceCheck, relation: Relation, other: Relation) -> DataFrame:
+def _failing(
+    work: CheckWork, check: ReferenceCheck, relation: CheckedTable, other: CheckedTable
+) -> DataFrame:
     columns = key_columns(relation, check.columns, work.pipeline)
     rows = relation.rows(work.spark, columns, _have_values(check.columns))
     referred = other.rows(work.spark, check.other_columns, _have_values(check.other_columns))
@@ -82,4 +84,4 @@ def _family(kind: Any) -> str:
     return "number" if isinstance(kind, NumericType) else str(kind.simpleString())
 
 
-REFERENCES = Kind("references", _asked, _plan, _judge)
+REFERENCES = CheckKind("references", _asked, _plan, _judge)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Ground(Protocol):
+class CheckContext(Protocol):
     """What checks need to know of a run: the tables as they were when it began, and as its branch
     has them now. Nothing here writes."""
 
@@ -62,7 +62,7 @@ class Ground(Protocol):
 
 
 @dataclass(frozen=True)
-class Relation:
+class CheckedTable:
     """A table as a check sees it."""
 
     name: str
@@ -102,18 +102,18 @@ class Relation:
         return schema_from_arrow(self.schema)
 
 
-Find = Callable[[str], Relation | None]
+Find = Callable[[str], CheckedTable | None]
 
 
 @dataclass(frozen=True)
-class Relations:
+class CheckedTables:
     """All tables that a check may refer to."""
 
     find_now: Find
     find_before: Find
     names: Callable[[], Iterable[str]]
 
-    def now(self, table: str, spot: Spot) -> Relation:
+    def now(self, table: str, spot: Spot) -> CheckedTable:
         """As the run leaves it; raises InvalidInputError, starting with the spot."""
         found = self.find_now(table)
         if found is None:
@@ -124,53 +124,53 @@ class Relations:
             )
         return found
 
-    def before(self, table: str, spot: Spot) -> Relation | None:
+    def before(self, table: str, spot: Spot) -> CheckedTable | None:
         """As it was before the run; None if it did not exist."""
         self.now(table, spot)
         return self.find_before(table)
 
 
-def planned_relations(ground: Ground, planned: Mapping[str, pa.Schema]) -> Relations:
+def planned_relations(ground: CheckContext, planned: Mapping[str, pa.Schema]) -> CheckedTables:
     """The tables to expect, from columns alone; ``planned`` are those that the run creates or
     changes."""
     future = _own_tables(ground) | dict(planned)
 
-    def before(table: str) -> Relation | None:
-        return Relation(table, ground.open(table).schema) if ground.has(table) else None
+    def before(table: str) -> CheckedTable | None:
+        return CheckedTable(table, ground.open(table).schema) if ground.has(table) else None
 
-    def now(table: str) -> Relation | None:
+    def now(table: str) -> CheckedTable | None:
         was = before(table)
         if table in planned or (was is None and table in future):
-            return Relation(table, future[table])
+            return CheckedTable(table, future[table])
         return was
 
-    return Relations(now, before, lambda: {*_names(ground, None), *future})
+    return CheckedTables(now, before, lambda: {*_names(ground, None), *future})
 
 
-def standing_relations(ground: Ground) -> Relations:
+def standing_relations(ground: CheckContext) -> CheckedTables:
     """The tables on the run's branch, and those that existed when the run began."""
     own = _own_tables(ground)
 
-    def now(table: str) -> Relation | None:
+    def now(table: str) -> CheckedTable | None:
         if ground.has_now(table):
             found = ground.open_now(table)
-            return Relation(table, found.schema, found)
-        return before(table) or (Relation(table, own[table]) if table in own else None)
+            return CheckedTable(table, found.schema, found)
+        return before(table) or (CheckedTable(table, own[table]) if table in own else None)
 
-    def before(table: str) -> Relation | None:
+    def before(table: str) -> CheckedTable | None:
         if not ground.has(table):
             return None
         found = ground.open(table)
-        return Relation(table, found.schema, found)
+        return CheckedTable(table, found.schema, found)
 
-    return Relations(now, before, lambda: {*_names(ground, ground.branch), *own})
+    return CheckedTables(now, before, lambda: {*_names(ground, ground.branch), *own})
 
 
-def _own_tables(ground: Ground) -> dict[str, pa.Schema]:
+def _own_tables(ground: CheckContext) -> dict[str, pa.Schema]:
     """Tables of the run that are only created once there is a row for them."""
     return {ground.pipeline.quarantine.table: QUARANTINE_SCHEMA}
 
 
-def _names(ground: Ground, branch: str | None) -> Iterable[str]:
+def _names(ground: CheckContext, branch: str | None) -> Iterable[str]:
     revision = branch or ground.base
     return () if revision is None else ground.repository.at(revision).tables

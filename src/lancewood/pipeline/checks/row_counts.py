@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from lancewood.pipeline.checks.kind import Finding, Kind, Work
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.definition.model import RowsCheck
 from lancewood.pipeline.report.markup import counted
 
@@ -44,11 +44,11 @@ def percent(share: float | Fraction) -> str:
     return f"{float(share) * 100:.3g} %" if share < 10 else f"{float(share) * 100:,.0f} %"
 
 
-def _plan(work: Work, check: RowsCheck) -> None:
+def _plan(work: CheckWork, check: RowsCheck) -> None:
     work.relations.now(check.table, check.spot.at("table"))
 
 
-def _judge(work: Work, check: RowsCheck) -> Finding:
+def _judge(work: CheckWork, check: RowsCheck) -> Finding:
     now = work.relations.now(check.table, check.spot.at("table")).count()
     before = work.relations.before(check.table, check.spot.at("table"))
     return judge_counts(check, now, None if before is None else before.count())
@@ -93,4 +93,4 @@ def _change_told(change: Fraction) -> str:
     return f"{percent(abs(change))} {'more' if change > 0 else 'fewer'} than"
 
 
-ROWS = Kind("rows", _asked, _plan, _judge)
+ROWS = CheckKind("rows", _asked, _plan, _judge)

@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from lancewood.errors import LancewoodError
 from lancewood.pipeline.checks.accepted import ACCEPTED
-from lancewood.pipeline.checks.kind import Finding, Kind, Work
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.checks.not_null import NOT_NULL
 from lancewood.pipeline.checks.references import REFERENCES
-from lancewood.pipeline.checks.relations import Ground, planned_relations, standing_relations
+from lancewood.pipeline.checks.relations import CheckContext, planned_relations, standing_relations
 from lancewood.pipeline.checks.row_counts import ROWS
 from lancewood.pipeline.checks.schemas import SCHEMA
 from lancewood.pipeline.checks.sql import SQL, table_names
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-KINDS: Mapping[type[Check], Kind] = {
+KINDS: Mapping[type[Check], CheckKind] = {
     SqlCheck: SQL,
     NotNullCheck: NOT_NULL,
     UniqueCheck: UNIQUE,
@@ -64,7 +64,7 @@ _not_in_names = re.compile(r"[^\w .+=,-]")
 Around = Callable[[Check], AbstractContextManager[object]]
 
 
-def kind_of(check: Check) -> Kind:
+def kind_of(check: Check) -> CheckKind:
     return KINDS[type(check)]
 
 
@@ -84,7 +84,7 @@ def tables_seen(check: Check) -> frozenset[str]:
 
 
 def plan_checks(
-    spark: SparkSession, pipeline: Pipeline, ground: Ground, planned: Mapping[str, pa.Schema]
+    spark: SparkSession, pipeline: Pipeline, ground: CheckContext, planned: Mapping[str, pa.Schema]
 ) -> None:
     """Raise InvalidInputError, starting with the spot, for the first check that refers to something
     that will not exist: a table, a column, a function, a value of another type; or for SQL that
@@ -93,13 +93,13 @@ def plan_checks(
     ``planned`` are the columns of tables that the run creates or changes, from ``plan_targets``.
     SQL may call the pipeline's functions, which the run's open frames have registered.
     """
-    work = Work(spark, pipeline, planned_relations(ground, planned))
+    work = CheckWork(spark, pipeline, planned_relations(ground, planned))
     for check in pipeline.checks:
         with refused_at(check.spot, pipeline):
             kind_of(check).plan(work, check)
 
 
-def check_tables(pipeline: Pipeline, ground: Ground) -> None:
+def check_tables(pipeline: Pipeline, ground: CheckContext) -> None:
     """Raise InvalidInputError for the first check of a table that does not exist and that no target
     creates. This needs no Spark."""
     standing = planned_relations(ground, {})
@@ -145,7 +145,7 @@ class Keeping:
 def run_checks(
     spark: SparkSession,
     pipeline: Pipeline,
-    ground: Ground,
+    ground: CheckContext,
     folder: Path,
     *,
     around: Around | None = None,
@@ -156,7 +156,7 @@ def run_checks(
     the pipeline's functions, so frames that registered them must be closed by now. Raises
     LancewoodError, naming the check, for one that could not run.
     """
-    work = Work(spark, pipeline, standing_relations(ground))
+    work = CheckWork(spark, pipeline, standing_relations(ground))
     keeping = Keeping(folder)
     keeping.clear()
     found = []
@@ -187,7 +187,7 @@ def _functions(spark: SparkSession, pipeline: Pipeline) -> Iterator[None]:
             registered.close()
 
 
-def _run(work: Work, check: Check, keeping: Keeping) -> CheckFacts:
+def _run(work: CheckWork, check: Check, keeping: Keeping) -> CheckFacts:
     started = time.monotonic()
     kind = kind_of(check)
     finding = _judged(work, check)
@@ -210,7 +210,7 @@ def _run(work: Work, check: Check, keeping: Keeping) -> CheckFacts:
     return facts
 
 
-def _judged(work: Work, check: Check) -> Finding:
+def _judged(work: CheckWork, check: Check) -> Finding:
     expected: tuple[type[Exception], ...] = (LancewoodError, *spark_errors())
     try:
         return kind_of(check).judge(work, check)

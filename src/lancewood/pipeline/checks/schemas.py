@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.model.field_keys import EXTENSION_NAME
-from lancewood.pipeline.checks.kind import Finding, Kind, Work
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.definition.model import SchemaCheck, SchemaRule
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -29,7 +29,7 @@ _MOST_TOLD = 10
 
 
 @dataclass(frozen=True)
-class Change:
+class SchemaChange:
     """One difference between two schemas."""
 
     text: str
@@ -37,42 +37,42 @@ class Change:
     """Whether every value that was possible before still is."""
 
 
-def schema_changes(before: pa.Schema, now: pa.Schema) -> list[Change]:
+def schema_changes(before: pa.Schema, now: pa.Schema) -> list[SchemaChange]:
     """All changes, in column order; a change of the order itself comes last."""
     return list(_fields(list(before), list(now), ""))
 
 
-def _fields(before: list[pa.Field], now: list[pa.Field], path: str) -> Iterator[Change]:
+def _fields(before: list[pa.Field], now: list[pa.Field], path: str) -> Iterator[SchemaChange]:
     then = {each.name: each for each in before}
     there = {each.name: each for each in now}
     for name, field in then.items():
         if name in there:
             yield from _field(field, there[name], path + name)
         else:
-            yield Change(f"{path}{name} ({field.type}) is gone", False)
+            yield SchemaChange(f"{path}{name} ({field.type}) is gone", False)
     for name, field in there.items():
         if name not in then:
             # What was written before has no value for it.
-            yield Change(f"{path}{name} ({field.type}) is new", field.nullable)
+            yield SchemaChange(f"{path}{name} ({field.type}) is new", field.nullable)
     order = [each for each in then if each in there]
     if order != [each for each in there if each in then]:
         where = f"the fields of {path.rstrip('.')}" if path else "the columns"
-        yield Change(f"{where} are in another order", True)
+        yield SchemaChange(f"{where} are in another order", True)
 
 
-def _field(before: pa.Field, now: pa.Field, path: str) -> Iterator[Change]:
+def _field(before: pa.Field, now: pa.Field, path: str) -> Iterator[SchemaChange]:
     if before.nullable and not now.nullable:
-        yield Change(f"{path} may not be null any more", False)
+        yield SchemaChange(f"{path} may not be null any more", False)
     elif now.nullable and not before.nullable:
-        yield Change(f"{path} may be null now", True)
+        yield SchemaChange(f"{path} may be null now", True)
     names = [_extension(each) for each in (before, now)]
     if names[0] != names[1]:
         was, became = (each or "no extension type" for each in names)
-        yield Change(f"{path} was {was} and is {became}", False)
+        yield SchemaChange(f"{path} was {was} and is {became}", False)
     yield from _type(_stored(before.type), _stored(now.type), path)
 
 
-def _type(before: Any, now: Any, path: str) -> Iterator[Change]:
+def _type(before: Any, now: Any, path: str) -> Iterator[SchemaChange]:
     if before == now and not pa.types.is_nested(before):
         return
     if pa.types.is_struct(before) and pa.types.is_struct(now):
@@ -84,12 +84,12 @@ def _type(before: Any, now: Any, path: str) -> Iterator[Change]:
         return
     if _is_list(before) and _is_list(now):
         if _list_kind(before) != _list_kind(now):
-            yield Change(f"{path} was {before} and is {now}", _is_wider_list(before, now))
+            yield SchemaChange(f"{path} was {before} and is {now}", _is_wider_list(before, now))
         item = before.value_field.with_name("item"), now.value_field.with_name("item")
         yield from _field(*item, f"{path}.item")
         return
     if before != now:
-        yield Change(f"{path} was {before} and is {now}", is_wider(before, now))
+        yield SchemaChange(f"{path} was {before} and is {now}", is_wider(before, now))
 
 
 def is_wider(before: Any, now: Any) -> bool:
@@ -180,11 +180,11 @@ def _asked(check: SchemaCheck) -> str:
     return f"{check.table} has the columns that it had, perhaps wider, and perhaps more"
 
 
-def _plan(work: Work, check: SchemaCheck) -> None:
+def _plan(work: CheckWork, check: SchemaCheck) -> None:
     work.relations.now(check.table, check.spot.at("table"))
 
 
-def _judge(work: Work, check: SchemaCheck) -> Finding:
+def _judge(work: CheckWork, check: SchemaCheck) -> Finding:
     now = work.relations.now(check.table, check.spot.at("table"))
     before = work.relations.before(check.table, check.spot.at("table"))
     if before is None:
@@ -195,7 +195,7 @@ def _judge(work: Work, check: SchemaCheck) -> Finding:
     return Finding(not wrong, _told(wrong or changes))
 
 
-def _told(changes: list[Change]) -> str:
+def _told(changes: list[SchemaChange]) -> str:
     if not changes:
         return "nothing changed"
     shown = [each.text for each in changes[:_MOST_TOLD]]
@@ -203,4 +203,4 @@ def _told(changes: list[Change]) -> str:
     return "; ".join(shown + more)
 
 
-SCHEMA = Kind("schema", _asked, _plan, _judge)
+SCHEMA = CheckKind("schema", _asked, _plan, _judge)

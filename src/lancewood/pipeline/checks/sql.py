@@ -24,8 +24,8 @@ from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr.parse import shorten
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.pipeline.checks.columns import is_readable, is_small, is_told
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, gather
-from lancewood.pipeline.checks.relations import Relation, Relations
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, gather
+from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
 from lancewood.pipeline.definition.checks import PUBLISHED
 from lancewood.pipeline.definition.model import Spot, SqlCheck
 from lancewood.pipeline.definition.queries import parsed_query, tables_in
@@ -227,19 +227,19 @@ def _asked(check: SqlCheck) -> str:
     return f"no rows from {shorten(' '.join(check.sql.split()), _MOST_CHARACTERS)}"
 
 
-def _plan(work: Work, check: SqlCheck) -> None:
+def _plan(work: CheckWork, check: SqlCheck) -> None:
     with _queried(work, check) as frame, refused_at(check.spot.at("sql"), work.pipeline):
         _ = shaped(frame).schema
 
 
-def _judge(work: Work, check: SqlCheck) -> Finding:
+def _judge(work: CheckWork, check: SqlCheck) -> Finding:
     with _queried(work, check) as frame:
         found = gather(shaped(frame), work.pipeline.kept_rows)
     return Finding(not found.rows, counted(found.rows, "row"), found.rows, found)
 
 
 @contextmanager
-def _queried(work: Work, check: SqlCheck) -> Iterator[DataFrame]:
+def _queried(work: CheckWork, check: SqlCheck) -> Iterator[DataFrame]:
     """The analysed result of the query; its views exist until the end of the block."""
     query = _Query(work, check.spot.at("sql"), check.sql)
     with told_at(query.spot):
@@ -260,7 +260,7 @@ def _queried(work: Work, check: SqlCheck) -> Iterator[DataFrame]:
 class _Query:
     """The query of a check, over its tables."""
 
-    def __init__(self, work: Work, spot: Spot, sql: str) -> None:
+    def __init__(self, work: CheckWork, spot: Spot, sql: str) -> None:
         self._work, self.spot = work, spot
         self._relations = _relations(work.relations, table_names(sql), spot)
         self._sql = without_qualifiers(sql)
@@ -292,9 +292,11 @@ class _Query:
                 each.close()
 
 
-def _relations(relations: Relations, names: list[TableName], spot: Spot) -> dict[str, Relation]:
+def _relations(
+    relations: CheckedTables, names: list[TableName], spot: Spot
+) -> dict[str, CheckedTable]:
     """The tables by the names that stand for them in the text, one spelling each."""
-    found: dict[str, Relation] = {}
+    found: dict[str, CheckedTable] = {}
     for each in names:
         now = relations.now(_spelt(relations, each.table), spot)
         known = {name.casefold(): relation for name, relation in found.items()}
@@ -306,12 +308,12 @@ def _relations(relations: Relations, names: list[TableName], spot: Spot) -> dict
                 "checks of it",
             )
         if same is None:
-            before = relations.before(now.name, spot) or Relation(now.name, now.schema)
+            before = relations.before(now.name, spot) or CheckedTable(now.name, now.schema)
             found[each.bound] = before if each.is_published else now
     return found
 
 
-def _spelt(relations: Relations, table: str) -> str:
+def _spelt(relations: CheckedTables, table: str) -> str:
     """A table as the repository spells it, if that is clear: SQL ignores case."""
     if relations.find_now(table) is not None:
         return table
@@ -319,4 +321,4 @@ def _spelt(relations: Relations, table: str) -> str:
     return same[0] if len(same) == 1 else table
 
 
-SQL = Kind("sql", _asked, _plan, _judge)
+SQL = CheckKind("sql", _asked, _plan, _judge)

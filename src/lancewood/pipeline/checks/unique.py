@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancewood.pipeline.checks.columns import check_columns, quoted
-from lancewood.pipeline.checks.kind import Finding, Kind, Work, gather, in_table, of_rows
-from lancewood.pipeline.checks.relations import Relation
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, gather, in_table, of_rows
+from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.definition.model import UniqueCheck
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.pipeline.report.markup import counted
@@ -25,14 +25,14 @@ def _asked(check: UniqueCheck) -> str:
     return f"{in_table(check.table, check.columns)} is unique; nulls do not count"
 
 
-def _plan(work: Work, check: UniqueCheck) -> None:
+def _plan(work: CheckWork, check: UniqueCheck) -> None:
     relation = work.relations.now(check.table, check.spot.at("table"))
     check_columns(relation, check.columns, check.spot.at("unique"))
     with refused_at(check.spot.at("unique"), work.pipeline):
         _ = _failing(work, check, relation).schema
 
 
-def _judge(work: Work, check: UniqueCheck) -> Finding:
+def _judge(work: CheckWork, check: UniqueCheck) -> Finding:
     relation = work.relations.now(check.table, check.spot.at("table"))
     total = relation.count()
     if not total:
@@ -44,7 +44,7 @@ def _judge(work: Work, check: UniqueCheck) -> Finding:
     return Finding(not found.rows, told, found.weight, found)
 
 
-def _failing(work: Work, check: UniqueCheck, relation: Relation) -> DataFrame:
+def _failing(work: CheckWork, check: UniqueCheck, relation: CheckedTable) -> DataFrame:
     from pyspark.sql import functions
 
     where = " AND ".join(f"{quoted(each)} IS NOT NULL" for each in check.columns)
@@ -62,4 +62,4 @@ def _how_often(check: UniqueCheck) -> str:
     return name
 
 
-UNIQUE = Kind("unique", _asked, _plan, _judge)
+UNIQUE = CheckKind("unique", _asked, _plan, _judge)

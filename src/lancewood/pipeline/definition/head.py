@@ -64,7 +64,7 @@ AVAILABLE_NOW = "available-now"
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class PipelineHead:
     """The section ``[pipeline]``, defaults filled in."""
 
     name: str
@@ -80,7 +80,7 @@ class Head:
     spot: Spot
 
 
-def read_head(section: Section, folder: Path) -> Head:
+def read_head(section: Section, folder: Path) -> PipelineHead:
     """Read ``[pipeline]``; raises InvalidInputError for the first wrong key."""
     name = section.needed_text("name")
     with told_at(section.spot.at("name")):
@@ -94,7 +94,7 @@ def read_head(section: Section, folder: Path) -> Head:
     with told_at(section.spot.at("author")):
         author and checked_author(author)
     kept_rows = section.number("kept_rows", 0, MOST_KEPT_ROWS)
-    return Head(
+    return PipelineHead(
         name=name,
         repository=repository,
         branch=_branch(section),
@@ -172,7 +172,7 @@ def read_quarantine(
 
 
 def read_stream(
-    top: Section, sources: tuple[Source, ...], head: Head, folder: Path
+    top: Section, sources: tuple[Source, ...], head: PipelineHead, folder: Path
 ) -> Stream | None:
     """Which source comes in micro-batches, and when; None without ``[stream]``."""
     section = top.table("stream", STREAM_KEYS)

@@ -15,7 +15,7 @@ from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import frames_in
 from lancewood.pipeline.definition.model import Pipeline, Source, Step, Target
 from lancewood.pipeline.frames.refusals import failed, spark_errors
-from lancewood.spark.running.failures import CALLS, Call
+from lancewood.spark.running.failures import CALLS, TracebackFrame
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def blamed(
     return kind(text, **found.facts)
 
 
-def steps_to_blame(pipeline: Pipeline, calls: Sequence[Call], source: str | None) -> list[str]:
+def steps_to_blame(
+    pipeline: Pipeline, calls: Sequence[TracebackFrame], source: str | None
+) -> list[str]:
     """The steps on the way to a frame, or all if ``source`` is None, whose Python is among the
     calls: those whose SQL calls one of the functions, else those with Python of the same module."""
     known = _on_the_way(pipeline, source)
@@ -99,12 +101,12 @@ def _on_the_way(pipeline: Pipeline, source: str | None) -> Collection[str]:
     return found
 
 
-def _is_called(named: str, calls: Sequence[Call]) -> bool:
+def _is_called(named: str, calls: Sequence[TracebackFrame]) -> bool:
     function = named.rpartition(":")[2].rpartition(".")[2]
     return any(each.function == function for each in _calls_in(named, calls))
 
 
-def _calls_in(named: str, calls: Sequence[Call]) -> Iterator[Call]:
+def _calls_in(named: str, calls: Sequence[TracebackFrame]) -> Iterator[TracebackFrame]:
     """The calls in the module of ``module:function``."""
     path = named.partition(":")[0].replace(".", "/")
     for each in calls:

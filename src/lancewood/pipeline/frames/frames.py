@@ -28,7 +28,7 @@ from lancewood.pipeline.frames.functions import (
 )
 from lancewood.pipeline.frames.incoming import (
     Incoming,
-    Whole,
+    IncomingWhole,
     find_incoming,
     is_by_columns,
     is_read_whole,
@@ -247,9 +247,9 @@ class Frames:
     def _found(self, source: Source) -> Incoming:
         override = self._overrides.get(source.name)
         if override is not None:
-            return Whole(source, lambda _: override)
+            return IncomingWhole(source, lambda _: override)
         if source.sql is not None:
-            return Whole(source, lambda _: self._queried(source))
+            return IncomingWhole(source, lambda _: self._queried(source))
         state = None if source.is_from_start else self._states.get(source.name)
         return find_incoming(self._spark, self._pipeline, source, self._ground, state)
 

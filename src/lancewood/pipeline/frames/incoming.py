@@ -69,15 +69,15 @@ def find_incoming(
     if source.format is None:
         opened = open_source(pipeline, source, ground)
         if not source.incremental:
-            return Rows(source, whole_table(source, opened, ground))
-        return Rows(source, rows_since(source, opened, ground, state))
+            return IncomingRows(source, whole_table(source, opened, ground))
+        return IncomingRows(source, rows_since(source, opened, ground, state))
     if source.incremental:
-        return Files(spark, find_new_files(spark, pipeline, source, ground), ground.run)
-    return Whole(source, lambda spark: read_format(spark, source))
+        return IncomingFiles(spark, find_new_files(spark, pipeline, source, ground), ground.run)
+    return IncomingWhole(source, lambda spark: read_format(spark, source))
 
 
 @dataclass
-class Whole(Incoming):
+class IncomingWhole(Incoming):
     """Everything that a source has; not incremental."""
 
     source: Source
@@ -105,7 +105,7 @@ class Whole(Incoming):
 
 
 @dataclass
-class Files(Incoming):
+class IncomingFiles(Incoming):
     """The files that are new."""
 
     spark: SparkSession
@@ -147,7 +147,7 @@ class Files(Incoming):
 
 
 @dataclass
-class Rows(Incoming):
+class IncomingRows(Incoming):
     """A Lance table, or its new rows. The state is kept even if it was read whole, so that later
     runs can start there."""
 

@@ -52,7 +52,7 @@ _LISTING_OPTIONS = frozenset(
 _RECURSIVE, _BASE = "recursivefilelookup", "basePath"
 
 
-class NewFile(NamedTuple):
+class SourceFile(NamedTuple):
     path: str
     size: int
     modified: datetime
@@ -65,7 +65,7 @@ class NewFiles:
     """The new files of a source."""
 
     source: Source
-    files: tuple[NewFile, ...]
+    files: tuple[SourceFile, ...]
     seen_in: str
     """The table that records them once they are published."""
 
@@ -165,12 +165,12 @@ def _listed(spark: SparkSession, source: Source, root: int) -> DataFrame:
     )
 
 
-def _files(found: pa.Table) -> Iterable[NewFile]:
+def _files(found: pa.Table) -> Iterable[SourceFile]:
     columns: list[list[Any]] = [found.column(n).to_pylist() for n in (*_IDENTITY, "root")]
     for path, size, modified, root in zip(*columns, strict=True):
         seconds, micros = divmod(modified, 1_000_000)
         moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
-        yield NewFile(path, size, moment, root)
+        yield SourceFile(path, size, moment, root)
 
 
 def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:

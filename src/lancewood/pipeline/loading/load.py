@@ -20,9 +20,9 @@ from lancewood.model.fragment import DataFile
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.frames.incoming import RowCount
 from lancewood.pipeline.loading.places import (
-    Ground,
     Loadable,
-    Place,
+    LoadContext,
+    TargetTable,
     find_place,
     is_there,
     new_place,
@@ -53,7 +53,7 @@ def stage_of(target: Target) -> str:
 
 def load_target(
     spark: SparkSession,
-    ground: Ground,
+    ground: LoadContext,
     target: Target,
     frames: Loadable,
     listener: Listener | None = None,
@@ -109,11 +109,11 @@ class _Loading:
     """One target being loaded."""
 
     _spark: SparkSession
-    _ground: Ground
+    _ground: LoadContext
     _target: Target
     _frames: Loadable
     _listener: Listener
-    _place: Place
+    _place: TargetTable
     _counts: tuple[RowCount, RowCount] | None = None
     """Of all rows, and of those that ``keep`` left."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class Ground(Protocol):
+class LoadContext(Protocol):
     """The repository's tables, as a run reads them, and writes them on its own branch."""
 
     @property
@@ -75,7 +75,7 @@ class Loadable(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class TargetTable:
     """A table to write on the run's branch."""
 
     uri: str
@@ -88,22 +88,24 @@ class Place:
         return open_table(self.uri, branch=self.branch, storage_options=self.options)
 
 
-def is_there(ground: Ground, table: str) -> bool:
+def is_there(ground: LoadContext, table: str) -> bool:
     """Whether the table exists, perhaps made by an earlier target."""
     return ground.has_now(table) or ground.has(table)
 
 
-def find_place(ground: Ground, table: str) -> Place:
+def find_place(ground: LoadContext, table: str) -> TargetTable:
     """Where an existing table is written."""
-    return Place(*ground.place(table), ground.storage_options)
+    return TargetTable(*ground.place(table), ground.storage_options)
 
 
-def new_place(ground: Ground, table: str, schema: pa.Schema, uri: str | None = None) -> Place:
+def new_place(
+    ground: LoadContext, table: str, schema: pa.Schema, uri: str | None = None
+) -> TargetTable:
     """Where a new table is written; creates it."""
-    return Place(*ground.create(table, schema, uri), ground.storage_options)
+    return TargetTable(*ground.create(table, schema, uri), ground.storage_options)
 
 
-def prepare_places(ground: Ground) -> None:
+def prepare_places(ground: LoadContext) -> None:
     """Prepare all existing tables that targets write, so that a table that cannot be written,
     because it has diverged, is reported before any is written."""
     tables = dict.fromkeys(each.table for each in ground.pipeline.targets)

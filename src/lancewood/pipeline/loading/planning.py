@@ -26,7 +26,7 @@ from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.loading.places import Ground, Loadable
+from lancewood.pipeline.loading.places import Loadable, LoadContext
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
@@ -44,7 +44,9 @@ DELETED = "__lancewood_deleted"
 """Our column that says which rows of a frame delete."""
 
 
-def plan_targets(spark: SparkSession, ground: Ground, frames: Loadable) -> dict[str, pa.Schema]:
+def plan_targets(
+    spark: SparkSession, ground: LoadContext, frames: Loadable
+) -> dict[str, pa.Schema]:
     """Check all targets; returns the columns of each table after the run.
 
     Raises InvalidInputError, starting with the spot in the file.
@@ -58,7 +60,7 @@ def plan_targets(spark: SparkSession, ground: Ground, frames: Loadable) -> dict[
 
 def plan_target(
     spark: SparkSession,
-    ground: Ground,
+    ground: LoadContext,
     target: Target,
     frames: Loadable,
     planned: Mapping[str, pa.Schema] | None = None,
@@ -117,7 +119,7 @@ def choices_of(target: Target) -> Choices:
 
 def _plan_columns(
     spark: SparkSession,
-    ground: Ground,
+    ground: LoadContext,
     target: Target,
     known: pa.Schema | None,
     types: Mapping[str, pa.DataType],
@@ -138,7 +140,9 @@ def _plan_columns(
     return pa.schema(after, known.metadata)
 
 
-def _check_deleted(spark: SparkSession, ground: Ground, target: Target, frame: StructType) -> None:
+def _check_deleted(
+    spark: SparkSession, ground: LoadContext, target: Target, frame: StructType
+) -> None:
     from pyspark.sql import functions
     from pyspark.sql.types import BooleanType
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from lancewood.pipeline.definition.model import Pipeline, Quarantine, Spot
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.loading.places import (
-    Ground,
     Loadable,
-    Place,
+    LoadContext,
+    TargetTable,
     find_place,
     is_there,
     new_place,
@@ -53,7 +53,7 @@ _MOST_VALUE, _MOST_TEXT = 80, 600
 
 
 def load_quarantine(
-    spark: SparkSession, ground: Ground, pipeline: Pipeline, frames: Loadable
+    spark: SparkSession, ground: LoadContext, pipeline: Pipeline, frames: Loadable
 ) -> QuarantineFacts:
     """Append the bad rows of a run to its quarantine, if there are any; gives how many, and whether
     that is more than the limit allows."""
@@ -84,7 +84,7 @@ def load_quarantine(
     return facts
 
 
-def check_quarantine(ground: Ground) -> None:
+def check_quarantine(ground: LoadContext) -> None:
     """Raise InvalidInputError if the table for bad rows is there and has other columns."""
     pipeline = ground.pipeline
     table = pipeline.quarantine.table
@@ -111,7 +111,7 @@ def limit_text(limit: Quarantine) -> str:
     return " and ".join(parts) or "no limit"
 
 
-def _place(ground: Ground, table: str, rows: DataFrame) -> Place | None:
+def _place(ground: LoadContext, table: str, rows: DataFrame) -> TargetTable | None:
     """Where the quarantine is; one that is not there is made only for a row."""
     if not is_there(ground, table):
         return None if rows.isEmpty() else new_place(ground, table, SCHEMA)
@@ -132,7 +132,7 @@ def _stamped(rows: DataFrame, run: str, moment: datetime) -> DataFrame:
     return rows.select(*stamps, "origin", "reason", "file", "line", "record")
 
 
-def _counts(spark: SparkSession, ground: Ground, table: str, place: Place) -> DataFrame:
+def _counts(spark: SparkSession, ground: LoadContext, table: str, place: TargetTable) -> DataFrame:
     """How many rows of this run have which reason. Those that were there before the run are of
     another pipeline, whose run has the same id."""
     from pyspark.sql import functions as F
@@ -157,7 +157,7 @@ def _most(counts: DataFrame) -> Iterable[tuple[str, str, int]]:
 
 
 def _sample(
-    spark: SparkSession, ground: Ground, place: Place, moment: datetime
+    spark: SparkSession, ground: LoadContext, place: TargetTable, moment: datetime
 ) -> Iterable[tuple[str, str, str, str, str]]:
     """A few of the rows that were written at a moment, some for each reason."""
     from pyspark.sql import Window

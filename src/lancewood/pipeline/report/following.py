@@ -36,7 +36,7 @@ def following(spark: SparkSession, listener: Listener, stage: str) -> Iterator[N
     if is_connect(spark):
         yield
         return
-    tally = Tally(spark.sparkContext.statusTracker())
+    tally = TaskTally(spark.sparkContext.statusTracker())
     is_over = Event()
     thread = Thread(target=_watch, args=(tally, listener, stage, is_over), daemon=True)
     thread.start()
@@ -47,7 +47,7 @@ def following(spark: SparkSession, listener: Listener, stage: str) -> Iterator[N
         thread.join()
 
 
-class Tally:
+class TaskTally:
     """The tasks of all jobs that began after the first look. What is done never grows less."""
 
     def __init__(self, tracker: Tracker) -> None:
@@ -88,7 +88,7 @@ class Tally:
         return sum(each.numCompletedTasks for each in found), sum(each.numTasks for each in found)
 
 
-def _watch(tally: Tally, listener: Listener, stage: str, is_over: Event) -> None:
+def _watch(tally: TaskTally, listener: Listener, stage: str, is_over: Event) -> None:
     is_last = False
     while not is_last:
         is_last = is_over.wait(_EVERY_SECONDS)

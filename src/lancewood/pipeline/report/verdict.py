@@ -29,13 +29,13 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     tone: Tone
     title: str
     sentences: tuple[str, ...]
 
 
-def verdict(facts: RunFacts) -> Verdict:
+def verdict(facts: RunFacts) -> RunVerdict:
     """The verdict of a run."""
     untouched = f"{facts.branch} is as it was."
     unpublished = f"Nothing was published: {untouched}"
@@ -73,7 +73,7 @@ def verdict(facts: RunFacts) -> Verdict:
         sentences.append(f"{told}.")
     if facts.attempts > 1:
         sentences.append(f"It took {facts.attempts} attempts, because {facts.branch} moved.")
-    return Verdict(tone, title, tuple(sentences))
+    return RunVerdict(tone, title, tuple(sentences))
 
 
 def is_published(facts: RunFacts) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class RunGround:
+class RunContext:
     """One attempt of a run, on one base."""
 
     repository: Repository

@@ -28,7 +28,7 @@ _MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """One published run, as its commit tells it. Without secrets."""
 
     pipeline: str
@@ -47,10 +47,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRun:
     """A run that was published, and the commit that did it."""
 
-    entry: Entry
+    entry: LedgerEntry
     commit: Hash
     reverted_by: Hash | None = None
 
@@ -60,7 +60,7 @@ def entry_file(pipeline: str) -> str:
     return f"pipelines/{pipeline}.json"
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: LedgerEntry) -> bytes:
     """The bytes of an entry: one fact on a line, in the order of their names."""
     document = {
         "branch": entry.branch,
@@ -77,7 +77,7 @@ def encode_entry(entry: Entry) -> bytes:
     return f"{text}\n".encode()
 
 
-def decode_entry(data: bytes, name: str) -> Entry:
+def decode_entry(data: bytes, name: str) -> LedgerEntry:
     """What such bytes say; raises FormatError that names the file."""
     document = decode_object(data, name=name, most=_MOST_BYTES)
     if document.get("format") != _FORMAT:
@@ -99,7 +99,7 @@ def decode_entry(data: bytes, name: str) -> Entry:
         raise FormatError(f"{name}: parameters and sources are objects of JSON", file=name)
     if not all(isinstance(each, str) for each in parameters.values()):
         raise FormatError(f"{name}: a parameter is not a text", file=name)
-    return Entry(
+    return LedgerEntry(
         pipeline=str(texts["pipeline"]),
         run=str(texts["run"]),
         digest=str(texts["digest"]),
@@ -111,7 +111,7 @@ def decode_entry(data: bytes, name: str) -> Entry:
     )
 
 
-def entry_at(view: View | None, pipeline: str) -> Entry | None:
+def entry_at(view: View | None, pipeline: str) -> LedgerEntry | None:
     """What a commit says about a pipeline; None where it says nothing. Raises FormatError."""
     data = entry_bytes(view, pipeline)
     return None if data is None else decode_entry(data, entry_file(pipeline))
@@ -144,7 +144,7 @@ class Ledger:
     branch: str
     """The one published into."""
 
-    def find(self, run: str) -> Published | None:
+    def find(self, run: str) -> PublishedRun | None:
         """A run that the history of the branch holds, reverted or not; None if it does not.
 
         Raises AlreadyExistsError for one that another branch holds: an id is published once.
@@ -156,9 +156,9 @@ class Ledger:
         is_newest = entry is not None and entry.run == run
         held = {} if noted is None else self.repository.held([noted], tip.hash)
         if noted is not None and noted in held:
-            return Published(self._entry(noted, run), noted, None if is_newest else held[noted])
+            return PublishedRun(self._entry(noted, run), noted, None if is_newest else held[noted])
         if entry is not None and is_newest:
-            return Published(entry, self._first_with_it(tip))
+            return PublishedRun(entry, self._first_with_it(tip))
         if noted is not None and not self.is_lost(noted, run):
             branch = self._entry(noted, run).branch
             raise AlreadyExistsError(
@@ -178,7 +178,7 @@ class Ledger:
         found = self.repository.marks.list(self._mark(prefix))
         return {name.removeprefix(self._mark("")): commit for name, commit in found.items()}
 
-    def note(self, published: Published) -> None:
+    def note(self, published: PublishedRun) -> None:
         """Give a published run its ref, which one that was reset away loses; once more does no
         harm."""
         run = published.entry.run
@@ -203,13 +203,13 @@ class Ledger:
             return
         noted = self.noted(entry.run)
         if noted is None or self.is_lost(noted, entry.run):
-            self.note(Published(entry, self._first_with_it(tip)))
+            self.note(PublishedRun(entry, self._first_with_it(tip)))
 
     def tip(self) -> View | None:
         """The commit of the branch; None before its first."""
         return tip_of(self.repository, self.branch)
 
-    def _entry(self, commit: Hash, run: str) -> Entry:
+    def _entry(self, commit: Hash, run: str) -> LedgerEntry:
         entry = entry_at(self.repository.at(commit), self.pipeline)
         if entry is None or entry.run != run:
             raise FormatError(

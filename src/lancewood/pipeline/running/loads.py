@@ -18,8 +18,8 @@ from lancewood.pipeline.loading.places import prepare_places
 from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
 from lancewood.pipeline.report.markup import total
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ground import RunGround
-from lancewood.pipeline.running.ledger import Entry, encode_entry, entry_at, entry_file
+from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_at, entry_file
 from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages
 from lancewood.pipeline.running.publishing import check_beside, has_work
 from lancewood.pipeline.running.resume import (
@@ -36,7 +36,7 @@ from lancewood.pipeline.running.resume import (
 class Loads:
     """The loads of one attempt."""
 
-    ground: RunGround
+    ground: RunContext
     folder: RunFolder
     stages: Stages
     parts: Parts
@@ -52,7 +52,7 @@ class Loads:
     def pipeline(self) -> Pipeline:
         return self.ground.pipeline
 
-    def run(self, left: Left | None) -> Entry | None:
+    def run(self, left: Left | None) -> LedgerEntry | None:
         """What is to be published; None if nothing is, and the facts say why."""
         with self.stages("branch"):
             if left is None:
@@ -101,14 +101,14 @@ class Loads:
             self.facts.ending = Ending.TOO_MANY_BAD_ROWS
         return not progress.quarantine.is_beyond
 
-    def _remember(self, progress: Progress) -> Entry | None:
+    def _remember(self, progress: Progress) -> LedgerEntry | None:
         """Make the last commit on the run's branch, with the entry that is to be published; None
         if there is nothing to publish, and the facts say so."""
         with self.stages("remember"):
             for table, files in self.frames.file_tables():
                 self.parts.load_files(self.spark, self.ground, table, files)
             self._commit("files that were read", progress)
-            entry = Entry(
+            entry = LedgerEntry(
                 pipeline=self.pipeline.name,
                 run=self.ground.run,
                 digest=self.pipeline.digest,
@@ -131,7 +131,7 @@ class Loads:
                 pass
         return entry
 
-    def _is_news(self, entry: Entry) -> bool:
+    def _is_news(self, entry: LedgerEntry) -> bool:
         base = self.ground.base
         before = entry_at(None if base is None else self.ground.repository.at(base), entry.pipeline)
         known = {} if before is None else before.states

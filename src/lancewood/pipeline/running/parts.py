@@ -28,7 +28,7 @@ from lancewood.pipeline.report.facts import (
     StageFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ground import RunContext
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RunChecks(Protocol):
         self,
         spark: Session,
         pipeline: Pipeline,
-        ground: RunGround,
+        ground: RunContext,
         folder: Path,
         *,
         around: Callable[[Check], AbstractContextManager[object]],
@@ -78,22 +78,22 @@ class RunChecks(Protocol):
 class Parts:
     """The functions that do the work of a run."""
 
-    has_no_news: Callable[[Pipeline, RunGround, Mapping[str, Any]], bool]
+    has_no_news: Callable[[Pipeline, RunContext, Mapping[str, Any]], bool]
     """Whether it is certain, before Spark starts, that no incremental source has news."""
-    check_file: Callable[[Pipeline, RunGround], None]
+    check_file: Callable[[Pipeline, RunContext], None]
     """Refuses what can be refused before Spark starts."""
     frames: Callable[
-        [Session, Pipeline, RunGround, Mapping[str, Any], Mapping[str, Any]], RunFrames
+        [Session, Pipeline, RunContext, Mapping[str, Any], Mapping[str, Any]], RunFrames
     ]
     """Opens the frames, from the states of incremental sources and frames that replace sources."""
-    plan_targets: Callable[[Session, RunGround, Any], Mapping[str, pa.Schema]]
+    plan_targets: Callable[[Session, RunContext, Any], Mapping[str, pa.Schema]]
     """Refuses targets that cannot be loaded, before anything is written; returns the columns that
     their tables will have."""
-    load_target: Callable[[Session, RunGround, Target, Any, Listener], TargetFacts]
-    load_quarantine: Callable[[Session, RunGround, Pipeline, Any], QuarantineFacts]
-    load_files: Callable[[Session, RunGround, str, Any], None]
+    load_target: Callable[[Session, RunContext, Target, Any, Listener], TargetFacts]
+    load_quarantine: Callable[[Session, RunContext, Pipeline, Any], QuarantineFacts]
+    load_files: Callable[[Session, RunContext, str, Any], None]
     """Appends the files that a source has read to their table."""
-    plan_checks: Callable[[Session, Pipeline, RunGround, Mapping[str, pa.Schema]], None]
+    plan_checks: Callable[[Session, Pipeline, RunContext, Mapping[str, pa.Schema]], None]
     """Refuses checks that cannot be made, before anything is written."""
     run_checks: RunChecks
     page: Callable[[RunFacts], str]

@@ -17,10 +17,10 @@ from lancewood.jobs.publishing.work import load_work
 from lancewood.pipeline.checks.running import tables_seen
 from lancewood.pipeline.definition.model import Check, Pipeline
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.pipeline.running.ground import RunGround
+from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.ledger import (
-    Entry,
     Ledger,
+    LedgerEntry,
     encode_entry,
     entry_at,
     entry_bytes,
@@ -31,7 +31,7 @@ from lancewood.repo.looking.view import View
 from lancewood.repo.outcome import Committed
 
 
-def publish(ground: RunGround, ledger: Ledger, entry: Entry, message: str) -> Committed:
+def publish(ground: RunContext, ledger: Ledger, entry: LedgerEntry, message: str) -> Committed:
     """Bring the run's branch into the target; a run that is there already is no commit.
 
     Raises ConflictError where the two do not go together; the target is untouched then.
@@ -48,14 +48,14 @@ def publish(ground: RunGround, ledger: Ledger, entry: Entry, message: str) -> Co
     )
 
 
-def checked_tables(ground: RunGround) -> list[str]:
+def checked_tables(ground: RunContext) -> list[str]:
     """The tables of the run's branch that a check looks at which can keep it from publishing."""
     checks = _strict(ground.pipeline)
     tables = ground.repository.at(ground.branch).tables
     return [name for name in tables if any(_looks_at(each, name) for each in checks)]
 
 
-def check_beside(ground: RunGround) -> None:
+def check_beside(ground: RunContext) -> None:
     """Raise RetryableConflictError, before anything is loaded, for what ``publish`` would refuse:
     a table with rows that nobody has committed, which no check would see."""
     tables = {each.table for each in ground.pipeline.targets}
@@ -65,7 +65,7 @@ def check_beside(ground: RunGround) -> None:
         check_only_committed(name, work, newest.manifest)
 
 
-def has_work(ground: RunGround) -> bool:
+def has_work(ground: RunContext) -> bool:
     """Whether the run changed a table, or made one."""
     before = () if ground.base is None else ground.repository.at(ground.base).tables
     now = ground.repository.at(ground.branch)
@@ -86,9 +86,9 @@ def commit_message(pipeline: Pipeline, facts: RunFacts) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Permission:
-    ground: RunGround
+    ground: RunContext
     ledger: Ledger
-    entry: Entry
+    entry: LedgerEntry
 
     def files(self, tip: View | None) -> Mapping[str, bytes] | None:
         """The entry, for a commit after ``tip``; None if the run is published there."""

@@ -28,8 +28,8 @@ from lancewood.git.names import HEADS
 from lancewood.git.objects import Commit
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
 from lancewood.pipeline.running.folder import RUN_BRANCHES, RunFolder, claimed, run_branch
-from lancewood.pipeline.running.ground import RunGround
-from lancewood.pipeline.running.ledger import Entry, entry_at
+from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.ledger import LedgerEntry, entry_at
 from lancewood.repo.repository import Repository
 
 _KEY = "Lancewood-Progress: "
@@ -111,11 +111,11 @@ class Left:
     """What is left of a run that was cut off and can continue."""
 
     progress: Progress
-    entry: Entry | None
+    entry: LedgerEntry | None
     """What to publish, if everything was loaded."""
 
 
-def find_left(ground: RunGround, folder: RunFolder) -> Left | None:
+def find_left(ground: RunContext, folder: RunFolder) -> Left | None:
     """What a run can continue from; None if it starts anew. The caller, who has the frames, checks
     that incremental sources still offer the same (``Progress.news``)."""
     repository, pipeline = ground.repository, ground.pipeline
@@ -149,12 +149,12 @@ def is_of_a_run(repository: Repository, run: str) -> bool:
     return progress is not None and progress.run == run
 
 
-def go_on(ground: RunGround) -> None:
+def go_on(ground: RunContext) -> None:
     """Bring the tables back to what the run's branch has committed."""
     ground.repository.reset(HEADS + ground.branch, branch=ground.branch)
 
 
-def begin(ground: RunGround, folder: RunFolder) -> None:
+def begin(ground: RunContext, folder: RunFolder) -> None:
     """A fresh branch at the base. An existing one is removed first, with the branches of its
     tables, before anything says that the run is at work again."""
     branches = ground.repository.branches
@@ -167,7 +167,7 @@ def begin(ground: RunGround, folder: RunFolder) -> None:
     go_on(ground)
 
 
-def remove_branch(ground: RunGround) -> None:
+def remove_branch(ground: RunContext) -> None:
     """Remove the run's branch from the repository and its tables; harmless if it is gone."""
     with suppress(NotFoundError):
         ground.repository.branches.delete(ground.branch, force=True, tables=True)

@@ -37,8 +37,8 @@ from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.report.facts import Ending, RunFacts, TargetFacts
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ground import RunGround
-from lancewood.pipeline.running.ledger import Entry, Ledger, Published, entry_at
+from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.ledger import Ledger, LedgerEntry, PublishedRun, entry_at
 from lancewood.pipeline.running.loads import Loads
 from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages, quiet, start_session
 from lancewood.pipeline.running.publishing import commit_message, publish
@@ -95,7 +95,7 @@ class Story:
                     raise
                 self.stages.listener.told(f"begins anew: {shown(self.pipeline, conflict)}")
 
-    def _attempt(self, ground: RunGround, *, is_first: bool) -> None:
+    def _attempt(self, ground: RunContext, *, is_first: bool) -> None:
         facts = self.facts
         facts.base_commit = ground.base
         facts.sources, facts.targets, facts.checks, facts.quarantine = [], [], [], None
@@ -103,7 +103,7 @@ class Story:
         if left is not None and left.entry is not None:
             with self.stages("go on"):
                 go_on(ground)
-            entry: Entry | None = left.entry
+            entry: LedgerEntry | None = left.entry
             facts.sources, facts.targets = left.progress.sources, left.progress.targets
             facts.quarantine = left.progress.quarantine
         else:
@@ -133,21 +133,21 @@ class Story:
         published = None if done.is_new else self.ledger.find(facts.run)
         if published is None:
             assert done.hash is not None
-            published = Published(entry, done.hash)
+            published = PublishedRun(entry, done.hash)
         self._finish(ground, published, Ending.PUBLISHED)
 
-    def _end_without_news(self, ground: RunGround) -> None:
+    def _end_without_news(self, ground: RunContext) -> None:
         """Without analysing the sources: files that are all gone have no columns."""
         remove_branch(ground)
         self.facts.ending = Ending.NOTHING_NEW
 
-    def _analyse(self, ground: RunGround, frames: RunFrames) -> None:
+    def _analyse(self, ground: RunContext, frames: RunFrames) -> None:
         with self.stages("analyse"):
             frames.check()
             planned = self.parts.plan_targets(self.spark, ground, frames)
             self.parts.plan_checks(self.spark, self.pipeline, ground, planned)
 
-    def _passes(self, ground: RunGround) -> bool:
+    def _passes(self, ground: RunContext) -> bool:
         """Whether the tables are as they must be, as the run leaves them."""
         if not self.pipeline.checks:
             return True
@@ -165,11 +165,11 @@ class Story:
         with self.stages(name), self.parts.following(self.spark, self.stages.listener, name):
             yield
 
-    def _finish(self, ground: RunGround, published: Published, ending: Ending) -> None:
+    def _finish(self, ground: RunContext, published: PublishedRun, ending: Ending) -> None:
         Finishing(ground, self.ledger, self.stages).run(published)
         self.facts.ending = ending
 
-    def _is_reverted(self, published: Published) -> bool:
+    def _is_reverted(self, published: PublishedRun) -> bool:
         """Whether what the run published was reverted; then the facts say so."""
         if published.reverted_by is None:
             return False
@@ -262,26 +262,26 @@ class Story:
             self._ending.enter_context(quiet(found))
         return found
 
-    def _ground(self) -> RunGround:
+    def _ground(self) -> RunContext:
         tip = self.ledger.tip()
         base = None if tip is None else tip.hash
-        return RunGround(self.repository, self.pipeline, self.facts.run, base)
+        return RunContext(self.repository, self.pipeline, self.facts.run, base)
 
-    def _states(self, ground: RunGround) -> Mapping[str, Any]:
+    def _states(self, ground: RunContext) -> Mapping[str, Any]:
         """How far the last published run has read incremental sources."""
         base = None if ground.base is None else self.repository.at(ground.base)
         before = entry_at(base, self.pipeline.name)
         return {} if before is None else before.states
 
-    def _frames(self, ground: RunGround, states: Mapping[str, Any]) -> RunFrames:
+    def _frames(self, ground: RunContext, states: Mapping[str, Any]) -> RunFrames:
         return self.parts.frames(self.spark, self.pipeline, ground, states, self.overrides)
 
-    def _loads(self, ground: RunGround, frames: RunFrames) -> Loads:
+    def _loads(self, ground: RunContext, frames: RunFrames) -> Loads:
         parts = self.parts
         tag = tag_of(self.pipeline, self.facts)
         return Loads(ground, self.folder, self.stages, parts, self.spark, frames, tag)
 
-    def _has_moved(self, ground: RunGround, conflict: LancewoodError) -> bool:
+    def _has_moved(self, ground: RunContext, conflict: LancewoodError) -> bool:
         """Whether another attempt could end differently."""
         tip = self.ledger.tip()
         is_elsewhere = tip is not None and tip.hash != ground.base
@@ -293,11 +293,11 @@ class Finishing:
     """What remains to be done once a run is published: its tag, its ref, and removing its
     branch."""
 
-    ground: RunGround
+    ground: RunContext
     ledger: Ledger
     stages: Stages
 
-    def run(self, published: Published) -> None:
+    def run(self, published: PublishedRun) -> None:
         """Every step, in this order: the ref is set before the branch goes, because together with
         the file at the tip it says that the run is published."""
         self.stages.facts.commit = published.commit
@@ -315,7 +315,7 @@ class Finishing:
             except (LancewoodError, OSError) as failed:
                 self.stages.listener.told(f"{otherwise}: {failed}")
 
-    def _tag(self, name: str, published: Published) -> None:
+    def _tag(self, name: str, published: PublishedRun) -> None:
         repository = self.ground.repository
         with suppress(AlreadyExistsError):
             repository.tags.create(name, at=published.commit)

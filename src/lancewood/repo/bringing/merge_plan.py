@@ -34,10 +34,10 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone, Operation, Overwrite, Restore
 from lancewood.model.refs import BranchName, called
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import pinned_state, same_table
 from lancewood.repo.moving import out_of_place, uncommitted
-from lancewood.repo.outcome import Done, Refusals
+from lancewood.repo.outcome import Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import given_up_head
 from lancewood.repo.writing.writable import working_place
@@ -50,11 +50,11 @@ MADE_TWICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TableMerge:
     """One table, and what the merge does to it."""
 
     name: str
-    done: Done
+    done: TableDone
     theirs: Pin | None
     ours: Pin | None = None
     base: Pin | None = None
@@ -69,7 +69,7 @@ class Step:
 class MergePlan:
     """Three commits, and the name of the branch that is merged into."""
 
-    grounds: Grounds
+    grounds: RepoContext
     into: str
     base: TableTree
     ours: TableTree
@@ -79,7 +79,7 @@ class MergePlan:
     is_squashed: bool = False
     """The branch goes afterwards: where possible, what is pinned is the target's own."""
 
-    def steps(self, refusals: Refusals) -> Iterator[Step]:
+    def steps(self, refusals: Refusals) -> Iterator[TableMerge]:
         """The tables that change; those that cannot are added to the refusals."""
         for name in sorted({*self.base.names(), *self.ours.names(), *self.theirs.names()}):
             base, ours = self.base.blob_hash(name), self.ours.blob_hash(name)
@@ -118,7 +118,7 @@ class MergePlan:
         first, *others = (each.pin(name) for each in trees)
         return all(same_table(self.grounds, first, each) for each in others)
 
-    def _decided(self, name: str, *, ours_changed: bool) -> Step | str | None:
+    def _decided(self, name: str, *, ours_changed: bool) -> TableMerge | str | None:
         """The step for a table that theirs changed; None for no change, a text for a refusal."""
         base, ours, theirs = (
             None if tree.blob_hash(name) is None else tree.pin(name)
@@ -126,7 +126,7 @@ class MergePlan:
         )
         if theirs is None or (ours is None and base is not None):
             if not ours_changed:
-                return Step(name, Done.REMOVED, None, ours, base)
+                return TableMerge(name, TableDone.REMOVED, None, ours, base)
             gone, kept = ("there", "here") if theirs is None else ("here", "there")
             return f"it was removed {gone} and changed {kept}; do the one or the other on both"
         if ours is not None and ours.uri != theirs.uri and ours_changed:
@@ -135,7 +135,7 @@ class MergePlan:
 
     def _brought(
         self, name: str, base: Pin | None, ours: Pin | None, theirs: Pin, *, ours_changed: bool
-    ) -> Step | str | None:
+    ) -> TableMerge | str | None:
         wanted = lance_branch(self.into)
         is_written_here = wanted is None or (ours is not None and ours.branch == wanted)
         if self.is_squashed:
@@ -143,9 +143,9 @@ class MergePlan:
                 return None
             is_written_here = is_written_here or self._has_own(ours)
         if theirs.branch != wanted and is_written_here and self._comes_from(theirs, wanted):
-            return Step(name, Done.PUBLISHED, theirs, ours, base)
+            return TableMerge(name, TableDone.PUBLISHED, theirs, ours, base)
         if ours is not None and same_table(self.grounds, ours, theirs):
-            return None if ours_changed else Step(name, Done.TAKEN, theirs, ours, base)
+            return None if ours_changed else TableMerge(name, TableDone.TAKEN, theirs, ours, base)
         if self._is_gone(theirs):
             return (
                 f"its {called(theirs.branch)}, where the other commit pins it, is gone: another "
@@ -162,7 +162,9 @@ class MergePlan:
         is_older = False
         if theirs.branch == wanted and (ours is None or ours.uri == theirs.uri):
             is_older = ours is not None or given_up_head(self.grounds, theirs) is not None
-        return Step(name, Done.RESTORED if is_older else Done.TAKEN, theirs, ours, base)
+        return TableMerge(
+            name, TableDone.RESTORED if is_older else TableDone.TAKEN, theirs, ours, base
+        )
 
     def _is_gone(self, pin: Pin) -> bool:
         if pin.branch is None:
@@ -203,7 +205,7 @@ class MergePlan:
 
 
 def find_work(
-    grounds: Grounds, head: Snapshot, base: Pin | None, target: BranchName | None
+    grounds: RepoContext, head: Snapshot, base: Pin | None, target: BranchName | None
 ) -> Work:
     """The work up to a version, to be published on an ancestor branch of the table; ``base`` is
     what both commits have in common.

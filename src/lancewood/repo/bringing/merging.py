@@ -34,24 +34,24 @@ from lancewood.model.refs import MAIN
 from lancewood.repo.bringing.merge_plan import (
     MADE_TWICE,
     MergePlan,
-    Step,
+    TableMerge,
     check_only_committed,
     find_work,
     writes_over,
 )
 from lancewood.repo.bringing.next_state import (
-    Judged,
+    JudgedWork,
     clear,
     judge_published,
     restored,
 )
 from lancewood.repo.committing.swapping import FileChange, FilesBeside
 from lancewood.repo.committing.transaction import Pending, Transaction
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import land_rest, landed_version, pay_and_land, pinned_state
-from lancewood.repo.moving import Move
+from lancewood.repo.moving import BranchMove
 from lancewood.repo.notes import leave_merged
-from lancewood.repo.outcome import Committed, Done, Refusals
+from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import given_up_head, given_up_since
 from lancewood.repo.writing.writable import diverged, writable_head
@@ -60,7 +60,7 @@ _ATTEMPTS = 20
 
 
 def merge(
-    grounds: Grounds,
+    grounds: RepoContext,
     name: str,
     into: str,
     *,
@@ -106,7 +106,7 @@ def merge(
 class _Merging:
     """One attempt, onto one commit."""
 
-    grounds: Grounds
+    grounds: RepoContext
     name: str
     into: str
     tip: Hash | None
@@ -115,7 +115,7 @@ class _Merging:
     author: Signature
     adopt: bool
     changes: _MergeTransaction
-    judged: dict[str, Judged | None] = field(default_factory=dict)
+    judged: dict[str, JudgedWork | None] = field(default_factory=dict)
     works: dict[str, Work] = field(default_factory=dict)
 
     def run(self, *, dry_run: bool) -> Committed | None:
@@ -143,7 +143,7 @@ class _Merging:
 
     def _steps(
         self, base: Hash | None, crossing: tuple[Hash, ...], *, dry_run: bool
-    ) -> Sequence[Step]:
+    ) -> Sequence[TableMerge]:
         tree = self.grounds.tree
         plan = MergePlan(
             self.grounds,
@@ -157,7 +157,7 @@ class _Merging:
         refusals = Refusals()
         steps = [*plan.steps(refusals)]
         for each in steps:
-            if each.done is Done.PUBLISHED:
+            if each.done is TableDone.PUBLISHED:
                 try:
                     work = self._work(each, dry_run=dry_run)
                     if work is not None:
@@ -167,7 +167,7 @@ class _Merging:
         refusals.check(self._refused())
         return steps
 
-    def _work(self, step: Step, *, dry_run: bool) -> Work | None:
+    def _work(self, step: TableMerge, *, dry_run: bool) -> Work | None:
         """The work that is to be published; what has not landed does so first. A dry run lands
         nothing, and has none of that: it cannot be judged yet."""
         assert step.theirs is not None
@@ -187,14 +187,14 @@ class _Merging:
             f"{self.name!r} pins; commit() it there as it stands, and merge that"
         )
 
-    def _only_moves(self, steps: Sequence[Step]) -> bool:
+    def _only_moves(self, steps: Sequence[TableMerge]) -> bool:
         if self.into == MAIN or self.changes.is_squashed or self.changes.has_files:
             return False
-        return all(each.done is not Done.PUBLISHED for each in steps)
+        return all(each.done is not TableDone.PUBLISHED for each in steps)
 
-    def _moved(self, done: tuple[tuple[str, Done], ...], *, dry_run: bool) -> Committed | None:
+    def _moved(self, done: tuple[tuple[str, TableDone], ...], *, dry_run: bool) -> Committed | None:
         """The branch at their commit: nothing of ours is missing there."""
-        move = Move(
+        move = BranchMove(
             self.grounds,
             self.into,
             self.theirs,
@@ -210,7 +210,7 @@ class _Merging:
         moved = move.run(only_from=self.tip)
         return None if moved is None else replace(moved, tables=tables, done=done)
 
-    def _judge(self, steps: Sequence[Step], *, dry_run: bool) -> None:
+    def _judge(self, steps: Sequence[TableMerge], *, dry_run: bool) -> None:
         """Judge the work on every table; raises IncompatibleConflictError naming those that
         refuse. Of the tables only what was committed lands."""
         refusals = Refusals()
@@ -237,7 +237,7 @@ class _Merging:
         refusals.check(self._refused())
 
     def _committed(
-        self, steps: Sequence[Step], done: tuple[tuple[str, Done], ...]
+        self, steps: Sequence[TableMerge], done: tuple[tuple[str, TableDone], ...]
     ) -> Committed | None:
         for each in steps:
             self._bring(self.changes, each)
@@ -250,13 +250,13 @@ class _Merging:
             return replace(made, done=done)
         return made if self.changes.is_squashed else None
 
-    def _bring(self, changes: Transaction, step: Step) -> None:
+    def _bring(self, changes: Transaction, step: TableMerge) -> None:
         told = changes.title
-        if step.done is not Done.PUBLISHED and step.done is not Done.RESTORED:
+        if step.done is not TableDone.PUBLISHED and step.done is not TableDone.RESTORED:
             changes.pin(step.name, step.theirs)
             return
         assert step.theirs is not None
-        if step.done is Done.RESTORED:
+        if step.done is TableDone.RESTORED:
             ours, theirs = step.ours, step.theirs
             if ours is None:
                 head = given_up_head(self.grounds, theirs)
@@ -283,7 +283,7 @@ class _Merging:
         return f"{self.name!r} cannot be merged into {self.into!r}"
 
 
-def _message(grounds: Grounds, name: str, into: str) -> str:
+def _message(grounds: RepoContext, name: str, into: str) -> str:
     try:
         is_branch = grounds.tip(name) is not None
     except InvalidInputError:

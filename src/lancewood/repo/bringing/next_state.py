@@ -40,7 +40,7 @@ def clear(head: Snapshot, fork: Version) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedWork:
     """Work that goes together with a version; nothing was written for it."""
 
     head: Snapshot
@@ -54,7 +54,7 @@ class Judged:
         return stage
 
 
-def judge_published(main: Place, work: Work) -> Judged | None:
+def judge_published(main: Place, work: Work) -> JudgedWork | None:
     """The work of a branch for the newest version of its target; None if it comes to nothing.
 
     Raises ConflictError where the two do not go together.
@@ -63,14 +63,14 @@ def judge_published(main: Place, work: Work) -> Judged | None:
     if publication is None:
         return None
     publication.plan(newest.manifest)
-    return Judged(newest, publication)
+    return JudgedWork(newest, publication)
 
 
-def judge_repeated(main: Place, work: Work, head: Snapshot) -> Judged | None:
+def judge_repeated(main: Place, work: Work, head: Snapshot) -> JudgedWork | None:
     """A part of a branch's work for a version with the same content as that where it began; None if
     it comes to nothing. Raises ConflictError."""
     publication = prepare_again(main, work, head, LocalRunner())
     if publication is None:
         return None
     publication.plan(head.manifest)
-    return Judged(head, publication)
+    return JudgedWork(head, publication)

@@ -32,12 +32,12 @@ from lancewood.repo.bringing.next_state import (
 )
 from lancewood.repo.committing.swapping import FileChange
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import revert_message
 from lancewood.repo.landing import landed_version, pay_and_land, pinned_state, same_table
 from lancewood.repo.looking.comparing import compare
 from lancewood.repo.moving import out_of_place, uncommitted
-from lancewood.repo.outcome import Committed, Done, Refusals
+from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import given_up_head, given_up_since
 from lancewood.repo.writing.writable import writable_head
@@ -52,7 +52,7 @@ _EXPECTED = {
 }
 
 
-def revert(grounds: Grounds, branch: str, revision: str, *, author: Signature) -> Committed:
+def revert(grounds: RepoContext, branch: str, revision: str, *, author: Signature) -> Committed:
     """See ``Repository.revert``."""
     commit = grounds.git.objects.commit(grounds.commit(revision))
 
@@ -65,7 +65,7 @@ def revert(grounds: Grounds, branch: str, revision: str, *, author: Signature) -
     return task.run(revert_message(commit), author, None)
 
 
-def cherry_pick(grounds: Grounds, branch: str, revision: str, *, by: Signature) -> Committed:
+def cherry_pick(grounds: RepoContext, branch: str, revision: str, *, by: Signature) -> Committed:
     """See ``Repository.cherry_pick``."""
     commit = grounds.git.objects.commit(grounds.commit(revision))
 
@@ -78,7 +78,7 @@ def cherry_pick(grounds: Grounds, branch: str, revision: str, *, by: Signature) 
     return task.run(commit.message, commit.author, by)
 
 
-def _changes(grounds: Grounds, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
+def _changes(grounds: RepoContext, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
     """What a commit did, against its first parent."""
     found = compare(grounds.tree(_parent(commit)), grounds.tree(commit.hash))
     return [(each.name, each.before, each.after) for each in found if each.kind != "moved"]
@@ -101,7 +101,7 @@ class _Exchange:
 class _Step:
     """What is to be done with a table: pin it, or stage it when the time has come."""
 
-    done: Done
+    done: TableDone
     pin: Pin | None = None
     stage: Callable[[], Stage] | None = None
     uri: str = ""
@@ -112,7 +112,7 @@ class _Step:
 class _Redoing:
     """One revert or pick: planned for a commit of the branch, and again if that has moved."""
 
-    grounds: Grounds
+    grounds: RepoContext
     branch: str
     refused: str
     """What is said if tables refuse."""
@@ -176,7 +176,7 @@ class _Redoing:
                 return self._added(wanted)
             assert expected is not None
             self._check(now, expected)
-            return _Step(Done.REMOVED)
+            return _Step(TableDone.REMOVED)
         if same_table(self.grounds, now, wanted):
             return None
         if expected is None:
@@ -207,12 +207,12 @@ class _Redoing:
         source = pinned_state(grounds, wanted)
         head = None if wanted.branch != target else given_up_head(grounds, wanted)
         if head is None:
-            return _Step(Done.TAKEN, wanted)
+            return _Step(TableDone.TAKEN, wanted)
 
         def back(head: Snapshot = head) -> Stage:
             return restored(head, source, self.title)
 
-        return _Step(Done.RESTORED, None, back, wanted.uri, is_new=True)
+        return _Step(TableDone.RESTORED, None, back, wanted.uri, is_new=True)
 
     def _published(self, wanted: Pin) -> _Step:
         """A table that was made on another branch, for main."""
@@ -221,7 +221,7 @@ class _Redoing:
         left = given_up_since(main, work.fork)
         judged = judge_published(main, work) if left is None else None
         if judged is None and left is None:
-            return _Step(Done.TAKEN, pin_of(load_snapshot(main), wanted.uri))
+            return _Step(TableDone.TAKEN, pin_of(load_snapshot(main), wanted.uri))
 
         def again() -> Stage:
             if left is not None:
@@ -229,7 +229,7 @@ class _Redoing:
             now = judge_published(main, work) if judged is None else judged
             return Stage(load_snapshot(main)) if now is None else now.stage(self.title)
 
-        return _Step(Done.REPEATED, None, again, wanted.uri, is_new=True)
+        return _Step(TableDone.REPEATED, None, again, wanted.uri, is_new=True)
 
     def _changed(self, name: str, now: Pin, expected: Pin, wanted: Pin, tip: Hash | None) -> _Step:
         grounds, target = self.grounds, lance_branch(self.branch)
@@ -243,12 +243,14 @@ class _Redoing:
             return found
 
         def back(source: Snapshot) -> _Step:
-            return _Step(Done.RESTORED, None, lambda: restored(head(), source, self.title), now.uri)
+            return _Step(
+                TableDone.RESTORED, None, lambda: restored(head(), source, self.title), now.uri
+            )
 
         if wanted.branch == target:
             return back(pinned_state(grounds, wanted))
         if now.branch == wanted.branch and out_of_place(grounds, self.branch, wanted) is None:
-            return _Step(Done.TAKEN, wanted)
+            return _Step(TableDone.TAKEN, wanted)
         if now.branch == target and target is not None:
             begun = load_work(load_snapshot(grounds.place(now))).first
             if same_content(begun, grounds.open(wanted)):
@@ -261,7 +263,7 @@ class _Redoing:
             assert judged is not None, "the content of the two is not the same"
             return judged.stage(self.title)
 
-        return _Step(Done.REPEATED, None, again, now.uri)
+        return _Step(TableDone.REPEATED, None, again, now.uri)
 
     def _range(self, expected: Pin, wanted: Pin) -> tuple[Snapshot, Snapshot]:
         """The versions of one branch of the table between which the commit's work lies."""

@@ -31,7 +31,7 @@ from lancewood.git.objects import Signature
 from lancewood.model.exclusive import EXCLUSIVE_KEY, keeping
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.notes import MERGED
 from lancewood.repo.outcome import Committed
 from lancewood.repo.ref_names import lance_branch
@@ -41,7 +41,7 @@ from lancewood.store.locate import open_store, table_of_ddb
 
 
 def add_table(
-    grounds: Grounds, changes: Transaction, name: str, uri: str | os.PathLike[str]
+    grounds: RepoContext, changes: Transaction, name: str, uri: str | os.PathLike[str]
 ) -> None:
     """Have a transaction pin a table as it stands.
 
@@ -79,7 +79,7 @@ def add_table(
         changes.pin(name, pin_of(head, written))
 
 
-def _check_rows_here(grounds: Grounds, head: Snapshot, name: str, uri: str) -> None:
+def _check_rows_here(grounds: RepoContext, head: Snapshot, name: str, uri: str) -> None:
     """Raise AlreadyExistsError for a table that branches of the repository made: its main is empty,
     and the rows are on branches of the table."""
     if uri != home_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
@@ -113,7 +113,7 @@ def remove_table(changes: Transaction, name: str) -> None:
     changes.pin(name, None)
 
 
-def _written_uri(grounds: Grounds, uri: str | os.PathLike[str]) -> str:
+def _written_uri(grounds: RepoContext, uri: str | os.PathLike[str]) -> str:
     """The uri as pins write it: relative if the table is below the repository."""
     text, home = os.fspath(uri), grounds.home
     check_no_manifest_store(text)
@@ -145,7 +145,7 @@ def _beside(kind: str, or_else: str = "") -> UnsupportedError:
     )
 
 
-def fence(grounds: Grounds, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
+def fence(grounds: RepoContext, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
     """Make a repository exclusive or open; returns the commits that changed tables.
 
     Raises IncompatibleConflictError, after all other tables were changed, with the tables that have
@@ -170,7 +170,7 @@ def fence(grounds: Grounds, is_exclusive: bool, author: Signature) -> tuple[Comm
 
 
 def _fenced(
-    grounds: Grounds, branch: str, author: Signature, refused: dict[str, LancewoodError]
+    grounds: RepoContext, branch: str, author: Signature, refused: dict[str, LancewoodError]
 ) -> Transaction:
     """A transaction that writes the setting to every table of the branch."""
     wanted = wanted_keeper(grounds)

@@ -29,7 +29,7 @@ from lancewood.git.names import below
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.refs import MAIN, BranchName
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import land_rest
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free, left_head
@@ -125,7 +125,7 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
 
 
 def new_stage(
-    grounds: Grounds,
+    grounds: RepoContext,
     branch: str,
     tip: Hash | None,
     name: str,
@@ -168,14 +168,14 @@ def new_stage(
     return stage
 
 
-def new_place(grounds: Grounds, name: str) -> Place:
+def new_place(grounds: RepoContext, name: str) -> Place:
     """Where this repository makes a new table."""
     where, options = below(grounds.home, home_uri(name)), grounds.storage_options
     store = open_store(where, fsync=grounds.fsync, storage_options=options)
     return Place(store, None if isinstance(where, Path) else options, repository=grounds.id)
 
 
-def may_branch(grounds: Grounds, name: str, main: Snapshot) -> bool:
+def may_branch(grounds: RepoContext, name: str, main: Snapshot) -> bool:
     """Whether a branch may make its own table where there is one: if that is the repository's."""
     if is_free(main):
         return True
@@ -217,7 +217,7 @@ def _stage_anew(
 
 
 def _stage_on_branch(
-    grounds: Grounds,
+    grounds: RepoContext,
     branch: str,
     tip: Hash | None,
     name: str,

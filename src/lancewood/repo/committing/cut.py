@@ -17,7 +17,7 @@ from lancewood.engine.versions import Watch
 from lancewood.errors import NotFoundError, RetryableConflictError
 from lancewood.git.hashes import Hash
 from lancewood.model.ids import Version
-from lancewood.repo.grounds import Grounds, Kept
+from lancewood.repo.grounds import Kept, RepoContext
 from lancewood.repo.landing import join_tables, land_rest, settle
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import changed_head, working_place
@@ -29,7 +29,7 @@ _ROUNDS = 20
 class Cut:
     """A proposal to commit the tables of a branch as they stand."""
 
-    grounds: Grounds
+    grounds: RepoContext
     branch: str
     adopt: bool = False
     changed: tuple[str, ...] = ()

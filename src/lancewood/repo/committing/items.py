@@ -14,18 +14,18 @@ from lancewood.catalog.files import put_files
 from lancewood.catalog.tables import TableTree
 from lancewood.errors import RetryableConflictError
 from lancewood.git.hashes import Hash
-from lancewood.git.objects import Entry
-from lancewood.repo.grounds import Grounds
+from lancewood.git.objects import TreeEntry
+from lancewood.repo.grounds import RepoContext
 
 
 @dataclass
 class FileSet:
     """A proposal to commit files; their paths are checked."""
 
-    grounds: Grounds
+    grounds: RepoContext
     branch: str
     files: Mapping[str, bytes]
-    _seen: list[Mapping[str, Entry]] = field(default_factory=list)
+    _seen: list[Mapping[str, TreeEntry]] = field(default_factory=list)
     """What the branch had when it was begun."""
 
     def tree(self, tip: Hash | None) -> TableTree | None:

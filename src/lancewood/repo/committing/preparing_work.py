@@ -32,7 +32,7 @@ from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.repo.committing.adding import add_table, check_no_manifest_store
 from lancewood.repo.committing.creating import begin_anew, may_branch, new_place, taken
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free, left_head
 from lancewood.repo.writing.preparing import check_not_exclusive, prepare
@@ -41,7 +41,9 @@ from lancewood.store.locate import open_store
 from lancewood.table.table import Table
 
 
-def prepare_work(grounds: Grounds, branch: str, name: str, *, onto: str, by: Signature) -> Table:
+def prepare_work(
+    grounds: RepoContext, branch: str, name: str, *, onto: str, by: Signature
+) -> Table:
     """A table on a branch whose work is to be merged onto another branch.
 
     Raises what ``prepare`` raises, and RetryableConflictError if the other branch moved.
@@ -58,7 +60,7 @@ def prepare_work(grounds: Grounds, branch: str, name: str, *, onto: str, by: Sig
 
 
 def prepare_new(
-    grounds: Grounds,
+    grounds: RepoContext,
     branch: str,
     name: str,
     schema: pa.Schema,
@@ -108,7 +110,7 @@ def _begun_anew(table: Table) -> Table:
     return Table(reset.begin_anew(main, source, head, BranchName.found(work.branch)))
 
 
-def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
+def _beginning(grounds: RepoContext, branch: str, name: str, pin: Pin) -> Snapshot:
     """Where the table's own branch begins, which goes on from a pin; it is made if need be.
 
     Raises RetryableConflictError if the branch pins something else by now: its own would have to
@@ -126,7 +128,7 @@ def _beginning(grounds: Grounds, branch: str, name: str, pin: Pin) -> Snapshot:
     return load_work(writable_head(grounds, branch, tip, name, pin)).first
 
 
-def _first_at_home(grounds: Grounds, onto: str, name: str, schema: pa.Schema) -> Snapshot:
+def _first_at_home(grounds: RepoContext, onto: str, name: str, schema: pa.Schema) -> Snapshot:
     """Where the work on a table below the repository begins: a new one without rows; one that was
     never published, perhaps with other columns; or what the target had before, or another branch
     has, rows and all."""
@@ -147,7 +149,7 @@ def _first_at_home(grounds: Grounds, onto: str, name: str, schema: pa.Schema) ->
     return found
 
 
-def _make_at(grounds: Grounds, uri: str | os.PathLike[str], schema: pa.Schema) -> None:
+def _make_at(grounds: RepoContext, uri: str | os.PathLike[str], schema: pa.Schema) -> None:
     """Have a table be at a uri."""
     options = grounds.storage_options
     check_no_manifest_store(os.fspath(uri))

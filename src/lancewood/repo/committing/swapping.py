@@ -25,8 +25,8 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
-from lancewood.git.objects import Entry, Signature
-from lancewood.repo.grounds import Grounds
+from lancewood.git.objects import Signature, TreeEntry
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.looking.view import View
 from lancewood.repo.ref_names import branch_ref
@@ -45,7 +45,7 @@ class Patience:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
 
-class Proposal(Protocol):
+class CommitProposal(Protocol):
     """What is to be committed."""
 
     def tree(self, tip: Hash | None) -> TableTree | None:
@@ -57,9 +57,9 @@ class Proposal(Protocol):
 
 
 def swap(
-    grounds: Grounds,
+    grounds: RepoContext,
     branch: str,
-    proposal: Proposal,
+    proposal: CommitProposal,
     *,
     message: str,
     author: Signature,
@@ -109,7 +109,7 @@ def swap(
     )
 
 
-def has_landed(grounds: Grounds, branch: str, commit: Hash, since: Hash | None) -> bool | None:
+def has_landed(grounds: RepoContext, branch: str, commit: Hash, since: Hash | None) -> bool | None:
     """Whether a commit is on the branch, between its tip and ``since``; None if unreadable."""
     try:
         tip = grounds.git.refs.read(branch_ref(branch))
@@ -137,7 +137,7 @@ def _unknown(branch: str, commit: Hash, cause: Exception) -> CommitUnknownError:
 class Beside:
     """The files of one commit that is about to be made."""
 
-    def __init__(self, grounds: Grounds, files: FilesBeside | None) -> None:
+    def __init__(self, grounds: RepoContext, files: FilesBeside | None) -> None:
         self._grounds = grounds
         self._files = files if files is None or callable(files) else checked_files(files)
         self._seen: tuple[Hash | None, dict[str, bytes] | None] | None = None
@@ -162,7 +162,7 @@ class Beside:
 class FileChange:
     """The change from the files of one commit to those of another; None stands for no files."""
 
-    grounds: Grounds
+    grounds: RepoContext
     before: Hash | None
     after: Hash | None
     refused: str
@@ -170,7 +170,7 @@ class FileChange:
     crossing: tuple[Hash, ...] = ()
     """Further bases besides ``before``, after criss-cross merges."""
 
-    def applied(self, now: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    def applied(self, now: Mapping[str, TreeEntry]) -> Mapping[str, TreeEntry]:
         """The entries of a tree with the change applied.
 
         Raises IncompatibleConflictError with the files that were changed differently here, and

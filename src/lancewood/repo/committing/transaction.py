@@ -36,7 +36,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.repo.committing.creating import StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.landing import join_tables, pay_and_land
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
@@ -70,7 +70,7 @@ class Pending:
     def is_changed(self) -> bool:
         return self.is_new or bool(self.stage.steps)
 
-    def keep_to_setting(self, grounds: Grounds) -> None:
+    def keep_to_setting(self, grounds: RepoContext) -> None:
         """Have the state that will be pinned say who may write to the table."""
         if self._pin is None:
             keep_to_setting(grounds, self.stage)
@@ -99,7 +99,7 @@ class Transaction:
 
     def __init__(
         self,
-        grounds: Grounds,
+        grounds: RepoContext,
         branch: str,
         message: str,
         author: Signature,

@@ -40,8 +40,8 @@ from lancewood.git.names import real_home
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.gc.needed import Needs, Stays
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.gc.needed import CommitNeeds, Stays
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import check_member
 from lancewood.store.base import Store
 
@@ -66,13 +66,13 @@ class Candidate:
 class Candidates:
     """Finds the candidates, one after the other."""
 
-    grounds: Grounds
+    grounds: RepoContext
     dry_run: bool
     joined: list[str] = field(default_factory=list)
     """Tables whose tags were updated to where the repository is."""
     stays: list[Stays] = field(default_factory=list)
 
-    def find(self, needs: Needs) -> Iterator[Candidate]:
+    def find(self, needs: CommitNeeds) -> Iterator[Candidate]:
         """The candidates; ``needs`` then also knows what other repositories need of them."""
         for directory in self._below():
             name = table_at_home(f"{TABLES_DIR}/{directory}")
@@ -105,7 +105,9 @@ class Candidates:
             else []
         )
 
-    def _candidate(self, needs: Needs, name: str, uri: str, place: Place) -> Iterator[Candidate]:
+    def _candidate(
+        self, needs: CommitNeeds, name: str, uri: str, place: Place
+    ) -> Iterator[Candidate]:
         try:
             head = load_snapshot(place) if is_table(place.store) else None
             if head is not None:
@@ -118,7 +120,7 @@ class Candidates:
             self.stays.append(Stays(f"everything of table {name}", error.message))
 
     def _join(
-        self, needs: Needs, name: str, uri: str, head: Snapshot, members: Iterable[Membership]
+        self, needs: CommitNeeds, name: str, uri: str, head: Snapshot, members: Iterable[Membership]
     ) -> bool:
         """Update a table's tag to where its repository is now, unless this is a copy of that
         repository. False for a table that does not belong to the repository: nothing is done

@@ -14,8 +14,8 @@ from lancewood.catalog.reachable import waiting
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
-from lancewood.repo.gc.needed import Spot, Stays
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.gc.needed import Stays, TableBranch
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import land_pin, owed_tables, settle
 from lancewood.repo.outcome import Divergence
 
@@ -24,12 +24,12 @@ from lancewood.repo.outcome import Divergence
 class CaughtUp:
     """What was done, or would be."""
 
-    landed: list[Spot] = field(default_factory=list)
+    landed: list[TableBranch] = field(default_factory=list)
     diverged: list[Divergence] = field(default_factory=list)
     failed: list[Stays] = field(default_factory=list)
 
 
-def catch_up(grounds: Grounds, *, dry_run: bool) -> CaughtUp:
+def catch_up(grounds: RepoContext, *, dry_run: bool) -> CaughtUp:
     """Land what the commits at the tips of all branches have waiting, the oldest first."""
     found = CaughtUp()
     pins = set[tuple[str, Hash | None]]()
@@ -52,7 +52,7 @@ def catch_up(grounds: Grounds, *, dry_run: bool) -> CaughtUp:
     return found
 
 
-def _branches(grounds: Grounds) -> Iterator[tuple[str, Hash]]:
+def _branches(grounds: RepoContext) -> Iterator[tuple[str, Hash]]:
     """The branches that can be read, and their commits."""
     refs = grounds.git.refs
     for ref in refs.every_name(HEADS):
@@ -63,7 +63,7 @@ def _branches(grounds: Grounds) -> Iterator[tuple[str, Hash]]:
 
 
 def _to_look_at(
-    grounds: Grounds, tip: Hash, trees: set[Hash], pins: set[tuple[str, Hash | None]]
+    grounds: RepoContext, tip: Hash, trees: set[Hash], pins: set[tuple[str, Hash | None]]
 ) -> list[str]:
     """The tables of a commit with a state that may have to land, and that was not met before."""
     root = grounds.git.objects.commit(tip).tree
@@ -76,7 +76,9 @@ def _to_look_at(
     return sorted(name for name, _ in found if tree.pin(name).landing is not None)
 
 
-def _settle(grounds: Grounds, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool) -> None:
+def _settle(
+    grounds: RepoContext, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool
+) -> None:
     """Pay what a branch that was moved owes to its tables."""
     owed = owed_tables(grounds, branch, tip)
     if not owed:
@@ -84,11 +86,11 @@ def _settle(grounds: Grounds, branch: str, tip: Hash, found: CaughtUp, *, dry_ru
     left = () if dry_run else settle(grounds, branch, tip)
     found.diverged += left
     gone = {each.table for each in left}
-    found.landed += [Spot(name, branch) for name in sorted(owed - gone)]
+    found.landed += [TableBranch(name, branch) for name in sorted(owed - gone)]
 
 
 def _land(
-    grounds: Grounds, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
+    grounds: RepoContext, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
 ) -> None:
     states = waiting(
         grounds.git,
@@ -108,4 +110,4 @@ def _land(
             found.diverged.append(Divergence(name, conflict))
             return  # what comes after it rests on it
     if states:
-        found.landed.append(Spot(name, branch))
+        found.landed.append(TableBranch(name, branch))

@@ -44,15 +44,15 @@ from lancewood.repo.gc.candidates import (
     unneeded_transactions,
 )
 from lancewood.repo.gc.catching_up import catch_up
-from lancewood.repo.gc.needed import GcReport, Needs, Spot, Stays
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.gc.needed import CommitNeeds, GcReport, Stays, TableBranch
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.writing.writable import is_ours
 from lancewood.store.base import Store
 from lancewood.store.clock import time_by
 
 
 def collect_garbage(
-    grounds: Grounds,
+    grounds: RepoContext,
     retention: Retention,
     runner: Runner,
     *,
@@ -88,12 +88,12 @@ class _Root:
 class _Collection:
     """One run, and what it has found so far."""
 
-    grounds: Grounds
+    grounds: RepoContext
     retention: Retention
     runner: Runner
     dry_run: bool
     now: datetime
-    needs: Needs = field(init=False)
+    needs: CommitNeeds = field(init=False)
     candidates: Candidates = field(init=False)
     stale: datetime = field(init=False)
     """What was written after this may be somebody's who is at work."""
@@ -103,7 +103,7 @@ class _Collection:
     bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.needs = Needs(self.grounds)
+        self.needs = CommitNeeds(self.grounds)
         self.candidates = Candidates(self.grounds, self.dry_run)
         self.stale = self.retention.stale(self.now)
 
@@ -128,7 +128,7 @@ class _Collection:
         self.needs.look()
         gone_tables = [each.uri for each in unmade if self._remove_place(each)]
         gone_branches = [
-            Spot(table.name, str(branch))
+            TableBranch(table.name, str(branch))
             for table, branch in branches
             if self._remove_branch(table, branch)
         ]
@@ -289,7 +289,7 @@ class _Collection:
             return len(orphans), len(unneeded_transactions(root.store, orphans, needed))
         return len(orphans), remove_orphans(root.store, orphans, needed)
 
-    def _cleaned(self, found: list[Candidate]) -> Iterator[tuple[Spot, CleanupReport]]:
+    def _cleaned(self, found: list[Candidate]) -> Iterator[tuple[TableBranch, CleanupReport]]:
         """The tables without what only removed states named."""
         for table in found:
             if table.head is None:
@@ -301,6 +301,6 @@ class _Collection:
                     done = clean_up(
                         head, self.retention, self.runner, dry_run=self.dry_run, now=self.now
                     )
-                    yield Spot(table.name, str(branch or MAIN)), done
+                    yield TableBranch(table.name, str(branch or MAIN)), done
             except LancewoodError as error:
                 self.stays.append(Stays(f"files of table {table.name}", error.message))

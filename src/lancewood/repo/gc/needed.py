@@ -22,7 +22,7 @@ from lancewood.git.repository import GitRepository
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
-from lancewood.repo.grounds import ID, SECTION, Grounds
+from lancewood.repo.grounds import ID, SECTION, RepoContext
 from lancewood.repo.outcome import Divergence
 
 
@@ -56,13 +56,13 @@ class TableNeeds:
         return branch in self.states and version in self.states[branch]
 
 
-class Needs:
+class CommitNeeds:
     """What the commits of one repository need; ``look`` adds what new ones need.
 
     ``since`` is that of ``PinWalk``.
     """
 
-    def __init__(self, grounds: Grounds, *, since: int | None = None) -> None:
+    def __init__(self, grounds: RepoContext, *, since: int | None = None) -> None:
         self._grounds = grounds
         self._since = since
         self._walk = PinWalk(grounds.git, since=since)
@@ -140,7 +140,7 @@ def _lost(member: Membership, why: str) -> NotFoundError:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Spot:
+class TableBranch:
     """A table, and a branch of it."""
 
     table: str
@@ -163,7 +163,7 @@ class GcReport:
     """What was removed, or with ``dry_run`` what would be."""
 
     dry_run: bool
-    landed: tuple[Spot, ...] = ()
+    landed: tuple[TableBranch, ...] = ()
     """Tables that had states waiting, and hold them now."""
     diverged: tuple[Divergence, ...] = ()
     """Tables that cannot hold what a commit pins, because of a writer from outside."""
@@ -171,7 +171,7 @@ class GcReport:
     """Detached manifests that no commit leads to."""
     transactions: int = 0
     """Their transaction files."""
-    branches: tuple[Spot, ...] = ()
+    branches: tuple[TableBranch, ...] = ()
     """Branches of tables that this repository made, and no longer uses."""
     tables: tuple[str, ...] = ()
     """Places of tables that were never made."""
@@ -184,5 +184,5 @@ class GcReport:
     in_flight: int = 0
     """Unneeded states, branches and places that are too young: somebody may be at work."""
     stays: tuple[Stays, ...] = ()
-    cleaned: tuple[tuple[Spot, CleanupReport], ...] = ()
+    cleaned: tuple[tuple[TableBranch, CleanupReport], ...] = ()
     """What the cleanup of the tables did, if it was requested."""

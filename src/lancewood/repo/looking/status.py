@@ -23,7 +23,7 @@ from lancewood.engine.staging import find_landing
 from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import owed_tables
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free
@@ -76,7 +76,7 @@ class Status:
         return all(each.state is State.CLEAN for each in self.tables)
 
 
-def find_status(grounds: Grounds) -> Status:
+def find_status(grounds: RepoContext) -> Status:
     """The state of HEAD's tables now."""
     head = grounds.git.refs.head()
     tree = grounds.tree(head.hash)
@@ -95,7 +95,7 @@ def find_status(grounds: Grounds) -> Status:
 
 
 def _status(
-    grounds: Grounds, branch: str | None, name: str, pin: Pin, *, is_behind: bool
+    grounds: RepoContext, branch: str | None, name: str, pin: Pin, *, is_behind: bool
 ) -> TableStatus:
     try:
         if is_behind:
@@ -107,7 +107,7 @@ def _status(
         return TableStatus(name, State.MISSING, pin, None, error.message)
 
 
-def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> TableStatus:
+def _compared(grounds: RepoContext, branch: str | None, name: str, pin: Pin) -> TableStatus:
     place = None if branch is None else working_place(grounds, branch, pin)
     if branch is None or place is None:
         grounds.open(pin)
@@ -128,7 +128,7 @@ def _compared(grounds: Grounds, branch: str | None, name: str, pin: Pin) -> Tabl
     return TableStatus(name, state, pin, newest)
 
 
-def _elsewhere(grounds: Grounds, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+def _elsewhere(grounds: RepoContext, names: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The branches that pin tables; without tables whose main has uncommitted writes."""
     try:
         holders = grounds.holders(names)
@@ -137,14 +137,14 @@ def _elsewhere(grounds: Grounds, names: Collection[str]) -> dict[str, tuple[str,
     return {name: tuple(each) for name, each in holders.items() if _is_unwritten(grounds, name)}
 
 
-def _is_unwritten(grounds: Grounds, name: str) -> bool:
+def _is_unwritten(grounds: RepoContext, name: str) -> bool:
     try:
         return is_free(load_snapshot(Place(grounds.store_at(home_uri(name)))))
     except LancewoodError:
         return False
 
 
-def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
+def _beside(grounds: RepoContext, pins: dict[str, Pin]) -> list[str]:
     """Tables below the repository that HEAD does not pin."""
     home = grounds.home
     if not isinstance(home, Path):
@@ -168,7 +168,7 @@ def _beside(grounds: Grounds, pins: dict[str, Pin]) -> list[str]:
     )
 
 
-def standing_tables(grounds: Grounds) -> TableTree:
+def standing_tables(grounds: RepoContext) -> TableTree:
     """HEAD's tables, with new pins for those that were written since."""
     status = find_status(grounds)
     changes: dict[str, Pin | None] = {}

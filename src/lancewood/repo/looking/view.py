@@ -15,7 +15,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import Commits, is_ancestor, walk
 from lancewood.git.objects import Commit
-from lancewood.repo.grounds import Grounds, near
+from lancewood.repo.grounds import RepoContext, near
 from lancewood.repo.identity import reverted_in
 from lancewood.table.table import Table
 
@@ -26,7 +26,7 @@ _FEW = 64
 class View:
     """One commit. Made by ``Repository.at``. Reading never writes."""
 
-    def __init__(self, grounds: Grounds, commit: Hash) -> None:
+    def __init__(self, grounds: RepoContext, commit: Hash) -> None:
         self._grounds = grounds
         self._commit = grounds.git.objects.commit(commit)
         self._tree = grounds.tree(commit)
@@ -77,7 +77,7 @@ class View:
 
 
 def changing(
-    grounds: Grounds, commits: Iterable[Commit], table: str, tips: Iterable[Hash]
+    grounds: RepoContext, commits: Iterable[Commit], table: str, tips: Iterable[Hash]
 ) -> Iterator[Commit]:
     """The commits whose pin of the table differs from that of all their parents.
 

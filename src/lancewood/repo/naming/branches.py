@@ -37,8 +37,8 @@ from lancewood.git.objects import Signature
 from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.records import load_standing
 from lancewood.model.refs import BranchName
-from lancewood.repo.gc.needed import Needs
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.gc.needed import CommitNeeds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.notes import (
     forget_all,
@@ -59,7 +59,7 @@ class Branches:
     written on it.
     """
 
-    def __init__(self, grounds: Grounds) -> None:
+    def __init__(self, grounds: RepoContext) -> None:
         self._grounds = grounds
 
     def list(self, prefix: str = "") -> dict[str, Hash]:
@@ -155,7 +155,7 @@ class Branches:
         return any(each == tip or is_ancestor(objects, tip, each) for each in others)
 
 
-def delete_noted_tables(grounds: Grounds, branch: str) -> bool:
+def delete_noted_tables(grounds: RepoContext, branch: str) -> bool:
     """The third step, if there is a note; whether there was one.
 
     If a table cannot be read that error is raised, and the note stays, so it can be run again.
@@ -185,7 +185,7 @@ class _Doomed:
 
 @dataclass
 class _Deletion:
-    grounds: Grounds
+    grounds: RepoContext
     branch: str
     wanted: BranchName
     tip: Hash
@@ -197,7 +197,7 @@ class _Deletion:
         if not found:
             return
         # Commits that pin a branch were made after it.
-        self.needs = Needs(self.grounds, since=min(each.made for each in found) or None)
+        self.needs = CommitNeeds(self.grounds, since=min(each.made for each in found) or None)
         for each in found:
             with suppress(NotFoundError, InvalidInputError):  # gone, or somebody needs it
                 self.needs.watch(each.pin.uri, repositories_of(each.main))

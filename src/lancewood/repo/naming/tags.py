@@ -24,7 +24,7 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.names import TAGS, checked_ref
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import check_member, land_pin
 from lancewood.repo.outcome import NotLandedWarning
@@ -36,7 +36,7 @@ _OURS = "refs/lancewood/"
 class Tags:
     """The tags of a repository, by name. Made by ``Repository.tags``."""
 
-    def __init__(self, grounds: Grounds) -> None:
+    def __init__(self, grounds: RepoContext) -> None:
         self._grounds = grounds
 
     def list(self) -> dict[str, Hash]:
@@ -123,7 +123,7 @@ class Tags:
 class Marks:
     """Commits by names of the repository's own. Made by ``Repository.marks``."""
 
-    def __init__(self, grounds: Grounds) -> None:
+    def __init__(self, grounds: RepoContext) -> None:
         self._grounds = grounds
 
     def get(self, name: str) -> Hash | None:
@@ -155,7 +155,7 @@ class Marks:
         return f"<marks of {self._grounds.home}>"
 
 
-def protect(grounds: Grounds, ref: str, commit: Hash) -> tuple[str, ...]:
+def protect(grounds: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
     """Tag the landed version of every table that a commit pins; returns the names of the tables.
 
     What has not landed lands first. A warning names tables that cannot be tagged, and only our own
@@ -180,14 +180,14 @@ def protect(grounds: Grounds, ref: str, commit: Hash) -> tuple[str, ...]:
     return tuple(done)
 
 
-def unprotect(grounds: Grounds, ref: str, commit: Hash) -> None:
+def unprotect(grounds: RepoContext, ref: str, commit: Hash) -> None:
     """Undo ``protect`` for a ref."""
     tree = grounds.tree(commit)
     for name in tree.names():
         unprotect_table(grounds.place(tree.pin(name).on(None)), ref, grounds.id)
 
 
-def protect_commit(grounds: Grounds, commit: Hash) -> tuple[str, ...]:
+def protect_commit(grounds: RepoContext, commit: Hash) -> tuple[str, ...]:
     """Protect a commit by a ref of its own."""
     ref = f"{PROTECTED}{commit}"
     done = protect(grounds, ref, commit)
@@ -195,7 +195,7 @@ def protect_commit(grounds: Grounds, commit: Hash) -> tuple[str, ...]:
     return done
 
 
-def unprotect_commit(grounds: Grounds, commit: Hash) -> None:
+def unprotect_commit(grounds: RepoContext, commit: Hash) -> None:
     """Undo ``protect_commit``; raises NotFoundError if the commit is not protected."""
     ref, refs = f"{PROTECTED}{commit}", grounds.git.refs
     if not refs.move(ref, commit, None, why="unprotect", by=author_of(grounds.git)):
@@ -205,7 +205,7 @@ def unprotect_commit(grounds: Grounds, commit: Hash) -> None:
         protect(grounds, ref, commit)
 
 
-def _landed(grounds: Grounds, pin: Pin, name: str) -> Snapshot:
+def _landed(grounds: RepoContext, pin: Pin, name: str) -> Snapshot:
     """The version that a pin landed as."""
     landed = land_pin(grounds, pin, name)
     if landed is None:

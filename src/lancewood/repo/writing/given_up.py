@@ -24,7 +24,7 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone
 from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import landed_version, settle
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import TakenIn
@@ -34,7 +34,7 @@ from lancewood.repo.writing.writable import diverged, landed_source, own_head
 _MOST_READ = 100
 
 
-def left_head(grounds: Grounds, branch: str, tip: Hash | None, name: str) -> Snapshot | None:
+def left_head(grounds: RepoContext, branch: str, tip: Hash | None, name: str) -> Snapshot | None:
     """The newest version, on its own branch, of a table at home that the branch pinned once and no
     longer pins; None if it never did.
 
@@ -55,7 +55,7 @@ def left_head(grounds: Grounds, branch: str, tip: Hash | None, name: str) -> Sna
     return own_head(grounds, branch, tip, name, landed_source(grounds, name, pin), wanted)
 
 
-def _last_pin(grounds: Grounds, tip: Hash | None, name: str) -> Pin | None:
+def _last_pin(grounds: RepoContext, tip: Hash | None, name: str) -> Pin | None:
     if tip is None:
         return None
     for each in walk(grounds.git.objects, [tip], first_parent=True):
@@ -79,7 +79,7 @@ def is_free(head: Snapshot) -> bool:
     return head.manifest.version == 1 and not head.manifest.fragment_count
 
 
-def given_up_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
+def given_up_head(grounds: RepoContext, pin: Pin) -> Snapshot | None:
     """The newest version of a table that a branch does not pin, if its content is not the pin's: it
     was made by commits that were given up.
 

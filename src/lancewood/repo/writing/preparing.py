@@ -15,21 +15,21 @@ from lancewood.engine.staging import Stage
 from lancewood.errors import InvalidInputError
 from lancewood.model.exclusive import keeper_of, keeping
 from lancewood.model.transaction import Transaction as TableTransaction
-from lancewood.repo.grounds import EXCLUSIVE, SECTION, Grounds
+from lancewood.repo.grounds import EXCLUSIVE, SECTION, RepoContext
 from lancewood.repo.landing import settle
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.writable import diverged, working_place, writable_head
 from lancewood.table.table import Table
 
 
-def set_exclusive(grounds: Grounds, is_exclusive: bool) -> None:
+def set_exclusive(grounds: RepoContext, is_exclusive: bool) -> None:
     """Write the setting; the next transaction that writes to a table applies it there."""
     if not isinstance(is_exclusive, bool):
         raise InvalidInputError(f"exclusive is True or False, not {is_exclusive!r}")
     grounds.git.set(SECTION, EXCLUSIVE, "true" if is_exclusive else "false")
 
 
-def keep_to_setting(grounds: Grounds, stage: Stage) -> None:
+def keep_to_setting(grounds: RepoContext, stage: Stage) -> None:
     """Have the newest state of a stage follow the setting: one more step if it does not."""
     wanted = wanted_keeper(grounds)
     head = stage.snapshot.manifest
@@ -37,12 +37,12 @@ def keep_to_setting(grounds: Grounds, stage: Stage) -> None:
         stage.commit(TableTransaction.new(head.version, keeping(wanted)))
 
 
-def wanted_keeper(grounds: Grounds) -> str | None:
+def wanted_keeper(grounds: RepoContext) -> str | None:
     """What the key of every table should be."""
     return grounds.id if grounds.is_exclusive else None
 
 
-def check_not_exclusive(grounds: Grounds, name: str) -> None:
+def check_not_exclusive(grounds: RepoContext, name: str) -> None:
     """Raise InvalidInputError if tables may only be written in transactions."""
     if grounds.is_exclusive:
         raise InvalidInputError(
@@ -53,7 +53,7 @@ def check_not_exclusive(grounds: Grounds, name: str) -> None:
         )
 
 
-def prepare(grounds: Grounds, branch: str, name: str, *, adopt: bool) -> Table:
+def prepare(grounds: RepoContext, branch: str, name: str, *, adopt: bool) -> Table:
     """The newest version of a table on a branch, which is made if need be.
 
     What commits of the branch pin lands first; uncommitted writes stay. Raises NotFoundError,

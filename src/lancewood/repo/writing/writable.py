@@ -31,7 +31,7 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.grounds import Grounds
+from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import LOST, check_member, is_beginning, land_pin, land_rest, settle
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
@@ -45,7 +45,7 @@ class BranchMovedError(RetryableConflictError):
 
 
 def writable_head(
-    grounds: Grounds, branch: str, tip: Hash | None, name: str, pin: Pin, *, adopt: bool = False
+    grounds: RepoContext, branch: str, tip: Hash | None, name: str, pin: Pin, *, adopt: bool = False
 ) -> Snapshot:
     """The newest version of the table on the branch, once all commits up to ``tip`` have landed.
 
@@ -73,7 +73,7 @@ def writable_head(
     return own_head(grounds, branch, tip, name, source, wanted, adopt=adopt)
 
 
-def _landed_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
+def _landed_head(grounds: RepoContext, pin: Pin) -> Snapshot | None:
     """The newest version of the pin's branch, if it is the pinned state itself, as is usual."""
     try:
         head = load_snapshot(grounds.place(pin))
@@ -82,7 +82,7 @@ def _landed_head(grounds: Grounds, pin: Pin) -> Snapshot | None:
     return head if pin.landing is None or is_last_step(head.manifest, pin.landing) else None
 
 
-def landed_source(grounds: Grounds, name: str, pin: Pin) -> Snapshot:
+def landed_source(grounds: RepoContext, name: str, pin: Pin) -> Snapshot:
     """The landed version with the pinned content, from which branches are made.
 
     Raises IncompatibleConflictError if there is none.
@@ -105,7 +105,7 @@ def landed_source(grounds: Grounds, name: str, pin: Pin) -> Snapshot:
     return found
 
 
-def is_ours(grounds: Grounds, record: Branch) -> bool:
+def is_ours(grounds: RepoContext, record: Branch) -> bool:
     """Whether this repository made a branch of a table."""
     return record.metadata.get(REPOSITORY_ID) == grounds.id
 
@@ -144,7 +144,7 @@ def diverged(found: Divergence) -> IncompatibleConflictError:
 
 
 def own_head(
-    grounds: Grounds,
+    grounds: RepoContext,
     branch: str,
     tip: Hash | None,
     name: str,
@@ -195,7 +195,7 @@ def own_head(
     )
 
 
-def _check_ours(grounds: Grounds, name: str, record: Branch, source: Snapshot) -> None:
+def _check_ours(grounds: RepoContext, name: str, record: Branch, source: Snapshot) -> None:
     """Raise IncompatibleConflictError for a branch of a table that this repository did not make, or
     made from another branch than the source's."""
     if not is_ours(grounds, record):
@@ -215,7 +215,9 @@ def _check_ours(grounds: Grounds, name: str, record: Branch, source: Snapshot) -
         )
 
 
-def working_place(grounds: Grounds, branch: str, pin: Pin, *, adopt: bool = False) -> Place | None:
+def working_place(
+    grounds: RepoContext, branch: str, pin: Pin, *, adopt: bool = False
+) -> Place | None:
     """The root where the table is written on a branch of the repository.
 
     None if it was not written there since it was pinned, and the pin is on another branch.

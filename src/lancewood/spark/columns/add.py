@@ -44,7 +44,7 @@ from lancewood.spark.columns.expressions import (
     ROW,
     TASK,
     Checked,
-    Expressions,
+    ColumnExpressions,
     check_expressions,
     hidden_fields,
 )
@@ -95,7 +95,7 @@ def add_columns(
     Raises InvalidInputError, before anything is written, for a name that is taken and for an
     expression that Spark does not understand.
     """
-    asked = Expressions(columns)
+    asked = ColumnExpressions(columns)
     if batch_rows is not None:
         batch_rows = check_number("batch_rows", batch_rows, least=1)
     wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
@@ -134,7 +134,7 @@ class ExpressionColumns:
     def __init__(
         self,
         spark: SparkSession,
-        asked: Expressions,
+        asked: ColumnExpressions,
         types: Mapping[str, pa.DataType] | None = None,
     ) -> None:
         """``types`` are for columns whose types do not follow from the expressions."""
@@ -189,7 +189,7 @@ class ExpressionFiles(ColumnFiles):
                 writer.write(each, ())  # says why there can be no file for it
         checked = self._source.checked(writer.snapshot)
         bare = writer.snapshot.bare()
-        rows = FragmentRows(bare, checked.columns_read, checked.reading, self._batch_rows)
+        rows = RowsToRead(bare, checked.columns_read, checked.reading, self._batch_rows)
         runner = ExpressionRunner(self._source, rows, self._progress)
         tasks: list[Any] = list(pack_fragments(fragments, runner.slots))
         work = WriteComputed(
@@ -202,7 +202,7 @@ class ExpressionRunner(SparkRunner):
     """Runs tasks on executors that first read their fragments and compute."""
 
     def __init__(
-        self, source: ExpressionColumns, rows: FragmentRows, progress: Progress | None
+        self, source: ExpressionColumns, rows: RowsToRead, progress: Progress | None
     ) -> None:
         super().__init__(source.spark, progress)
         self._asked = source.asked
@@ -217,7 +217,7 @@ class ExpressionRunner(SparkRunner):
 
 
 @dataclass(frozen=True)
-class FragmentRows:
+class RowsToRead:
     """What all tasks that read rows share."""
 
     snapshot: Snapshot
@@ -261,9 +261,7 @@ def _with_places(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def read_fragments(
-    rows: FragmentRows, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def read_fragments(rows: RowsToRead, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For mapInArrow over a spread frame: the rows of its tasks."""
     first = 0
     for number, message in messages_of(batches):

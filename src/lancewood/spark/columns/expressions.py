@@ -33,7 +33,7 @@ _MOST_CHARACTERS = 400
 
 
 @dataclass(frozen=True)
-class Expressions:
+class ColumnExpressions:
     """Expressions by the names of the new columns. Raises InvalidInputError for what is none."""
 
     by_name: Mapping[str, Any]
@@ -104,7 +104,7 @@ def hidden_fields() -> list[Any]:
 
 def check_expressions(
     spark: SparkSession,
-    asked: Expressions,
+    asked: ColumnExpressions,
     table: pa.Schema,
     types: Mapping[str, pa.DataType] | None = None,
 ) -> Checked:
@@ -123,7 +123,7 @@ def check_expressions(
     read: dict[str, None] = {}
     types, made, stored = types or {}, [], []
     for number, (name, expression) in enumerate(asked.by_name.items()):
-        one = Expressions({name: expression})
+        one = ColumnExpressions({name: expression})
         result, plan = _analysed(frame, one, name, expression, refused)
         _check_row_by_row(name, plan)
         read.update(dict.fromkeys(_columns_in(plan, [each.name for each in readable])))
@@ -153,7 +153,11 @@ def _readable(table: pa.Schema) -> tuple[list[pa.Field], dict[str, str]]:
 
 
 def _analysed(
-    frame: DataFrame, one: Expressions, name: str, expression: object, refused: Mapping[str, str]
+    frame: DataFrame,
+    one: ColumnExpressions,
+    name: str,
+    expression: object,
+    refused: Mapping[str, str],
 ) -> tuple[StructType, str]:
     from pyspark.errors import PySparkException
 

@@ -32,7 +32,7 @@ from lancewood.model.ids import FieldId, FragmentId
 from lancewood.model.operations import DataReplacement, Replacement
 from lancewood.model.schema import Schema
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
-from lancewood.spark.columns.expressions import Checked, Expressions, check_expressions
+from lancewood.spark.columns.expressions import Checked, ColumnExpressions, check_expressions
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.writing.work import Written
 from lancewood.table.door import open as open_table
@@ -73,7 +73,7 @@ def fill_columns(
     one. Raises InvalidInputError, before anything is written, for what ``check_fill`` refuses, and
     RetryableConflictError if another writer came in between.
     """
-    asked = Expressions(columns)
+    asked = ColumnExpressions(columns)
     table = open_table(
         uri, branch=branch, storage_options=storage_options, manifest_store=manifest_store
     )
@@ -107,7 +107,7 @@ def check_fill(
     row by row, for values that do not fit, and for a type that differs from that of an existing
     column; UnsupportedError for a type that cannot be carried over.
     """
-    asked = Expressions(columns)
+    asked = ColumnExpressions(columns)
     stored = dict(types or {})
     for name in stored.keys() - columns.keys():
         raise InvalidInputError(
@@ -139,7 +139,7 @@ class _Filling:
     def __init__(
         self,
         spark: SparkSession,
-        asked: Expressions,
+        asked: ColumnExpressions,
         overwrite: bool,
         wishes: Terms,
         progress: Progress | None,
@@ -173,7 +173,7 @@ class _Filling:
         if any(each.is_partly for each in lacking):
             expressions = {name: _kept(name, each) for name, each in expressions.items()}
         known = {each: snapshot.arrow_schema.field(each).type for each in names}
-        source = ExpressionColumns(self._spark, Expressions(expressions), known)
+        source = ExpressionColumns(self._spark, ColumnExpressions(expressions), known)
         files = ExpressionFiles(snapshot, source, None, self._progress)
         job = _Fill(snapshot, source, files, names, lacking)
         after, _ = files.committed(snapshot, job.prepare, self._wishes)

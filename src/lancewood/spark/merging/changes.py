@@ -25,7 +25,7 @@ from lancewood.jobs.merging.columns import ColumnChanges, change_columns
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.key_hashes import hash_keys
 from lancewood.jobs.merging.keys import Positions
-from lancewood.jobs.merging.rows import RowChanges, RowTask, change_rows
+from lancewood.jobs.merging.rows import MergeWork, RowTask, change_rows
 from lancewood.jobs.merging.search import Matches
 from lancewood.jobs.merging.source import Matched, rows_at
 from lancewood.jobs.rows.updating import Updated, weigh
@@ -42,7 +42,7 @@ _CONDITION_ROWS = 65_536
 
 
 @dataclass(frozen=True)
-class Changes:
+class MergeChanges:
     """What all tasks share. Pickles."""
 
     snapshot: Snapshot
@@ -66,7 +66,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class TaskDone:
     """What a task did."""
 
     changes: Updated
@@ -90,7 +90,7 @@ class Weight:
     columns: float
 
 
-def change(job: Changes, rows: TaskRows) -> Done:
+def change(job: MergeChanges, rows: TaskRows) -> TaskDone:
     """The task: write what changes."""
     fragments = rows.fragments(job.snapshot.manifest.name)
     chosen = [_meeting(job, each, rows.found_in(each.id)) for each in fragments]
@@ -107,8 +107,8 @@ def change(job: Changes, rows: TaskRows) -> Done:
     if job.by_columns:
         changes = change_columns(ColumnChanges(job.snapshot, job.source), task)
     else:
-        changes = change_rows(RowChanges(job.snapshot, job.source, job.matched), task)
-    return Done(
+        changes = change_rows(MergeWork(job.snapshot, job.source, job.matched), task)
+    return TaskDone(
         changes,
         updated=matched if job.matched == "update" else 0,
         deleted=orphans + (matched if job.matched == "delete" else 0),
@@ -117,7 +117,7 @@ def change(job: Changes, rows: TaskRows) -> Done:
     )
 
 
-def weigh_ways(job: Changes, rows: TaskRows) -> Weight:
+def weigh_ways(job: MergeChanges, rows: TaskRows) -> Weight:
     """The task: what each way of updating would write; writes nothing."""
     moved = rewritten = 0.0
     wanted = WantedColumns(job.source.changed)
@@ -140,7 +140,7 @@ def _deleting(source: StagedSource, found: Matches) -> Matches:
     )
 
 
-def _meeting(job: Changes, fragment: Fragment, found: Matches) -> Matches:
+def _meeting(job: MergeChanges, fragment: Fragment, found: Matches) -> Matches:
     """Of the pairs in a fragment only those that meet the condition."""
     if job.condition is None or not len(found.offsets):
         return found
@@ -150,7 +150,7 @@ def _meeting(job: Changes, fragment: Fragment, found: Matches) -> Matches:
 
 
 def _judged(
-    job: Changes, condition: MatchCondition, fragment: Fragment, found: Matches
+    job: MergeChanges, condition: MatchCondition, fragment: Fragment, found: Matches
 ) -> Iterator[_Mask]:
     """Which of the pairs meet it, portion by portion."""
     request = ScanRequest(columns=job.target_columns, with_row_address=True, fragments=[fragment])

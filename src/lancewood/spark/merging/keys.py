@@ -23,7 +23,7 @@ from lancewood.jobs.merging.keys import Key
 from lancewood.model.schema import ROW_ADDRESS
 from lancewood.spark.merging.staged_source import StagedSource
 from lancewood.spark.merging.task_rows import SOURCE, TARGET
-from lancewood.spark.reading.task import Portion
+from lancewood.spark.reading.task import TablePortion
 from lancewood.spark.tasks import messages_of
 
 NUMBER, BYTES = "bigint", "binary"
@@ -95,7 +95,7 @@ class TableKeys:
 
     def read(self, message: bytes) -> Iterator[pa.RecordBatch]:
         """The keys of live rows."""
-        fragments = Portion.decode(message).decoded(self.snapshot.manifest.name)
+        fragments = TablePortion.decode(message).decoded(self.snapshot.manifest.name)
         if not self.keeps_nulls:
             wanted = WantedColumns(project(self.snapshot.schema, self.key.names).stored)
             fragments = [each for each in fragments if not wanted.missing(each)]

@@ -36,7 +36,7 @@ from lancewood.jobs.rows.matching import check_movable
 from lancewood.jobs.rows.updating import Rewriting, sample
 from lancewood.model.schema import Schema
 from lancewood.rules.inserted_keys import MOST_EXACT
-from lancewood.spark.merging.changes import Changes, Done, Weight, change, weigh_ways
+from lancewood.spark.merging.changes import MergeChanges, TaskDone, Weight, change, weigh_ways
 from lancewood.spark.merging.key_join import FEW_ROWS, FoundIn, KeyJoin, Wanted
 from lancewood.spark.merging.keys import TableKeys, list_source, read_source_keys, read_table_keys
 from lancewood.spark.merging.planning import (
@@ -182,7 +182,7 @@ class FrameMerge:
         if not changed and not inserted:
             return Change(None, RowCounts(unchanged=pairs))
         choices = self._choices
-        job = Changes(snapshot.bare(), source, choices.matched, self._fit.condition)
+        job = MergeChanges(snapshot.bare(), source, choices.matched, self._fit.condition)
         is_moving = choices.matched == "update" and pairs > 0
         only_updates = is_moving and not inserted and not any(e.alone for e in found.values())
         only_updates = only_updates and self._deleted is None
@@ -260,7 +260,7 @@ class FrameMerge:
         return {each: work[each] for each in in_table_order(snapshot, list(work))}
 
     def _is_by_columns(
-        self, snapshot: Snapshot, job: Changes, changed: list[int], *, only_updates: bool
+        self, snapshot: Snapshot, job: MergeChanges, changed: list[int], *, only_updates: bool
     ) -> bool:
         """Whether columns are rewritten in place: as asked for, or where it writes less."""
         known = is_by_columns(job.source, self._choices.rewrite, only_updates=only_updates)
@@ -283,7 +283,7 @@ class FrameMerge:
 
 
 def _change(
-    source: StagedSource, done: Sequence[Done], inserted: int, kept: int, *, by_columns: bool
+    source: StagedSource, done: Sequence[TaskDone], inserted: int, kept: int, *, by_columns: bool
 ) -> Change[RowCounts]:
     """What the tasks did; ``kept`` are rows that match and went to no task."""
     counts = RowCounts(

@@ -17,7 +17,7 @@ from lancewood.jobs.job import MOST_FRAGMENTS, TASKS_PER_SLOT
 from lancewood.model.ids import FragmentId
 from lancewood.spark.merging.keys import source_message
 from lancewood.spark.merging.staged_source import StagedFiles
-from lancewood.spark.reading.task import Portion
+from lancewood.spark.reading.task import TablePortion
 
 _LEAST_KEYS = 65_536
 _MOST_KEYS = 1 << 26
@@ -41,7 +41,7 @@ def table_messages(snapshot: Snapshot, slots: int) -> list[bytes]:
     """For tasks that read the keys of the table: all fragments, undecoded."""
     raw, rows = snapshot.manifest.message.fragments, snapshot.manifest.rows_by_fragment
     counts = np.ones(len(raw), np.int64) * _LEAST_KEYS if rows is None else np.asarray(rows)
-    return [Portion(raw[first:last]).encode() for first, last in _cut(counts, slots)]
+    return [TablePortion(raw[first:last]).encode() for first, last in _cut(counts, slots)]
 
 
 def source_messages(staged: StagedFiles, slots: int) -> list[bytes]:
@@ -103,7 +103,7 @@ def in_table_order(snapshot: Snapshot, fragments: Sequence[int]) -> list[int]:
 
 def _message(snapshot: Snapshot, fragments: Sequence[int]) -> bytes:
     found = [snapshot.manifest.fragment(FragmentId(each)) for each in fragments]
-    return Portion([each.message.SerializeToString() for each in found]).encode()
+    return TablePortion([each.message.SerializeToString() for each in found]).encode()
 
 
 def _share(rows: Mapping[int, int], slots: int, least: int) -> int:

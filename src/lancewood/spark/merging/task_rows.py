@@ -21,7 +21,7 @@ from lancewood.jobs.merging.search import Matches
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
-from lancewood.spark.reading.task import Portion
+from lancewood.spark.reading.task import TablePortion
 from lancewood.spark.running.answers import Shared, answered, as_rows
 from lancewood.spark.tasks import MESSAGE, TASK
 
@@ -46,7 +46,7 @@ class TaskRows:
 
     def fragments(self, name: str) -> list[Fragment]:
         """The fragments to be changed; raises FormatError naming the manifest."""
-        return Portion.decode(self.message).decoded(name)
+        return TablePortion.decode(self.message).decoded(name)
 
     def found_in(self, fragment_id: FragmentId) -> Matches:
         """What there is to change in one of them."""

@@ -32,7 +32,7 @@ from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
 from lancewood.model.schema import ROW_ADDRESS, SYSTEM_COLUMNS, Schema
 from lancewood.model.segments import MAX_ROWS
-from lancewood.spark.reading.task import Portion, ReadWork
+from lancewood.spark.reading.task import ReadWork, TablePortion
 from lancewood.spark.types import Reading
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _Chosen:
         )
         return _Chosen(self.scan, self.raw[: at + 1], [*self.rows[:at], kept], last)
 
-    def portions(self, slots: int, most_bytes: int) -> Iterator[Portion]:
+    def portions(self, slots: int, most_bytes: int) -> Iterator[TablePortion]:
         """The fragments cut into tasks."""
         if not self.raw:
             return
@@ -171,7 +171,7 @@ class _Chosen:
                 spans[fragment.id] = start, stop if first == last else self._end(first, fragment)
             if stop and not (start and first == last):
                 spans[self._fragment(last).id] = 0, stop
-            yield Portion(raw[first : last + 1 if stop else last], spans)
+            yield TablePortion(raw[first : last + 1 if stop else last], spans)
 
     def _place(self, cut: float) -> tuple[int, int]:
         """A cut as a fragment and the number of its physical rows before the cut."""

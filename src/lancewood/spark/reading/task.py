@@ -39,7 +39,7 @@ _COUNTS = pa.schema([pa.field("rows", pa.int64(), False)])
 
 
 @dataclass(frozen=True)
-class Portion:
+class TablePortion:
     """A part of a table: some fragments, perhaps not all of their rows."""
 
     fragments: Sequence[bytes]
@@ -52,7 +52,7 @@ class Portion:
         return pack((list(self.fragments), dict(self.spans)))
 
     @classmethod
-    def decode(cls, message: bytes) -> Portion:
+    def decode(cls, message: bytes) -> TablePortion:
         """The portion in a message; only for messages that ``encode`` made."""
         return cls(*unpack(message))
 
@@ -134,7 +134,7 @@ class ReadWork:
 
     def plan(self, message: bytes) -> ScanPlan:
         """The scan of one task."""
-        portion = Portion.decode(message)
+        portion = TablePortion.decode(message)
         fragments = portion.decoded(self.snapshot.manifest.name)
         request = replace(self.request, fragments=fragments, spans=portion.spans, batch_rows=None)
         return ScanPlan(self.snapshot, request)

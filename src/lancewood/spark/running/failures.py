@@ -44,7 +44,7 @@ def quiet() -> Iterator[None]:
             each.disabled = was
 
 
-class Call(NamedTuple):
+class TracebackFrame(NamedTuple):
     """A frame of a Python traceback."""
 
     file: str
@@ -113,19 +113,19 @@ def python_error(text: str) -> tuple[str, str] | None:
     return None
 
 
-def python_calls(text: str) -> tuple[Call, ...]:
+def python_calls(text: str) -> tuple[TracebackFrame, ...]:
     """The calls that led to that exception, outermost first."""
     _, _, last = text.rpartition(_TRACEBACK)
-    return tuple(Call(each[1], int(each[2]), each[3]) for each in _CALL.finditer(last))
+    return tuple(TracebackFrame(each[1], int(each[2]), each[3]) for each in _CALL.finditer(last))
 
 
-def calls_of(error: BaseException) -> tuple[Call, ...]:
+def calls_of(error: BaseException) -> tuple[TracebackFrame, ...]:
     """The calls that led to an exception raised here."""
     found = traceback.extract_tb(error.__traceback__)
-    return tuple(Call(each.filename, each.lineno or 0, each.name) for each in found)
+    return tuple(TracebackFrame(each.filename, each.lineno or 0, each.name) for each in found)
 
 
-def raised_by(calls: Sequence[Call]) -> str:
+def raised_by(calls: Sequence[TracebackFrame]) -> str:
     """The end of a message: the innermost call outside of libraries, or else the innermost."""
     own = [each for each in calls if not _LIBRARIES.search(each.file)]
     return "".join(f"; raised by {each}" for each in (own or calls)[-1:])
@@ -154,7 +154,7 @@ def _first_words(text: str) -> str:
 
 
 def _because(
-    error: BaseException, what: str, why: str, calls: Sequence[Call] = ()
+    error: BaseException, what: str, why: str, calls: Sequence[TracebackFrame] = ()
 ) -> LancewoodError:
     facts = {CALLS: calls} if calls else {}
     made = LancewoodError(f"{what} failed on Spark: {why}", what=what, **facts)

@@ -50,7 +50,7 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Pin:
+class PinnedVersion:
     """One version of one table, for a source and all of its copies."""
 
     place: Place
@@ -61,7 +61,7 @@ class Pin:
     this."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Pin:
+    def of(cls, snapshot: Snapshot) -> PinnedVersion:
         head = snapshot.manifest
         return cls(snapshot.place, head.version, snapshot.scheme, _mark(head))
 
@@ -93,13 +93,13 @@ def _mark(head: ManifestHead) -> tuple[int, str | None]:
     return head.timestamp_ns, head.transaction_file
 
 
-class Source:
+class TableSource:
     """One table, as options describe it."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
         self._asked = with_credentials(parse_options(options), os.environ)
-        self._pin: Pin | None = None
+        self._pin: PinnedVersion | None = None
         self._is_copy = False
 
     @classmethod
@@ -199,11 +199,11 @@ class Source:
             base_storage_options=asked.base_storage_options,
             manifest_store=asked.manifest_store,
         )
-        self._pin = Pin.of(table._snapshot)
+        self._pin = PinnedVersion.of(table._snapshot)
         return table._snapshot
 
 
-_CLASSES = {"LanceSource": (Source, "pyspark.sql.datasource.DataSource")}
+_CLASSES = {"LanceSource": (TableSource, "pyspark.sql.datasource.DataSource")}
 
 
 def __getattr__(name: str) -> Any:

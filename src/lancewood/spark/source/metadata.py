@@ -39,7 +39,7 @@ from lancewood.model.operations import MissingTransaction, UnknownOperation, ope
 from lancewood.model.refs import MAIN, Branch, Tag
 from lancewood.model.schema import Field
 from lancewood.proto import table_pb2
-from lancewood.spark.reading.task import Portion
+from lancewood.spark.reading.task import TablePortion
 from lancewood.spark.source.metadata_tables import METADATA_SCHEMAS, MetadataKind, check_kind
 from lancewood.spark.tasks import messages_of, spread
 from lancewood.spark.types import Reading
@@ -125,7 +125,7 @@ def _messages(snapshot: Snapshot, kind: MetadataKind) -> Iterator[bytes]:
     elif kind in ("fragments", "files"):
         raw = head.message.fragments
         for at in range(0, len(raw), FRAGMENTS_PER_TASK):
-            yield Portion(raw[at : at + FRAGMENTS_PER_TASK]).encode()
+            yield TablePortion(raw[at : at + FRAGMENTS_PER_TASK]).encode()
     elif kind == "indices":
         if head.indices:
             yield head.index_section or b""
@@ -175,7 +175,7 @@ class MetadataWork:
         return ref_rows(self.snapshot)
 
     def _fragments(self, message: bytes) -> list[Fragment]:
-        return Portion.decode(message).decoded(self.snapshot.manifest.name)
+        return TablePortion.decode(message).decoded(self.snapshot.manifest.name)
 
 
 def version_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.spark.source.shape import Shape, spark_class
+from lancewood.spark.source.shape import BatchShape, spark_class
 
 Work: TypeAlias = Callable[[bytes], Iterator[pa.RecordBatch]]
 
@@ -20,7 +20,7 @@ Work: TypeAlias = Callable[[bytes], Iterator[pa.RecordBatch]]
 class Reader:
     """One planned read. ``work`` is what the tasks share, and gives the rows of a message."""
 
-    def __init__(self, work: Work, messages: list[bytes], shape: Shape | None = None) -> None:
+    def __init__(self, work: Work, messages: list[bytes], shape: BatchShape | None = None) -> None:
         self._work = work
         self._messages = messages
         self._shape = shape

@@ -60,7 +60,7 @@ def _found(full_name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Shape:
+class BatchShape:
     """The schema that every batch is to have."""
 
     schema: pa.Schema
@@ -87,7 +87,7 @@ def check_names(asked: StructType, known: Sequence[str]) -> list[str]:
     return names
 
 
-def shape_of(asked: StructType, given: StructType) -> Shape | None:
+def shape_of(asked: StructType, given: StructType) -> BatchShape | None:
     """How ``given`` becomes ``asked``; None if they are the same.
 
     Raises InvalidInputError for another type, and for a nullable column that is declared not to be.
@@ -107,7 +107,7 @@ def shape_of(asked: StructType, given: StructType) -> Shape | None:
                 column=each.name,
             )
         _check_nulls(each.name, wanted.field(each.name), there.field(each.name))
-    return None if wanted.equals(there) else Shape(wanted)
+    return None if wanted.equals(there) else BatchShape(wanted)
 
 
 def _check_nulls(path: str, wanted: pa.Field, there: pa.Field) -> None:

@@ -17,7 +17,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.ids import Version
 from lancewood.spark.source.shape import spark_class
-from lancewood.spark.streaming.fitting import Fitting, StreamColumns
+from lancewood.spark.streaming.fitting import StreamColumns, StreamFitting
 from lancewood.spark.streaming.history import History
 from lancewood.spark.streaming.offsets import Offset, OffsetMap, beginning, decode_offset
 from lancewood.spark.streaming.options import StreamOptions
@@ -46,7 +46,9 @@ class StreamReader:
         self._options = options
         self._tasks = tasks
         self._history = History(opened)
-        self._walk = Walk(self._history, Fitting.of(opened, columns, schema), options.on_change)
+        self._walk = Walk(
+            self._history, StreamFitting.of(opened, columns, schema), options.on_change
+        )
         self._last: Version | None = None
 
     def __getstate__(self) -> dict[str, Any]:

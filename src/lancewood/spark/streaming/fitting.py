@@ -101,7 +101,7 @@ def check_changes(snapshot: Snapshot, columns: StreamColumns) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class StreamView:
     """One version as the stream reads it. Pickles; holds no fragments."""
 
     work: ReadWork
@@ -134,7 +134,7 @@ class View:
 
 
 @dataclass
-class Fitting:
+class StreamFitting:
     """The schema that a stream has, held against versions."""
 
     opened: Snapshot
@@ -143,10 +143,10 @@ class Fitting:
     target: pa.Schema
     types: Mapping[str, str]
     """The Spark type of each column."""
-    _views: OrderedDict[tuple[str, Version], View] = field(default_factory=OrderedDict)
+    _views: OrderedDict[tuple[str, Version], StreamView] = field(default_factory=OrderedDict)
 
     @classmethod
-    def of(cls, opened: Snapshot, columns: StreamColumns, schema: StructType) -> Fitting:
+    def of(cls, opened: Snapshot, columns: StreamColumns, schema: StructType) -> StreamFitting:
         """For the schema that Spark gives: ours, or a part of it that the user asked for.
 
         Raises InvalidInputError for one that the table does not have.
@@ -163,7 +163,7 @@ class Fitting:
         fitting.view(opened)
         return fitting
 
-    def view(self, snapshot: Snapshot) -> View:
+    def view(self, snapshot: Snapshot) -> StreamView:
         """How a version is read; raises UnsupportedError for one that does not fit."""
         key = (snapshot.place.uri, snapshot.manifest.version)
         known = self._views.pop(key, None)
@@ -178,7 +178,7 @@ class Fitting:
                 raise self._misfit(snapshot, cause.message) from cause
             self._check(snapshot, reading)
             work = ReadWork(snapshot.bare(), request, reading)
-            known = View(work, self.target, _needs_lineage(plan), self.columns.with_changes)
+            known = StreamView(work, self.target, _needs_lineage(plan), self.columns.with_changes)
         self._views[key] = known
         while len(self._views) > _MOST_VIEWS:
             self._views.popitem(last=False)

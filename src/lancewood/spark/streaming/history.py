@@ -46,7 +46,7 @@ _MOST_SNAPSHOTS = 4
 _INSTANT = timedelta(microseconds=1)
 
 
-class Kind(Enum):
+class VersionKind(Enum):
     """What a version means to a stream."""
 
     APPEND = "new fragments, nothing else"
@@ -57,11 +57,11 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VersionStep:
     """What one version did, as far as its transaction tells."""
 
     version: Version
-    kind: Kind
+    kind: VersionKind
     operation: str
     fragments: int = 0
     """How many an append brought."""
@@ -75,34 +75,34 @@ class Step:
         return f"version {self.version} ({self.operation})"
 
 
-def step_of(version: Version, transaction: Transaction) -> Step:
+def step_of(version: Version, transaction: Transaction) -> VersionStep:
     """What a transaction means. Raises FormatError for an append that does not count its rows."""
     if len(transaction.operations) != 1:
-        return Step(version, Kind.LOOK, "several operations", uuid=transaction.uuid)
+        return VersionStep(version, VersionKind.LOOK, "several operations", uuid=transaction.uuid)
     return replace(_step(version, transaction.operation), uuid=transaction.uuid)
 
 
-def _step(version: Version, operation: Operation) -> Step:
+def _step(version: Version, operation: Operation) -> VersionStep:
     name = operation_name(operation)
     if isinstance(operation, MissingTransaction | UnknownOperation):
-        return Step(version, Kind.LOOK, "an operation that is not known")
+        return VersionStep(version, VersionKind.LOOK, "an operation that is not known")
     if isinstance(operation, Append):
         for each in operation.fragments:
             each.check_counted()
         named = [each.files[0].path for each in operation.fragments if each.files]
         ends = (named[0], named[-1]) if len(named) == len(operation.fragments) and named else None
         if ends is None and operation.fragments:
-            return Step(version, Kind.LOOK, name)
+            return VersionStep(version, VersionKind.LOOK, name)
         rows = sum(each.physical_rows for each in operation.fragments)
-        return Step(version, Kind.APPEND, name, len(named), rows, ends or ("", ""))
+        return VersionStep(version, VersionKind.APPEND, name, len(named), rows, ends or ("", ""))
     if isinstance(operation, Clone):
-        return Step(version, Kind.BEGIN, name)
+        return VersionStep(version, VersionKind.BEGIN, name)
     if isinstance(operation, _STILL):
-        return Step(version, Kind.STILL, name)
+        return VersionStep(version, VersionKind.STILL, name)
     moves = isinstance(operation, Update) and operation.moves_files
     if moves or isinstance(operation, Rewrite | Project):
-        return Step(version, Kind.REWRITE, name)
-    return Step(version, Kind.LOOK, name)
+        return VersionStep(version, VersionKind.REWRITE, name)
+    return VersionStep(version, VersionKind.LOOK, name)
 
 
 @dataclass
@@ -110,7 +110,7 @@ class History:
     """The history that a stream reads. ``opened`` is the version whose schema it has."""
 
     opened: Snapshot
-    _steps: OrderedDict[Version, Step] = field(default_factory=OrderedDict)
+    _steps: OrderedDict[Version, VersionStep] = field(default_factory=OrderedDict)
     _snapshots: OrderedDict[Version, Snapshot] = field(default_factory=OrderedDict)
 
     @cached_property
@@ -128,7 +128,7 @@ class History:
             raise NotFoundError(f"the table at {self.uri} is gone: it was dropped or moved")
         return found.version
 
-    def steps(self, versions: Sequence[Version]) -> Iterator[Step]:
+    def steps(self, versions: Sequence[Version]) -> Iterator[VersionStep]:
         """What each version did; several are looked at in advance.
 
         Raises NotFoundError at one that was cleaned up.
@@ -140,7 +140,7 @@ class History:
                 self._steps.popitem(last=False)
             yield step
 
-    def step(self, version: Version) -> Step:
+    def step(self, version: Version) -> VersionStep:
         return next(self.steps((version,)))
 
     def identity(self, version: Version) -> str:
@@ -208,7 +208,7 @@ class History:
         if version == newest + 1:
             return Origin(version, False)
         step = self.step(version)
-        return Origin(version, version == 1 or step.kind is Kind.BEGIN)
+        return Origin(version, version == 1 or step.kind is VersionKind.BEGIN)
 
     def _tagged(self, tag: str) -> Version:
         found = open_revision(main_place(self.opened), tag=tag).manifest
@@ -245,7 +245,7 @@ class History:
             raise NotFoundError(f"the table at {self.uri} is gone: it was dropped or moved")
         return versions[-1]
 
-    def _look(self, version: Version) -> Iterator[Step]:
+    def _look(self, version: Version) -> Iterator[VersionStep]:
         known = self._steps.get(version)
         if known is None:
             made = self._descent.transaction(version)

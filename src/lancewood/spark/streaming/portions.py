@@ -19,12 +19,12 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.manifest import decode_fragment
-from lancewood.spark.reading.task import Portion
+from lancewood.spark.reading.task import TablePortion
 
 _LARGE_FRAGMENT = 1_024
 
 
-class Change(Enum):
+class RowChange(Enum):
     """What became of a row, in the words of ``Table.changes``."""
 
     INSERTED = "inserted"
@@ -55,7 +55,7 @@ class FragmentRows:
     """The rows of each."""
     start: int
     stop: int
-    change: Change = Change.INSERTED
+    change: RowChange = RowChange.INSERTED
 
     @classmethod
     def of(
@@ -81,7 +81,7 @@ class FragmentRows:
         for at in range(first, last, max(1, (last - first) // most)):
             yield self._decoded(at)
 
-    def portion(self, *, with_lineage: bool) -> Portion:
+    def portion(self, *, with_lineage: bool) -> TablePortion:
         """The same for a task, with the ids and versions of rows or without."""
         first, last = self._reach
         spans: dict[FragmentId, tuple[int, int]] = {}
@@ -91,7 +91,7 @@ class FragmentRows:
             if (begin, end) != (0, int(self.physical[at])):
                 spans[self._decoded(at).id] = begin, end
         raws = self.fragments[first:last]
-        return Portion([_relieved(each, self._name, with_lineage) for each in raws], spans)
+        return TablePortion([_relieved(each, self._name, with_lineage) for each in raws], spans)
 
     @cached_property
     def _ends(self) -> Ints:
@@ -124,7 +124,7 @@ class PickedRows:
     owners: Ints
     offsets: Ints
     counts: Ints
-    change: Change
+    change: RowChange
 
     @classmethod
     def of(
@@ -133,7 +133,7 @@ class PickedRows:
         version: Version,
         fragments: tuple[Fragment, ...],
         rows: LiveRows,
-        change: Change,
+        change: RowChange,
     ) -> PickedRows:
         """The rows of one side of a comparison, in the order of its fragments."""
         order = np.lexsort((rows.offsets, rows.fragments))

@@ -28,15 +28,20 @@ from lancewood.model.schema import SYSTEM_COLUMNS
 from lancewood.spark.reading.plan import MOST, OPENING, RowWidth, count_tasks
 from lancewood.spark.reading.task import (
     WORKERS,
-    Portion,
     ReadWork,
+    TablePortion,
     pack,
     read_task,
     sized,
     unpack,
 )
-from lancewood.spark.streaming.fitting import Fitting, StreamColumns, View, stream_schema
-from lancewood.spark.streaming.portions import Change, Picked, PickedRows, StreamRows
+from lancewood.spark.streaming.fitting import (
+    StreamColumns,
+    StreamFitting,
+    StreamView,
+    stream_schema,
+)
+from lancewood.spark.streaming.portions import Picked, PickedRows, RowChange, StreamRows
 from lancewood.spark.tasks import messages_of, slots, spread
 
 if TYPE_CHECKING:
@@ -47,22 +52,22 @@ _SAMPLE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChangedPart:
     """Rows of one version with the same kind of change."""
 
     view: int
     """Index of the view of the task through which they are read."""
-    change: Change
+    change: RowChange
     version: Version
-    rows: Portion | Picked
+    rows: TablePortion | Picked
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTask:
     """One task of a batch."""
 
-    views: Sequence[View]
-    parts: Sequence[Part]
+    views: Sequence[StreamView]
+    parts: Sequence[ChangedPart]
 
     def encode(self) -> bytes:
         """A message for an executor."""
@@ -131,7 +136,7 @@ class TaskSize(NamedTuple):
     """Roughly the most bytes that one of them reads."""
 
 
-def plan_tasks(rows: Iterable[StreamRows], fitting: Fitting, size: TaskSize) -> list[bytes]:
+def plan_tasks(rows: Iterable[StreamRows], fitting: StreamFitting, size: TaskSize) -> list[bytes]:
     """Messages for ``read_stream_task``.
 
     Raises UnsupportedError for rows of a version that does not fit the stream.
@@ -163,15 +168,15 @@ def plan_tasks(rows: Iterable[StreamRows], fitting: Fitting, size: TaskSize) -> 
     return messages
 
 
-def _encoded(rows: Sequence[StreamRows], fitting: Fitting) -> bytes:
-    views: list[View] = []
-    parts: list[Part] = []
+def _encoded(rows: Sequence[StreamRows], fitting: StreamFitting) -> bytes:
+    views: list[StreamView] = []
+    parts: list[ChangedPart] = []
     for each in rows:
         view = fitting.view(each.snapshot)
         if not views or views[-1] is not view:
             views.append(view)
         rows_of_part = each.portion(with_lineage=view.needs_lineage)
-        part = Part(len(views) - 1, each.change, each.version, rows_of_part)
+        part = ChangedPart(len(views) - 1, each.change, each.version, rows_of_part)
         joined = _joined(parts[-1], part, fitting) if parts else None
         if joined is None:
             parts.append(part)
@@ -180,16 +185,16 @@ def _encoded(rows: Sequence[StreamRows], fitting: Fitting) -> bytes:
     return StreamTask(views, parts).encode()
 
 
-def _joined(one: Part, other: Part, fitting: Fitting) -> Part | None:
+def _joined(one: ChangedPart, other: ChangedPart, fitting: StreamFitting) -> ChangedPart | None:
     """Two neighbouring parts of one manifest as one, unless their versions must be told apart;
     None if they cannot be joined."""
-    if not isinstance(one.rows, Portion) or not isinstance(other.rows, Portion):
+    if not isinstance(one.rows, TablePortion) or not isinstance(other.rows, TablePortion):
         return None
     is_told = fitting.columns.with_changes and one.version != other.version
     if one.view != other.view or is_told:
         return None
     fragments = [*one.rows.fragments, *other.rows.fragments]
-    return replace(one, rows=Portion(fragments, {**one.rows.spans, **other.rows.spans}))
+    return replace(one, rows=TablePortion(fragments, {**one.rows.spans, **other.rows.spans}))
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,7 @@ class RowsBetween:
 
     rows: tuple[PickedRows, ...]
     """All in the later version."""
-    fitting: Fitting
+    fitting: StreamFitting
     schema: StructType
 
     @property
@@ -222,10 +227,10 @@ def find_between(
     """
     asked = StreamColumns(columns=None if columns is None else list(columns))
     schema = stream_schema(until, asked)
-    fitting = Fitting.of(until, asked, schema)
+    fitting = StreamFitting.of(until, asked, schema)
     found = find_changes(since, until)
     version, fragments = until.manifest.version, found.until.fragments
-    fates = ((found.inserted, Change.INSERTED), (found.updated, Change.UPDATED))
+    fates = ((found.inserted, RowChange.INSERTED), (found.updated, RowChange.UPDATED))
     rows = tuple(
         PickedRows.of(until, version, fragments, part, change)
         for part, change in fates

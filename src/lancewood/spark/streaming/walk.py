@@ -24,14 +24,14 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
 from lancewood.model.manifest import decode_fragment, peek_fragment_id
 from lancewood.model.operations import Delete, Merge, Overwrite, Restore
-from lancewood.spark.streaming.fitting import Fitting
-from lancewood.spark.streaming.history import History, Kind, Step
+from lancewood.spark.streaming.fitting import StreamFitting
+from lancewood.spark.streaming.history import History, VersionKind, VersionStep
 from lancewood.spark.streaming.offsets import Offset
 from lancewood.spark.streaming.options import OnChange
-from lancewood.spark.streaming.portions import Change, FragmentRows, PickedRows, StreamRows
+from lancewood.spark.streaming.portions import FragmentRows, PickedRows, RowChange, StreamRows
 
 _MOST_KEPT = 8
-_APPENDING = (Kind.APPEND, Kind.STILL)
+_APPENDING = (VersionKind.APPEND, VersionKind.STILL)
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Walk:
     """One stream's way through a history."""
 
     history: History
-    fitting: Fitting
+    fitting: StreamFitting
     on_change: OnChange
     _compared: OrderedDict[Version, tuple[StreamRows, ...]] = field(default_factory=OrderedDict)
     _whole_rows: FragmentRows | None = None
@@ -111,9 +111,9 @@ class Walk:
             yield self._whole(first).row_count, self.history.step(first).uuid
             first = Version(first + 1)
         for step in self.history.steps(_range(first, last)):
-            if step.kind is Kind.APPEND:
+            if step.kind is VersionKind.APPEND:
                 yield step.rows, step.uuid
-            elif step.kind is Kind.STILL:
+            elif step.kind is VersionKind.STILL:
                 yield 0, step.uuid
             else:
                 yield sum(each.row_count for each in self._changed(step)), step.uuid
@@ -126,7 +126,7 @@ class Walk:
         if start.is_in_whole and first <= last:
             yield first, (self._whole(first),)
             first = Version(first + 1)
-        run: list[Step] = []
+        run: list[VersionStep] = []
         for step in self.history.steps(_range(first, last)):
             if step.kind in _APPENDING:
                 run.append(step)
@@ -136,16 +136,16 @@ class Walk:
             yield step.version, self._changed(step)
         yield from self._appended(run)
 
-    def _changed(self, step: Step) -> tuple[StreamRows, ...]:
+    def _changed(self, step: VersionStep) -> tuple[StreamRows, ...]:
         """The rows of a version that did more than append."""
-        if step.kind is Kind.BEGIN:
+        if step.kind is VersionKind.BEGIN:
             raise InvalidInputError(
                 f"{self.history.uri} began anew in version {step.version}: the branch was reset, "
                 "and its rows are others now. Start the query with a new checkpointLocation",
                 version=step.version,
             )
         self.fitting.view(self.history.load(step.version))
-        if step.kind is Kind.REWRITE:
+        if step.kind is VersionKind.REWRITE:
             return ()
         known = self._compared.get(step.version)
         if known is None:
@@ -169,7 +169,9 @@ class Walk:
             self._whole_rows = FragmentRows.of(snapshot, version, raws, physical)
         return self._whole_rows
 
-    def _appended(self, run: Sequence[Step]) -> Iterator[tuple[Version, tuple[StreamRows, ...]]]:
+    def _appended(
+        self, run: Sequence[VersionStep]
+    ) -> Iterator[tuple[Version, tuple[StreamRows, ...]]]:
         """The fragments of consecutive appends, from the manifest of the last."""
         appends = [each for each in run if each.fragments]
         if not appends:
@@ -188,7 +190,7 @@ class Walk:
             yield step.version, (rows,)
 
 
-def _tails(snapshot: Snapshot, appends: Sequence[Step]) -> list[FragmentRows | None] | None:
+def _tails(snapshot: Snapshot, appends: Sequence[VersionStep]) -> list[FragmentRows | None] | None:
     """The last fragments of a version, append by append; None if they do not match the appends."""
     raws, name = snapshot.manifest.message.fragments, snapshot.manifest.name
     end, found = len(raws), list[FragmentRows | None]()
@@ -252,7 +254,9 @@ class Compared:
     """Whether anything besides new rows happened."""
 
 
-def rows_for(step: Step, found: Compared, on_change: OnChange, uri: str) -> tuple[StreamRows, ...]:
+def rows_for(
+    step: VersionStep, found: Compared, on_change: OnChange, uri: str
+) -> tuple[StreamRows, ...]:
     """The rows that a stream emits for a version.
 
     Raises UnsupportedError for a version that the stream cannot represent.
@@ -285,7 +289,7 @@ def rows_for(step: Step, found: Compared, on_change: OnChange, uri: str) -> tupl
     return found.inserted
 
 
-def compare(history: History, step: Step) -> Compared:
+def compare(history: History, step: VersionStep) -> Compared:
     """What a version did to rows; raises NotFoundError if the one before it was cleaned up."""
     since, until = history.before(step.version), history.load(step.version)
     if since.manifest.has_stable_row_ids and until.manifest.has_stable_row_ids:
@@ -298,7 +302,7 @@ def _by_id(found: RowChanges, since: Snapshot, until: Snapshot) -> Compared:
     fresh, returned = _parted(found.inserted, since.manifest.next_row_id, version)
 
     def rows(
-        side: Snapshot, fragments: tuple[Fragment, ...], part: LiveRows, change: Change
+        side: Snapshot, fragments: tuple[Fragment, ...], part: LiveRows, change: RowChange
     ) -> tuple[StreamRows, ...]:
         if not part.row_count:
             return ()
@@ -306,10 +310,10 @@ def _by_id(found: RowChanges, since: Snapshot, until: Snapshot) -> Compared:
 
     new, old = found.until.fragments, found.since.fragments
     compared = Compared(
-        inserted=rows(until, new, fresh, Change.INSERTED),
-        returned=rows(until, new, returned, Change.INSERTED),
-        updated=rows(until, new, found.updated, Change.UPDATED),
-        deleted=rows(since, old, found.deleted, Change.DELETED),
+        inserted=rows(until, new, fresh, RowChange.INSERTED),
+        returned=rows(until, new, returned, RowChange.INSERTED),
+        updated=rows(until, new, found.updated, RowChange.UPDATED),
+        deleted=rows(since, old, found.deleted, RowChange.DELETED),
     )
     has_changed = bool(compared.returned or compared.updated or compared.deleted)
     return replace(compared, has_changed=has_changed)
@@ -330,7 +334,7 @@ def _parted(rows: LiveRows, mark: int, version: int) -> tuple[LiveRows, LiveRows
     )
 
 
-def _by_fragment(step: Step, since: Snapshot, until: Snapshot) -> Compared:
+def _by_fragment(step: VersionStep, since: Snapshot, until: Snapshot) -> Compared:
     old, new = _fragments(since), _fragments(until)
     version = until.manifest.version
     if step.operation == Overwrite.__name__:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.spark.types.refusal import Column, first_refused, shown
+from lancewood.spark.types.refusal import ColumnPath, first_refused, shown
 
 BFLOAT16_STORAGE: pa.DataType = pa.binary(2)
 _FLOAT: pa.DataType = pa.float32()
@@ -51,10 +51,10 @@ def is_exactly(array: pa.Array, kind: pa.DataType) -> bool:
 
 
 @dataclass(frozen=True)
-class Cast:
+class LosslessCast:
     """The same values in another Arrow type; a value that would change is refused."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     via: tuple[pa.DataType, ...] = ()
     """Intermediate types, where Arrow has no direct cast."""
@@ -86,7 +86,7 @@ class Cast:
 class NarrowFloat:
     """The same value as a narrower float."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     checks: bool = True
 
@@ -94,7 +94,7 @@ class NarrowFloat:
         if array.type.equals(self.target):
             return array
         if pa.types.is_integer(array.type):
-            whole = Cast(self.column, pa.float64(), name=str(self.target))
+            whole = LosslessCast(self.column, pa.float64(), name=str(self.target))
             array = whole(array)
         narrow = array.cast(self.target)
         if not len(array):
@@ -130,7 +130,7 @@ class FromBfloat16:
 class ToBfloat16:
     """The upper half of a float32 whose lower half is zero."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType = BFLOAT16_STORAGE
     checks: bool = True
 
@@ -169,7 +169,7 @@ class Decoded:
 class Encoded:
     """A dictionary array, with a dictionary for each batch."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     values: Converter
     checks: bool = True
@@ -222,7 +222,7 @@ def is_list(kind: pa.DataType) -> bool:
 class Lists:
     """Any kind of lists to lists or large lists."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     element: Converter
 
@@ -247,7 +247,7 @@ class Lists:
 class FixedSizeLists:
     """Lists that all have the length of the target to fixed-size lists."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     element: Converter
     checks: bool = True
@@ -273,7 +273,7 @@ class FixedSizeLists:
 class Structs:
     """Structs with the fields of the target, in its order; a missing field becomes null."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     sources: tuple[int | None, ...]
     """For each field of the target, the index of the field that it is made from."""
@@ -311,7 +311,7 @@ class Structs:
 class Maps:
     """Maps with other key or value types."""
 
-    column: Column
+    column: ColumnPath
     target: pa.DataType
     key: Converter
     value: Converter
@@ -335,12 +335,14 @@ class Maps:
         return pa.MapArray.from_arrays(places, keys, values, type=self.target, mask=_mask(array))
 
 
-def _is_required(column: Column, field: pa.Field) -> bool:
+def _is_required(column: ColumnPath, field: pa.Field) -> bool:
     """Whether nulls are refused; what a table says of itself is trusted on reading."""
     return not column.is_read and not field.nullable
 
 
-def _check_all_there(column: Column, field: pa.Field, array: pa.Array, excused: int = 0) -> None:
+def _check_all_there(
+    column: ColumnPath, field: pa.Field, array: pa.Array, excused: int = 0
+) -> None:
     """Raise InvalidInputError if there are more nulls than those above explain."""
     if _is_required(column, field) and array.null_count > excused:
         raise column.null(array.null_count - excused)
@@ -354,7 +356,7 @@ def _valid(array: pa.Array) -> Any:
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
-def _as_arrow(offsets: Any, column: Column, *, is_large: bool) -> pa.Array:
+def _as_arrow(offsets: Any, column: ColumnPath, *, is_large: bool) -> pa.Array:
     if is_large:
         return pa.array(offsets, pa.int64())
     if offsets[-1] > _MOST_OFFSET:

@@ -16,17 +16,17 @@ from lancewood.format.arrow import RESERVED_NAMES
 from lancewood.format.logical_type import BFLOAT16
 from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.spark.types.leaves import (
-    Cast,
     Converter,
     Decoded,
     FromBfloat16,
     Lists,
+    LosslessCast,
     Maps,
     Structs,
     is_list,
 )
 from lancewood.spark.types.new_table import to_spark_metadata
-from lancewood.spark.types.refusal import Column
+from lancewood.spark.types.refusal import ColumnPath
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -125,12 +125,12 @@ def _read_top(field: pa.Field) -> _Read:
     if field.name in RESERVED_NAMES and field.type == pa.uint64():
         from pyspark.sql.types import LongType
 
-        column = Column(field.name, True)
-        return _Read(LongType(), Cast(column, pa.int64(), checks=True, name="bigint"))
-    return _read(field, Column(field.name, True), field.nullable)
+        column = ColumnPath(field.name, True)
+        return _Read(LongType(), LosslessCast(column, pa.int64(), checks=True, name="bigint"))
+    return _read(field, ColumnPath(field.name, True), field.nullable)
 
 
-def _read(field: pa.Field, column: Column, nullable: bool) -> _Read:
+def _read(field: pa.Field, column: ColumnPath, nullable: bool) -> _Read:
     """``nullable``: the field itself may be null, or a struct above it."""
     kind = field.type
     name = (field.metadata or {}).get(EXTENSION_NAME.encode(), b"").decode(errors="replace")
@@ -160,7 +160,7 @@ def _read(field: pa.Field, column: Column, nullable: bool) -> _Read:
     return found
 
 
-def _read_leaf(kind: pa.DataType, column: Column) -> _Read | None:
+def _read_leaf(kind: pa.DataType, column: ColumnPath) -> _Read | None:
     from pyspark.sql import types
 
     plain = _PLAIN.get(kind)
@@ -191,15 +191,15 @@ def _read_leaf(kind: pa.DataType, column: Column) -> _Read | None:
     return None
 
 
-def _cast(spark: Any, column: Column, target: pa.DataType, *, checks: bool = False) -> _Read:
-    return _Read(spark, Cast(column, target, checks=checks, name=spark.simpleString()))
+def _cast(spark: Any, column: ColumnPath, target: pa.DataType, *, checks: bool = False) -> _Read:
+    return _Read(spark, LosslessCast(column, target, checks=checks, name=spark.simpleString()))
 
 
 def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
-def _read_list(kind: pa.DataType, column: Column) -> _Read:
+def _read_list(kind: pa.DataType, column: ColumnPath) -> _Read:
     from pyspark.sql.types import ArrayType
 
     item = kind.value_field
@@ -208,7 +208,7 @@ def _read_list(kind: pa.DataType, column: Column) -> _Read:
     return _Read(ArrayType(element.spark, item.nullable), Lists(column, target, element.convert))
 
 
-def _read_struct(kind: pa.DataType, column: Column, nullable: bool) -> _Read:
+def _read_struct(kind: pa.DataType, column: ColumnPath, nullable: bool) -> _Read:
     from pyspark.sql.types import StructField, StructType
 
     # Below a null struct there are nulls, and Spark's toArrow() takes a field at its word.
@@ -230,7 +230,7 @@ def _read_struct(kind: pa.DataType, column: Column, nullable: bool) -> _Read:
     return _Read(spark, Structs(column, target, tuple(range(len(found))), children))
 
 
-def _read_map(kind: pa.DataType, column: Column) -> _Read:
+def _read_map(kind: pa.DataType, column: ColumnPath) -> _Read:
     from pyspark.sql.types import MapType
 
     key = _read(kind.key_field, column.below("key"), False)

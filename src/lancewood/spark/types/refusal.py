@@ -17,16 +17,16 @@ _LONGEST = 80
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnPath:
     """A column, or a field below one, on its way out of a table or into one."""
 
     path: str
     is_read: bool
     """From the table to Spark; else from Spark to the table."""
 
-    def below(self, name: str) -> Column:
+    def below(self, name: str) -> ColumnPath:
         """A field of this column."""
-        return Column(f"{self.path}.{name}", self.is_read)
+        return ColumnPath(f"{self.path}.{name}", self.is_read)
 
     def refused(self, shown: str, kind: object) -> LancewoodError:
         """The error for a value that ``kind`` cannot hold."""

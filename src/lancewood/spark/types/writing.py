@@ -21,11 +21,11 @@ from lancewood.format.logical_type import BFLOAT16
 from lancewood.model.field_keys import EXTENSION_NAME
 from lancewood.spark.types.leaves import (
     BFLOAT16_STORAGE,
-    Cast,
     Converter,
     Encoded,
     FixedSizeLists,
     Lists,
+    LosslessCast,
     Maps,
     NarrowFloat,
     Structs,
@@ -35,7 +35,7 @@ from lancewood.spark.types.leaves import (
     is_list,
 )
 from lancewood.spark.types.new_table import arrow_schema, handed_over, leaf_type, way_out
-from lancewood.spark.types.refusal import Column
+from lancewood.spark.types.refusal import ColumnPath
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -107,7 +107,7 @@ class Writing:
         for index, convert, each in zip(self._sources, self._converters, self.schema, strict=True):
             array = convert(batch.column(index))
             if not each.nullable and array.null_count:
-                raise Column(each.name, False).null(array.null_count)
+                raise ColumnPath(each.name, False).null(array.null_count)
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -116,7 +116,7 @@ class Writing:
 
 
 def _fitted(frame: StructType, table: pa.Schema) -> list[tuple[int, Converter, pa.Field]]:
-    fitting = Fitting()
+    fitting = TypeFitting()
     pairs = zip(fitting.fit_fields(frame.fields, table), table, strict=True)
     found = [
         (index, convert, field)
@@ -138,7 +138,7 @@ def _fitted(frame: StructType, table: pa.Schema) -> list[tuple[int, Converter, p
 
 
 @dataclass
-class Fitting:
+class TypeFitting:
     """Fits types to types, and collects what does not fit."""
 
     problems: list[str] = field(default_factory=list)
@@ -164,7 +164,7 @@ class Fitting:
         for each in wanted:
             index = places.get(each.name)
             if index is not None:
-                column = Column(above + each.name, False)
+                column = ColumnPath(above + each.name, False)
                 found.append((index, self.fit(spark[index].dataType, each, column)))
                 continue
             if not each.nullable:
@@ -172,7 +172,7 @@ class Fitting:
             found.append((None, None))
         return found
 
-    def fit(self, spark: Any, field: pa.Field, column: Column) -> Converter | None:
+    def fit(self, spark: Any, field: pa.Field, column: ColumnPath) -> Converter | None:
         """The converter of a column; None, with a problem noted, if it does not fit."""
         from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
@@ -197,7 +197,7 @@ class Fitting:
             self._misfit(spark, field, column)
         return found
 
-    def _fit_void(self, spark: Any, field: pa.Field, column: Column) -> Converter | None:
+    def _fit_void(self, spark: Any, field: pa.Field, column: ColumnPath) -> Converter | None:
         if field.nullable:
             return Void(field.type)
         self.problems.append(
@@ -205,19 +205,19 @@ class Fitting:
         )
         return None
 
-    def _fit_list(self, spark: Any, kind: pa.DataType, column: Column) -> Converter | None:
+    def _fit_list(self, spark: Any, kind: pa.DataType, column: ColumnPath) -> Converter | None:
         element = self.fit(spark.elementType, kind.value_field, column.below("element"))
         if element is None:
             return None
         make = FixedSizeLists if pa.types.is_fixed_size_list(kind) else Lists
         return make(column, kind, element)
 
-    def _fit_map(self, spark: Any, kind: pa.DataType, column: Column) -> Converter | None:
+    def _fit_map(self, spark: Any, kind: pa.DataType, column: ColumnPath) -> Converter | None:
         key = self.fit(spark.keyType, kind.key_field, column.below("key"))
         value = self.fit(spark.valueType, kind.item_field, column.below("value"))
         return None if key is None or value is None else Maps(column, kind, key, value)
 
-    def _fit_struct(self, spark: Any, kind: pa.DataType, column: Column) -> Converter | None:
+    def _fit_struct(self, spark: Any, kind: pa.DataType, column: ColumnPath) -> Converter | None:
         before = len(self.problems)
         found = self.fit_fields(spark.fields, kind, f"{column.path}.")
         if len(self.problems) > before:
@@ -226,7 +226,7 @@ class Fitting:
         return Structs(column, kind, sources, children)
 
     def _fit_leaf(
-        self, wire: pa.DataType | None, field: pa.Field, column: Column
+        self, wire: pa.DataType | None, field: pa.Field, column: ColumnPath
     ) -> Converter | None:
         kind = field.type
         if wire is None:
@@ -235,18 +235,18 @@ class Fitting:
         if _is_bfloat16(field):
             return ToBfloat16(column) if is_float else None
         if wire == kind:
-            return Cast(column, kind)
+            return LosslessCast(column, kind)
         if pa.types.is_integer(wire):
             return _fit_integer(wire, kind, column)
         if is_float and pa.types.is_floating(kind):
             if kind.bit_width > wire.bit_width:
-                return Cast(column, kind)
+                return LosslessCast(column, kind)
             return NarrowFloat(column, kind)
         if pa.types.is_decimal(wire):
             return _fit_decimal(wire, kind, column)
         return _fit_other(wire, kind, column)
 
-    def _misfit(self, spark: Any, field: pa.Field, column: Column) -> None:
+    def _misfit(self, spark: Any, field: pa.Field, column: ColumnPath) -> None:
         said = "bfloat16" if _is_bfloat16(field) else field.type
         hint = f" ({way_out(spark)})" if leaf_type(spark) is None and _is_odd(spark) else ""
         self.problems.append(
@@ -254,51 +254,51 @@ class Fitting:
         )
 
 
-def _fit_integer(wire: pa.DataType, kind: pa.DataType, column: Column) -> Converter | None:
+def _fit_integer(wire: pa.DataType, kind: pa.DataType, column: ColumnPath) -> Converter | None:
     if pa.types.is_integer(kind):
         is_wider = pa.types.is_signed_integer(kind) and kind.bit_width > wire.bit_width
-        return Cast(column, kind, checks=not is_wider)
+        return LosslessCast(column, kind, checks=not is_wider)
     if pa.types.is_floating(kind):
         if wire.bit_width <= _EXACT_BITS[kind.bit_width]:
-            return Cast(column, kind)
+            return LosslessCast(column, kind)
         if kind == pa.float16():
             return NarrowFloat(column, kind)
-        return Cast(column, kind, checks=True)
+        return LosslessCast(column, kind, checks=True)
     if pa.types.is_decimal(kind):
         digits = _DIGITS[wire.bit_width]
         checks = kind.precision - kind.scale < digits or kind.scale < 0
-        return Cast(column, kind, (pa.decimal128(digits, 0),), checks)
+        return LosslessCast(column, kind, (pa.decimal128(digits, 0),), checks)
     return None
 
 
-def _fit_decimal(wire: pa.DataType, kind: pa.DataType, column: Column) -> Converter | None:
+def _fit_decimal(wire: pa.DataType, kind: pa.DataType, column: ColumnPath) -> Converter | None:
     if pa.types.is_integer(kind):
-        return Cast(column, kind, checks=True)
+        return LosslessCast(column, kind, checks=True)
     if pa.types.is_decimal(kind):
         is_wider = (
             kind.scale >= wire.scale and kind.precision - kind.scale >= wire.precision - wire.scale
         )
-        return Cast(column, kind, checks=not is_wider)
+        return LosslessCast(column, kind, checks=not is_wider)
     return None
 
 
-def _fit_other(wire: pa.DataType, kind: pa.DataType, column: Column) -> Converter | None:
+def _fit_other(wire: pa.DataType, kind: pa.DataType, column: ColumnPath) -> Converter | None:
     if wire in _TEXTS and kind in _TEXTS:
-        return Cast(column, kind)
+        return LosslessCast(column, kind)
     if wire in _BYTES and kind in _BYTES:
-        return Cast(column, kind)
+        return LosslessCast(column, kind)
     if wire in _BYTES and pa.types.is_fixed_size_binary(kind):
-        return Cast(column, kind, checks=True)
+        return LosslessCast(column, kind, checks=True)
     if pa.types.is_date(wire) and pa.types.is_date(kind):
-        return Cast(column, kind)
+        return LosslessCast(column, kind)
     if pa.types.is_time(wire) and pa.types.is_time(kind):
-        return Cast(column, kind, checks=True)
+        return LosslessCast(column, kind, checks=True)
     if pa.types.is_duration(wire) and pa.types.is_duration(kind):
-        return Cast(column, kind, checks=True)
+        return LosslessCast(column, kind, checks=True)
     if pa.types.is_timestamp(wire) and pa.types.is_timestamp(kind):
         if (wire.tz is None) != (kind.tz is None):
             return None
-        return Cast(column, kind, checks=kind.unit != wire.unit)
+        return LosslessCast(column, kind, checks=kind.unit != wire.unit)
     return None
 
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WriteTarget:
     """Where a write goes."""
 
     place: Place
@@ -78,7 +78,7 @@ def find_target(
     manifest_store: str | ManifestStore | None = None,
     unsafe: bool = False,
     fsync: bool | None = None,
-) -> Target:
+) -> WriteTarget:
     """The table that a uri and a branch mean for a writer.
 
     The uri may carry the name of a branch. Raises NotFoundError for a branch that does not exist,
@@ -103,13 +103,13 @@ def find_target(
                 table=store.uri,
                 branch=branch,
             )
-        return Target(place, None)
+        return WriteTarget(place, None)
     snapshot = open_revision(place, branch=branch, in_uri=revision)
     if revision is not None:
         _check_branch(revision, snapshot)
     snapshot.check_writable()
     snapshot.check_open()
-    return Target(snapshot.place, snapshot)
+    return WriteTarget(snapshot.place, snapshot)
 
 
 def _check_branch(revision: str, snapshot: Snapshot) -> None:

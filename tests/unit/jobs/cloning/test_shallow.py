@@ -17,7 +17,7 @@ from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.publish import Detached
 from lancewood.engine.place.place import Place
 from lancewood.engine.snapshot.snapshot import Snapshot
-from lancewood.engine.upkeep.pins import CLONE_PIN, PINS_CONFIG, Pin, PinRecord, read_record
+from lancewood.engine.upkeep.pins import CLONE_PIN, PINS_CONFIG, ClonePin, PinRecord, read_record
 from lancewood.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -275,7 +275,9 @@ def test_a_record_that_somebody_made_up_removes_nothing(table: lw.Table, tmp_pat
     victim = Path(table.uri, "_refs", "tags", "release.json")
     clone = tmp_path / "c"
     for tag in ("release", f"{CLONE_PIN}x", "../../_versions/x", ""):
-        record = PinRecord(str(clone), (Pin(table.uri, tag), Pin("s3://", tag), Pin("/", tag)))
+        record = PinRecord(
+            str(clone), (ClonePin(table.uri, tag), ClonePin("s3://", tag), ClonePin("/", tag))
+        )
         lw.create(clone, ROWS).set_config({PINS_CONFIG: record.encode()})
         lw.drop(clone)
         assert victim.exists()

@@ -20,7 +20,7 @@ from lancewood.pipeline.report.markup import (
     size,
 )
 from lancewood.pipeline.report.sections.layout import (
-    Column,
+    ReportColumn,
     code,
     line_plot,
     not_shown,
@@ -37,12 +37,12 @@ _MOST_TABLES, _MOST_RUNS = 24, 60
 _MOST_PAIRS, _MOST_COMMANDS = 100, 20
 _MOST_STAGES = 100
 _COLUMNS = (
-    Column("stage"),
-    Column("time", "number"),
-    Column("from beginning to end of the run", "drawing long"),
-    Column("rows", "number"),
-    Column("files", "number"),
-    Column("size", "number"),
+    ReportColumn("stage"),
+    ReportColumn("time", "number"),
+    ReportColumn("from beginning to end of the run", "drawing long"),
+    ReportColumn("rows", "number"),
+    ReportColumn("files", "number"),
+    ReportColumn("size", "number"),
 )
 
 

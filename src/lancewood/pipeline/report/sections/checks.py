@@ -14,7 +14,7 @@ from lancewood.pipeline.report.markup import (
     several_lines,
 )
 from lancewood.pipeline.report.sections.layout import (
-    Column,
+    ReportColumn,
     code,
     not_shown,
     pairs,
@@ -28,10 +28,10 @@ _MOST_NOT_PASSED, _MOST_PASSED, _MOST_SAMPLES = 100, 200, 20
 _MOST_ROWS, _MOST_COLUMNS, _MOST_VALUE, _MOST_ASKED = 10, 12, 80, 1_000
 _PASSED_OPEN = 25
 _COLUMNS = (
-    Column("check"),
-    Column("what must hold", "wide"),
-    Column("found", "wide"),
-    Column("time", "number beside"),
+    ReportColumn("check"),
+    ReportColumn("what must hold", "wide"),
+    ReportColumn("found", "wide"),
+    ReportColumn("time", "number beside"),
 )
 
 
@@ -77,7 +77,7 @@ def _sample(check: CheckFacts) -> Html | None:
     if not check.sample or not check.columns:
         return None
     names = check.columns[:_MOST_COLUMNS]
-    columns = [Column(data(each, _MOST_VALUE), "value") for each in names]
+    columns = [ReportColumn(data(each, _MOST_VALUE), "value") for each in names]
     rows: list[list[Child]] = [
         [data(each, _MOST_VALUE) for each in _filled(row, len(names))]
         for row in check.sample[:_MOST_ROWS]

@@ -18,7 +18,7 @@ _PLOT_WIDTH, _PLOT_HEIGHT, _EDGE = 240, 56, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReportColumn:
     name: str
     kind: str = "text"
     """``text``, or a class of the style: ``number``, ``wide`` for long texts, ``drawing``, …"""
@@ -32,7 +32,7 @@ def section(title: str, note: str | None, *children: Child) -> Html:
 
 
 def table(
-    caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Child]], *, more: int = 0
+    caption: str, columns: Sequence[ReportColumn], rows: Iterable[Sequence[Child]], *, more: int = 0
 ) -> Html:
     """A table whose first cells name the rows; says how many rows are not shown."""
     heads = [element("th", each.name, scope="col", class_=_class(each)) for each in columns]
@@ -42,7 +42,7 @@ def table(
     return joined(scrolled(whole, caption), not_shown(more, "row"))
 
 
-def _cells(columns: Sequence[Column], row: Sequence[Child]) -> list[Html]:
+def _cells(columns: Sequence[ReportColumn], row: Sequence[Child]) -> list[Html]:
     (first, name), *others = zip(columns, row, strict=True)
     return [
         element("th", name, scope="row", class_=_class(first), data_name=first.name),
@@ -53,7 +53,7 @@ def _cells(columns: Sequence[Column], row: Sequence[Child]) -> list[Html]:
     ]
 
 
-def _class(column: Column) -> str | None:
+def _class(column: ReportColumn) -> str | None:
     return None if column.kind == "text" else column.kind
 
 

@@ -24,7 +24,7 @@ from lancewood.pipeline.report.markup import (
     total,
 )
 from lancewood.pipeline.report.sections.layout import (
-    Column,
+    ReportColumn,
     amount_bar,
     code,
     legend,
@@ -46,10 +46,10 @@ _KINDS = (
 _MOST_REASONS, _MOST_CHARACTERS = 20, 600
 _ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
 _REASON_COLUMNS = (
-    Column("source or step"),
-    Column("reason", "wide"),
-    Column("rows", "number"),
-    Column("compared", "drawing"),
+    ReportColumn("source or step"),
+    ReportColumn("reason", "wide"),
+    ReportColumn("rows", "number"),
+    ReportColumn("compared", "drawing"),
 )
 
 
@@ -59,13 +59,13 @@ def sources_section(facts: RunFacts) -> Html | None:
         return None
     has_since = any(each.since is not None for each in facts.sources)
     columns = [
-        Column("source"),
-        Column("kind"),
-        Column("rows", "number"),
-        Column("files", "number"),
-        Column("size", "number"),
-        *([Column("new since", "since")] if has_since else []),
-        Column("where", "wide"),
+        ReportColumn("source"),
+        ReportColumn("kind"),
+        ReportColumn("rows", "number"),
+        ReportColumn("files", "number"),
+        ReportColumn("size", "number"),
+        *([ReportColumn("new since", "since")] if has_since else []),
+        ReportColumn("where", "wide"),
     ]
     rows = [_source_row(each, has_since=has_since) for each in facts.sources[:_MOST_SOURCES]]
     more = len(facts.sources) - len(rows)
@@ -102,18 +102,18 @@ def changes_section(facts: RunFacts) -> Html | None:
         return None
     has_replaced = any(each.replaced is not None for each in facts.targets)
     columns = [
-        Column("table"),
-        Column("mode"),
-        Column("rows before → after", "number pair"),
-        Column("of the table", "drawing"),
-        Column("inserted", "number"),
-        Column("updated", "number"),
-        Column("deleted", "number"),
-        *([Column("replaced", "number")] if has_replaced else []),
-        Column("files", "number"),
-        Column("size", "number"),
-        Column("version", "number"),
-        Column("time", "number"),
+        ReportColumn("table"),
+        ReportColumn("mode"),
+        ReportColumn("rows before → after", "number pair"),
+        ReportColumn("of the table", "drawing"),
+        ReportColumn("inserted", "number"),
+        ReportColumn("updated", "number"),
+        ReportColumn("deleted", "number"),
+        *([ReportColumn("replaced", "number")] if has_replaced else []),
+        ReportColumn("files", "number"),
+        ReportColumn("size", "number"),
+        ReportColumn("version", "number"),
+        ReportColumn("time", "number"),
     ]
     rows = [_change_row(each, has_replaced=has_replaced) for each in facts.targets[:_MOST_TABLES]]
     more = len(facts.targets) - len(rows)
@@ -204,9 +204,9 @@ def _sample(found: QuarantineFacts) -> Html | None:
     if not found.sample:
         return None
     has_file = any(file for _, _, file, _, _ in found.sample)
-    places = [Column("file", "wide"), Column("line", "number")] if has_file else []
-    row = Column("row", "value whole")
-    columns = [Column("source or step"), Column("reason", "wide"), *places, row]
+    places = [ReportColumn("file", "wide"), ReportColumn("line", "number")] if has_file else []
+    row = ReportColumn("row", "value whole")
+    columns = [ReportColumn("source or step"), ReportColumn("reason", "wide"), *places, row]
     rows: list[list[Child]] = []
     for origin, reason, file, line, record in found.sample[:_MOST_REASONS]:
         place: list[Child] = [code(file), line or UNKNOWN] if has_file else []

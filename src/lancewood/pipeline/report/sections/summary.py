@@ -17,8 +17,8 @@ from lancewood.pipeline.report.markup import (
 from lancewood.pipeline.report.sections.layout import code, pairs
 from lancewood.pipeline.report.verdict import (
     CHANGES,
+    RunVerdict,
     Tone,
-    Verdict,
     is_published,
     not_passed,
     own_branch,
@@ -65,7 +65,7 @@ def mark(tone: Tone) -> Html:
     )
 
 
-def title_of(facts: RunFacts, found: Verdict) -> str:
+def title_of(facts: RunFacts, found: RunVerdict) -> str:
     """What a tab of a browser shows."""
     return f"{found.title} · {facts.pipeline} {facts.run}"
 
