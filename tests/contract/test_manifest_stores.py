@@ -210,7 +210,7 @@ class TestPostgreSQL(ManifestStoreContract):
         code = f"""
 import os
 from lancewood.external.base import Entry
-from lancewood.external.choice import open_manifest_store
+from lancewood.external.opening import open_manifest_store
 
 manifests = open_manifest_store({postgresql!r})
 put = lambda number: manifests.put_if_not_exists({base!r}, Entry(number, str(os.getpid()), 1))

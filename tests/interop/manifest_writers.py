@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import lancewood.engine.config  # what is loaded before a fork is loaded once
+import lancewood.engine.schema  # what is loaded before a fork is loaded once
 
 import lancewood as lw
 import lancewood.table.door

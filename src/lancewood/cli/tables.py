@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial, wraps
+from functools import wraps
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -28,19 +28,16 @@ from lancewood.cli.repository.names import TableNames
 from lancewood.engine.place import Place
 from lancewood.engine.snapshot import (
     TAG,
+    Access,
     Descent,
     Snapshot,
-    check_whole,
-    find_address,
     history_place,
     open_revision,
 )
 from lancewood.errors import InvalidInputError
-from lancewood.external.opening import open_table_store
 from lancewood.model.refs import MAIN, called
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.store.base import Store
-from lancewood.store.options import StorageOptions
 
 Branch: TypeAlias = Annotated[
     str | None,
@@ -184,9 +181,7 @@ def opened_store(uri: str, storage_options: Sequence[str] | None, *, unsafe: boo
 
 def opened_place(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Place:
     """Where a table is, with access to all its base paths."""
-    place, revision = _address(uri, storage_options, unsafe)
-    check_whole("the command", uri, revision)
-    return place
+    return _access(uri, storage_options, unsafe).whole("the command")
 
 
 def opened_history(
@@ -194,7 +189,7 @@ def opened_history(
 ) -> Store:
     """The root of a branch; its newest version need not be readable."""
     names = TableNames(options.storage(storage_options))
-    place, revision = _address(names.whole(uri) or uri, storage_options)
+    place, revision = _access(names.whole(uri) or uri, storage_options).find()
     with names.told():
         return history_place(place, branch=branch, in_uri=revision).store
 
@@ -207,8 +202,7 @@ def opened_snapshot(
     unsafe: bool = False,
 ) -> Snapshot:
     """One version of a table."""
-    place, in_uri = _address(uri, storage_options, unsafe)
-    return open_revision(place, in_uri=in_uri, **revision.arguments())
+    return _access(uri, storage_options, unsafe).open(**revision.arguments())
 
 
 def opened_to_read(
@@ -307,7 +301,7 @@ def opened_maybe_past(
 ) -> tuple[Snapshot, str | None]:
     """The version that a branch or a uri names, and the uri's revision if that is a tag or the
     number of a version."""
-    place, in_uri = _address(uri, storage_options, unsafe)
+    place, in_uri = _access(uri, storage_options, unsafe).find()
     snapshot = open_revision(place, in_uri=in_uri, branch=branch)
     if in_uri is None:
         return snapshot, None
@@ -321,12 +315,10 @@ def _without_revision(uri: str) -> str:
     return uri if os.path.isdir(uri) else uri.partition("@")[0]
 
 
-def _address(
-    uri: str, storage_options: Sequence[str] | None, unsafe: bool = False
-) -> tuple[Place, str | None]:
-    given = StorageOptions(options.storage(storage_options))
-    opened = partial(
-        open_table_store, storage_options=given, unsafe=unsafe, manifest_store=manifest_store()
+def _access(uri: str, storage_options: Sequence[str] | None, unsafe: bool = False) -> Access:
+    return Access(
+        uri,
+        storage_options=options.storage(storage_options),
+        manifest_store=manifest_store(),
+        unsafe=unsafe,
     )
-    store, revision = find_address(uri, opened)
-    return Place(store, given), revision

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancewood.engine.base import check_choice, check_number
 from lancewood.engine.place import Bases, NewBase
 from lancewood.engine.schema import Parameters
+from lancewood.engine.snapshot import Access
 from lancewood.errors import BatchAppliedError, InvalidInputError, NotFoundError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.job import Terms
@@ -142,14 +143,14 @@ def write(
                 f"partitions is at most {_MOST_PARTITIONS}, got {partitions}: each is a task that "
                 "writes a file"
             )
-    place: dict[str, Any] = {
-        "branch": branch,
-        "storage_options": storage_options,
-        "base_storage_options": base_storage_options,
-        "manifest_store": manifest_store,
-        "unsafe": unsafe,
-        "fsync": fsync,
-    }
+    access = Access(
+        uri,
+        storage_options=storage_options,
+        base_storage_options=base_storage_options,
+        manifest_store=manifest_store,
+        unsafe=unsafe,
+        fsync=fsync,
+    )
     facts: dict[str, Any] = {
         "message": message,
         "properties": properties,
@@ -159,12 +160,11 @@ def write(
     }
     if mode == "merge":
         wishes = terms(**facts)
-        target = find_target(uri, **place)
+        target = find_target(access, branch)
         return merge(_spread(df, partitions), target, wishes, _given(merge_only))
     columns = _sort_columns(df, sort_by)
-    job = plan_write(
-        uri, df.schema, mode=mode, **_given(rows_only, but="sort_by"), **place, **facts
-    )
+    rows = _given(rows_only, but="sort_by")
+    job = plan_write(access, df.schema, mode=mode, branch=branch, **rows, **facts)
     frame = _spread(df, partitions)
     frame = frame.sortWithinPartitions(*columns) if columns else frame
     return _run(frame, job, skip_empty=skip_empty and not job.is_new)

@@ -12,6 +12,7 @@ from lancewood.engine.base import FileLimits
 from lancewood.engine.place import Base, BasePath, declared_bases, normal_path
 from lancewood.engine.rows import IndexMask, load_index_mask
 from lancewood.engine.schema import Parameters
+from lancewood.engine.snapshot import Access
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.base_changes import add_base_path, set_base_path
@@ -204,16 +205,16 @@ class CloneVerbs(Handle):
         """
         facts = commit_properties(message, properties)
         threads = runner_or_threads(runner)
-        place = target_place(
-            self._snapshot,
+        access = Access(
             target,
-            storage_options,
-            base_storage_options,
-            fsync=fsync,
-            unsafe=unsafe,
+            storage_options=storage_options,
+            base_storage_options=base_storage_options,
             manifest_store=manifest_store,
             commit_lock=commit_lock,
+            unsafe=unsafe,
+            fsync=fsync,
         )
+        place = target_place(self._snapshot, access)
         name = base_name(self._snapshot, tag)
         if deep:
             return self._after(*clone_deep(self._snapshot, place, threads, properties=facts))

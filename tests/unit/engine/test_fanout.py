@@ -118,7 +118,7 @@ def test_tasks_that_are_done_in_no_time_need_no_thread() -> None:
 
 PROGRAM = """
 import sys, threading
-from lancewood.engine import fanout
+from lancewood.engine.base import fanout
 
 fanout._QUICK_SECONDS = 0.0
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.engine.snapshot import Access
 from lancewood.engine.snapshot.revisions import (
     Uri,
     branch_place,
-    find_address,
     main_place,
     open_revision,
     resolve,
@@ -409,18 +409,23 @@ def test_a_table_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
     assert not lw.exists(uri)
 
 
-def test_an_at_sign_costs_one_listing_and_nothing_else_costs_any(tmp_path: Path) -> None:
+def test_an_at_sign_costs_one_listing_and_nothing_else_costs_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, calls in (("plain", []), ("m@t", ["names"]), ("plain@exp", ["names", "names"])):
         stores: list[FaultyStore] = []
 
-        def opened(uri: Uri, stores: list[FaultyStore] = stores) -> FaultyStore:
+        def opened(uri: Uri, stores: list[FaultyStore] = stores, **options: object) -> FaultyStore:
             stores.append(FaultyStore(open_store(uri)))
             return stores[-1]
 
         uri = str(tmp_path / name)
         if name != "plain@exp":
-            lw.create(uri, ROWS, fsync=False)
-        find_address(uri, opened)
+            with monkeypatch.context() as real:
+                real.undo()
+                lw.create(uri, ROWS, fsync=False)
+        monkeypatch.setattr("lancewood.engine.snapshot.access.open_table_store", opened)
+        Access(uri).find()
         assert [verb for each in stores for verb, _ in each.calls] == calls
 
 

@@ -33,7 +33,8 @@ for turn in range(count):
         commit = repo.objects.commit(tip)
         blob = repo.objects.tree(commit.tree)["count"].hash
         number = int(repo.objects.blob(blob)) + 1
-        tree = repo.objects.put_tree({"count": TreeEntry(FILE, repo.objects.put_blob(b"%d" % number))})
+        counted = TreeEntry(FILE, repo.objects.put_blob(b"%d" % number))
+        tree = repo.objects.put_tree({"count": counted})
         new = repo.objects.put_commit(tree, [tip], by, f"{who} {turn}")
         if repo.refs.move("refs/heads/main", tip, new, why=f"commit: {who} {turn}", by=by):
             break
@@ -41,7 +42,7 @@ for turn in range(count):
 
 VICTIM = """
 import os, signal, sys
-from lancewood.git.locks import locked
+from lancewood.git.places import locked
 
 path = sys.argv[1]
 print("ready", flush=True)

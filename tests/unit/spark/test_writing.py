@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.engine.snapshot import Access
 from lancewood.jobs.job import RowCounts
 from lancewood.spark.writing.job import WriteJob
-from lancewood.spark.writing.plan import plan_write
+from lancewood.spark.writing.plan import plan_write as plan_write_to
 from lancewood.spark.writing.work import decode_answers, encode_error
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -46,6 +47,11 @@ def ran(job: WriteJob, *partitions: pa.Table) -> list[bytes]:
     """The answers of executors, each with a job that travelled."""
     sent = pickle.dumps(job)
     return [pickle.loads(sent).run(iter(each.to_batches())) for each in partitions]
+
+
+def plan_write(uri: Path | str, columns: Any, **wishes: Any) -> WriteJob:
+    options = wishes.pop("storage_options", None)
+    return plan_write_to(Access(uri, storage_options=options), columns, **wishes)
 
 
 def done(uri: Path | str, *partitions: pa.Table, text: str = TWO, **wishes: Any) -> Any:

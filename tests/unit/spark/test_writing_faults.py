@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
+from lancewood.engine.snapshot import Access
 from lancewood.spark.writing.job import WriteJob
 from lancewood.spark.writing.plan import plan_write
 from lancewood.store.base import Store
@@ -38,7 +39,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(uri: str, **wishes: Any) -> WriteJob:
     from pyspark.sql.types import LongType, StructType
 
-    return plan_write(uri, StructType().add("a", LongType()), fsync=False, **wishes)
+    return plan_write(Access(uri, fsync=False), StructType().add("a", LongType()), **wishes)
 
 
 def through(job: WriteJob, store: Store) -> WriteJob:

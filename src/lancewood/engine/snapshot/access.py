@@ -16,7 +16,6 @@ from lancewood.engine.snapshot.revisions import (
     At,
     Uri,
     check_contradictions,
-    check_whole,
     is_table,
     open_revision,
 )
@@ -75,7 +74,12 @@ class Access:
     def whole(self, verb: str) -> Place:
         """The place of a whole table; raises InvalidInputError if the uri carries a revision."""
         place, revision = self.find()
-        check_whole(verb, self.uri, revision)
+        if revision is not None:
+            raise InvalidInputError(
+                f"{verb} takes a whole table, and {self.uri!r} is revision {revision!r} of one; "
+                "give the uri alone. A pathlib.Path is never taken for a revision",
+                revision=revision,
+            )
         return place
 
     def open(

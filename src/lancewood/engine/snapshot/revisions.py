@@ -1,18 +1,14 @@
-"""From what a caller says about a version to that version: branch, version, tag, moment, or a uri
-that carries a revision (``photos.lance@exp``).
+"""From what a caller says about a version to that version: branch, version, tag or moment.
 
-Refs are looked up in the main root, wherever one starts. The grammar of texts is in
-``model.revision``. A uri that is itself a table wins; else it is parted at the first ``@`` before
-which there is a table, so one more listing is needed, and only where there is an ``@``. A
-``PathLike`` is a path and carries nothing. Changes nothing.
+Refs are looked up in the main root, wherever one starts. The grammar of texts such as ``exp:12`` is
+in ``model.revision``. Changes nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from lancewood.engine.base import check_number
 from lancewood.engine.place import Place
@@ -37,7 +33,6 @@ from lancewood.model.revision import (
     Revision,
     branch_name,
     parse_revision,
-    split_uri,
     tag_name,
 )
 from lancewood.store.base import Store
@@ -289,36 +284,6 @@ def _load(
 
 
 Uri: TypeAlias = str | os.PathLike[str]
-
-
-class Address(NamedTuple):
-    """A root where a table is, or could be, and what the uri said besides."""
-
-    store: Store
-    revision: str | None = None
-
-
-def find_address(uri: Uri, opened: Callable[[Uri], Store]) -> Address:
-    """What a uri means; ``opened`` makes the store of a root."""
-    whole = opened(uri)
-    parts = list(split_uri(uri)) if isinstance(uri, str) else []
-    if not parts or is_table(whole):
-        return Address(whole)
-    for root, revision in parts:
-        store = opened(root)
-        if is_table(store):
-            return Address(store, revision)
-    return Address(whole)
-
-
-def check_whole(verb: str, uri: Uri, revision: str | None) -> None:
-    """Raise InvalidInputError where a verb on whole tables is given a revision."""
-    if revision is not None:
-        raise InvalidInputError(
-            f"{verb} takes a whole table, and {uri!r} is revision {revision!r} of one; give the "
-            "uri alone. A pathlib.Path is never taken for a revision",
-            revision=revision,
-        )
 
 
 def is_table(store: Store) -> bool:

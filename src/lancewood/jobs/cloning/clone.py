@@ -13,16 +13,15 @@ writes the same names; the next attempt overwrites them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from lancewood.data.home import new_data_file_name
 from lancewood.engine.base import in_order
 from lancewood.engine.commit import manifest_store_mark
-from lancewood.engine.place import Place, base_options, deletion_key
-from lancewood.engine.snapshot import TAG, Snapshot
+from lancewood.engine.place import Place, deletion_key
+from lancewood.engine.snapshot import TAG, Access, Snapshot
 from lancewood.engine.upkeep import (
     PINS_CONFIG,
     ClonePin,
@@ -34,9 +33,6 @@ from lancewood.engine.upkeep import (
 from lancewood.engine.versions import is_replaced, load_tag
 from lancewood.engine.write import check_clonable, write_clone, write_deep_clone
 from lancewood.errors import CommitUnknownError, InvalidInputError, NotFoundError, StorageError
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
-from lancewood.external.opening import open_table_store
 from lancewood.format.deep_clone import copied_name
 from lancewood.format.layout import INDICES_DIR, OWNED_DIRS, blob_directory, data_key, manifest_key
 from lancewood.jobs.job import AT_ONCE, pack_fragments
@@ -46,37 +42,19 @@ from lancewood.model.ids import BaseId
 from lancewood.model.index import Index
 from lancewood.model.refs import TagName
 from lancewood.store.base import Store, is_there
-from lancewood.store.options import StorageOptions
 from lancewood.store.transfer import copy_object
 
 
-def target_place(
-    source: Snapshot,
-    target: str | os.PathLike[str],
-    storage_options: Mapping[str, str] | None,
-    bases: Mapping[str, Mapping[str, str]] | None,
-    *,
-    fsync: bool | None = None,
-    unsafe: bool = False,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-) -> Place:
+def target_place(source: Snapshot, target: Access) -> Place:
     """The place of a clone; it reaches the files of the source with the source's options.
 
-    ``storage_options`` default to those of the source. Raises InvalidInputError if one of the two
+    Its storage options default to those of the source. Raises InvalidInputError if one of the two
     tables would lie inside the other.
     """
-    place, options = source.place, source.place.storage_options
-    if storage_options is not None:
-        options = StorageOptions(storage_options)
-    store = open_table_store(
-        target,
-        storage_options=options,
-        fsync=fsync,
-        unsafe=unsafe,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-    )
+    place = source.place
+    if target.storage_options is None:
+        target = replace(target, storage_options=place.storage_options)
+    store = target.store()
     main = place.main(source.manifest) or place.store
     if store.uri.startswith(f"{main.uri}/"):
         raise InvalidInputError(
@@ -92,7 +70,8 @@ def target_place(
     known = {each.path: place.options_of(each) or {} for each in source.manifest.base_paths}
     known[place.uri] = place.storage_options or {}
     known.update(place.base_storage_options)
-    return Place(store, options, base_storage_options={**known, **base_options(bases)})
+    known.update(target.base_storage_options or {})
+    return Place(store, target.storage_options, base_storage_options=known)
 
 
 def base_name(source: Snapshot, tag: str | None) -> str | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lancewood.engine.place import Place
 from lancewood.engine.rows import ScanPlan, plan_scan
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import NamingScheme
@@ -165,8 +165,14 @@ class TableSource:
         self, schema: StructType, overwrite: bool, *, is_in_stream: bool = False
     ) -> WriteJob:
         asked = self._asked
-        return plan_write(
+        access = Access(
             asked.path,
+            storage_options=asked.storage_options,
+            base_storage_options=asked.base_storage_options,
+            manifest_store=asked.manifest_store,
+        )
+        return plan_write(
+            access,
             schema,
             mode="overwrite" if overwrite else "append",
             branch=asked.branch,
@@ -179,9 +185,6 @@ class TableSource:
             message=asked.message,
             properties=asked.properties,
             serializable=asked.serializable,
-            storage_options=asked.storage_options,
-            base_storage_options=asked.base_storage_options,
-            manifest_store=asked.manifest_store,
         )
 
     def _found(self) -> Snapshot:

@@ -7,12 +7,10 @@ one version is refused here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.snapshot import Snapshot, find_address
+from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.external.opening import open_table_store
 from lancewood.model.revision import OnBranch, parse_revision
 from lancewood.spark.source import stream_reader as readers
 from lancewood.spark.source import stream_writer as writers
@@ -70,12 +68,11 @@ def _check_path(opened: Snapshot, asked: SourceOptions) -> None:
     """Raises InvalidInputError for a path that carries a tag or a single version."""
     if "@" not in asked.path:
         return
-    opening = partial(
-        open_table_store,
+    _, revision = Access(
+        asked.path,
         storage_options=asked.storage_options,
         manifest_store=asked.manifest_store,
-    )
-    revision = find_address(asked.path, opening).revision
+    ).find()
     if revision is None:
         return
     meant = parse_revision(revision)

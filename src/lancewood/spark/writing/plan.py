@@ -9,10 +9,8 @@ needed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -28,17 +26,14 @@ from lancewood.engine.place import (
     Bases,
     NewBase,
     Place,
-    base_options,
     homes_to_write,
     new_base_paths,
     own_home,
     uri_of_base,
 )
-from lancewood.engine.snapshot import TAG, Snapshot, find_address, is_table, open_revision
+from lancewood.engine.snapshot import TAG, Access, Snapshot, is_table, open_revision
 from lancewood.engine.write import first_field_id
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.external.base import ManifestStore
-from lancewood.external.opening import open_table_store
 from lancewood.format.arrow import schema_from_arrow
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
@@ -54,7 +49,6 @@ from lancewood.rules.applied import is_applied
 from lancewood.spark.types import Writing, spark_schema
 from lancewood.spark.writing.job import Mode, WriteJob, table_exists
 from lancewood.spark.writing.work import WriteWork
-from lancewood.store.options import StorageOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -69,38 +63,20 @@ class WriteTarget:
     """The newest version; None if there is no table."""
 
 
-def find_target(
-    uri: str | os.PathLike[str],
-    branch: str | None = None,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    unsafe: bool = False,
-    fsync: bool | None = None,
-) -> WriteTarget:
+def find_target(access: Access, branch: str | None = None) -> WriteTarget:
     """The table that a uri and a branch mean for a writer.
 
     The uri may carry the name of a branch. Raises NotFoundError for a branch that does not exist,
     InvalidInputError for a uri that means a tag or a single version, and IncompatibleConflictError
     for a branch that was published and closed.
     """
-    options = None if storage_options is None else StorageOptions(storage_options)
-    opened = partial(
-        open_table_store,
-        storage_options=options,
-        fsync=fsync,
-        unsafe=unsafe,
-        manifest_store=manifest_store,
-    )
-    store, revision = find_address(uri, opened)
-    place = Place(store, options, None, base_options(base_storage_options))
-    if revision is None and not is_table(store):
+    place, revision = access.find()
+    if revision is None and not is_table(place.store):
         if branch is not None and branch != MAIN:
             raise NotFoundError(
-                f"no table at {store.uri}, so it has no branch {branch!r}: write to main first, "
+                f"no table at {place.uri}, so it has no branch {branch!r}: write to main first, "
                 "then create the branch",
-                table=store.uri,
+                table=place.uri,
                 branch=branch,
             )
         return WriteTarget(place, None)
@@ -231,7 +207,7 @@ class _Wishes:
 
 
 def plan_write(
-    uri: str | os.PathLike[str],
+    access: Access,
     frame: StructType,
     *,
     mode: Mode = "append",
@@ -248,11 +224,6 @@ def plan_write(
     message: str | None = None,
     properties: Mapping[str, str] | None = None,
     serializable: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    unsafe: bool = False,
-    fsync: bool | None = None,
 ) -> WriteJob:
     """A write of rows that have the columns of ``frame``, checked as far as possible.
 
@@ -272,15 +243,7 @@ def plan_write(
         file_version,
         tuple(as_list("bases", bases)),
     )
-    target = find_target(
-        uri,
-        branch,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        unsafe=unsafe,
-        fsync=fsync,
-    )
+    target = find_target(access, branch)
     there = target.snapshot
     if there is None:
         work, base, declared = _new_table(target.place, frame, wishes)
