@@ -16,9 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import lancewood.engine.schema  # what is loaded before a fork is loaded once
-
 import lancewood as lw
+import lancewood.engine.schema  # what is loaded before a fork is loaded once
 import lancewood.table.door
 from lancewood.external.protocol import Root
 
