@@ -117,7 +117,7 @@ class Scope:
     def check_having(self, having: Any, keys: Mapping[str, str]) -> None:
         """Raise UnsupportedError for a name of what is grouped by that an alias has, too."""
         for node in having.walk():
-            is_name = type(node).__name__ == "ScopeColumn" and len(node.parts) == 1
+            is_name = type(node).__name__ == "Column" and len(node.parts) == 1
             name = str(node.name) if is_name else ""
             alias = self.aliases.get(name.lower())
             if alias is None or not self.has([name]):
