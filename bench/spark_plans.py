@@ -11,7 +11,7 @@ from bench.places import Places, scratch
 from bench.result import Most, Row, Section
 from bench.scale import Scale
 from bench.tables import make_fragments
-from lancewood.engine.place.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.rows.scan import ScanRequest
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.spark.reading.plan import plan_read
@@ -65,5 +65,5 @@ def _work(spark: Any, uri: str) -> dict[str, Contender]:
 
 
 def _plan_bytes(uri: str) -> int:
-    plan = plan_read(load_snapshot(Place(DiskStore(uri))), ScanRequest(), slots=2)
+    plan = plan_read(load_snapshot(Location(DiskStore(uri))), ScanRequest(), slots=2)
     return sum(map(len, plan.messages))

@@ -72,9 +72,9 @@ def say(what: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        place = Path(sys.argv[1]).absolute() / "orders.lance"
+        location = Path(sys.argv[1]).absolute() / "orders.lance"
     else:
-        place = Path(__file__).absolute().parents[1] / ".demo" / "orders.lance"
-        if lw.exists(place):
-            lw.drop(place)
-    walk(str(place))
+        location = Path(__file__).absolute().parents[1] / ".demo" / "orders.lance"
+        if lw.exists(location):
+            lw.drop(location)
+    walk(str(location))

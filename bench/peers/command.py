@@ -31,9 +31,9 @@ def main(arguments: Sequence[str]) -> int:
         _tell(str(reason))
         return 1
     entrants, jars = _enter(chosen.spark, env)
-    with temporary_places() as places:
-        _run(entrants, jars, env, chosen, places)
-        note = _note(chosen.spark, chosen.rows, chosen.passes, places.fast_name)
+    with temporary_places() as locations:
+        _run(entrants, jars, env, chosen, locations)
+        note = _note(chosen.spark, chosen.rows, chosen.passes, locations.fast_name)
     print(render_markdown(facts, note, entrants))
     if chosen.json is not None:
         settings = {"rows": chosen.rows, "passes": chosen.passes, "spark": chosen.spark}
@@ -100,21 +100,21 @@ def _run(
     jars: dict[str, tuple[str, ...]],
     env: dict[str, str],
     chosen: argparse.Namespace,
-    places: Places,
+    locations: Places,
 ) -> None:
-    with scratch(places.fast) as here:
+    with scratch(locations.fast) as here:
         make_source(here / "source", chosen.rows)
         with start(entrants, jars, here, env) as workers:
             _tell(f"{', '.join(workers)}: {chosen.rows:,} rows, {chosen.passes} passes …")
             race(entrants, workers, chosen.passes, _tell)
 
 
-def _note(spark: str, rows: int, passes: int, place: str) -> str:
+def _note(spark: str, rows: int, passes: int, location: str) -> str:
     return (
-        f"On {place}; PySpark {spark}, `local[2]`, a session for each; {rows:,} rows of a number, "
-        f"a category, a text and {FLOATS} floats; medians of {passes} after one pass that is "
-        "checked and dropped, contenders in turn. In brackets: how many times faster than Parquet. "
-        "One table a pass, all works on it in this order; nobody syncs (Lancewood would); "
+        f"On {location}; PySpark {spark}, `local[2]`, a session for each; {rows:,} rows of a "
+        f"number, a category, a text and {FLOATS} floats; medians of {passes} after one pass that "
+        "is checked and dropped, contenders in turn. In brackets: how many times faster than "
+        "Parquet. One table a pass, all works on it in this order; nobody syncs (Lancewood would); "
         "defaults, but for Delta with deletion vectors and its log read in 2 tasks instead of 50, "
         "Iceberg in format 3 with deletes merged on reading, and Lance's vectors of fixed size."
     )

@@ -102,9 +102,9 @@ def start(
     try:
         for each in entrants:
             if not each.refusal:
-                place = here / each.name.lower()
+                location = here / each.name.lower()
                 jar_files = jars.get(each.name, ())
-                workers[each.name] = Worker(each.name, place, here / "source", jar_files, env)
+                workers[each.name] = Worker(each.name, location, here / "source", jar_files, env)
         for each in entrants:
             if each.name in workers:
                 try:

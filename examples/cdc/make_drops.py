@@ -76,8 +76,8 @@ def save(rows: list[dict[str, object]], schema: pa.Schema, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1])
+    location = Path(sys.argv[1])
     if "--day" in sys.argv:
-        make_changes(place, int(sys.argv[sys.argv.index("--day") + 1]))
+        make_changes(location, int(sys.argv[sys.argv.index("--day") + 1]))
     else:
-        make_snapshot(place)
+        make_snapshot(location)

@@ -76,11 +76,11 @@ def drawn(scene: str, chance: random.Random) -> Image.Image:
     sun, size = chance.randrange(width // 5, width), chance.randrange(20, 50)
     glow = (245, 245, 225) if scene == "night" else (255, 235, 160)
     pen.ellipse((sun - size, 50, sun + size, 50 + 2 * size), fill=glow)
-    ground = GROUNDS[scene]
-    pen.rectangle((0, horizon, width, height), fill=ground)
+    context = GROUNDS[scene]
+    pen.rectangle((0, horizon, width, height), fill=context)
     for _ in range(14 if scene in ("forest", "mountain") else 5):
         x, tall = chance.randrange(width), chance.randrange(40, 170)
-        shade = tuple(max(0, part - chance.randrange(30)) for part in ground)
+        shade = tuple(max(0, part - chance.randrange(30)) for part in context)
         if scene == "sea":
             y = chance.randrange(horizon, height)
             pen.line((x, y, x + tall, y), fill=(200, 220, 230), width=3)

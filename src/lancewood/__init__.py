@@ -33,7 +33,7 @@ from lancewood.version import RELEASE as __version__
 
 if TYPE_CHECKING:
     from lancewood.data.blob_file import BlobFile
-    from lancewood.engine.place import BasePath
+    from lancewood.engine.location import BasePath
     from lancewood.engine.rows import IndexMask
     from lancewood.engine.snapshot import TableStats
     from lancewood.engine.versions import VersionInfo
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from lancewood.table.scan import Scan
     from lancewood.table.table import Table
 
-_HOMES = {
+_MODULES = {
     "Answer": "lancewood.query.answer",
-    "BasePath": "lancewood.engine.place.base_paths",
+    "BasePath": "lancewood.engine.location.base_paths",
     "BlobFile": "lancewood.data.blob_file",
     "Branch": "lancewood.model.refs",
     "Changes": "lancewood.table.changing",
@@ -139,4 +139,4 @@ __all__ = [
     "sql",
 ]
 
-__getattr__, __dir__ = lazy_names(globals(), _HOMES)
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

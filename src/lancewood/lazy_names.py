@@ -8,22 +8,22 @@ from typing import Any
 
 
 def lazy_names(
-    package: dict[str, Any], homes: Mapping[str, str]
+    package: dict[str, Any], modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package; ``homes`` says which module has a name.
+    """``__getattr__`` and ``__dir__`` of a package; ``modules`` says which module has a name.
 
     ``package`` are the package's ``globals()``. Under ``if TYPE_CHECKING`` it imports the same
     names, for those who read types.
     """
 
     def __getattr__(name: str) -> Any:
-        home = homes.get(name)
-        if home is None:
+        module = modules.get(name)
+        if module is None:
             raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}")
-        found = package[name] = getattr(import_module(home), name)
+        found = package[name] = getattr(import_module(module), name)
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*package, *homes})
+        return sorted({*package, *modules})
 
     return __getattr__, __dir__

@@ -209,11 +209,11 @@ class TestPostgreSQL(ManifestStoreContract):
     def test_a_forked_process_has_a_connection_of_its_own(self, postgresql: str, base: str) -> None:
         code = f"""
 import os
-from lancewood.external.base import ManifestEntry
+from lancewood.external.base import ManifestEntry as Entry
 from lancewood.external.opening import open_manifest_store
 
 manifests = open_manifest_store({postgresql!r})
-put = lambda number: manifests.put_if_not_exists({base!r}, ManifestEntry(number, str(os.getpid()), 1))
+put = lambda number: manifests.put_if_not_exists({base!r}, Entry(number, str(os.getpid()), 1))
 assert put(1)
 children = [os.fork() for _ in range(2)]
 assert sum(put(number) for number in range(2, 40)) >= 0

@@ -31,9 +31,9 @@ def run(*args: object, **settings: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS)
+    return location
 
 
 def test_a_table_lives_its_life_on_the_command_line(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ RUNS = {
     "failed": failed_checks(),
     "broken": broken(),
     "many columns": replace(published(), checks=[CHECK_OF_MANY, *published().checks]),
-    "hostile": with_texts(lambda place: ATTACK + place, Ending.CHECKS_FAILED),
-    "long names": with_texts(lambda place: place + "x" * 5_000, Ending.CHECKS_FAILED),
+    "hostile": with_texts(lambda location: ATTACK + location, Ending.CHECKS_FAILED),
+    "long names": with_texts(lambda location: location + "x" * 5_000, Ending.CHECKS_FAILED),
     "large": large("orders_2026", is_passed=False),
 }
 

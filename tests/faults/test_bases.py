@@ -17,7 +17,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.write.write import NewTable, create_table
 from lancewood.store.base import Store
@@ -29,24 +29,24 @@ MOST_CALLS = 80
 ROWS = pa.table({"a": pa.array(range(12), pa.int64())})
 
 
-def place_in(directory: Path, store: FaultyStore) -> Place:
+def location_in(directory: Path, store: FaultyStore) -> Location:
     """The table's place below a directory, all of whose homes are reached through the store."""
-    homes: dict[tuple[int, str], Store] = {
+    file_roots: dict[tuple[int, str], Store] = {
         (number, str(directory / each)): store.at(each)
         for number in range(5)
         for each in ("cold", "new")
     }
-    return Place(store.at("t"), _homes=homes)
+    return Location(store.at("t"), _file_roots=file_roots)
 
 
 def handle_in(directory: Path, store: FaultyStore) -> lw.Table:
     opened = lw.open(directory / "t")._snapshot
-    return lw.Table(Snapshot(place_in(directory, store), opened.manifest, opened.scheme))
+    return lw.Table(Snapshot(location_in(directory, store), opened.manifest, opened.scheme))
 
 
 def create(directory: Path, store: FaultyStore) -> None:
     create_table(
-        place_in(directory, store),
+        location_in(directory, store),
         ROWS,
         NewTable(
             file_version="2.2",

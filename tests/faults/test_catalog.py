@@ -19,7 +19,7 @@ from lancewood.catalog.marks import member_tag, protect, protection_tag
 from lancewood.catalog.membership import Membership, join, repositories_of
 from lancewood.catalog.opening import open_pin
 from lancewood.catalog.reachable import pinned
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.refs import load_tag
 from lancewood.jobs.runner import LocalRunner
@@ -54,8 +54,8 @@ def world(tmp_path: Path) -> World:
 
 def cleanup(store: FaultyStore) -> str:
     try:
-        found = load_snapshot(Place(DiskStore(store.uri)))
-        snapshot = Snapshot(Place(store), found.manifest, found.scheme)
+        found = load_snapshot(Location(DiskStore(store.uri)))
+        snapshot = Snapshot(Location(store), found.manifest, found.scheme)
         lw.Table(snapshot).cleanup(
             keep_versions=1, in_flight=timedelta(days=7), runner=LocalRunner(1)
         )
@@ -104,7 +104,7 @@ def _protect(snapshot: Snapshot, path: Path) -> bool:
 
 
 def _joined(store: Store, path: Path) -> bool:
-    found = repositories_of(load_snapshot(Place(store)))
+    found = repositories_of(load_snapshot(Location(store)))
     assert found in ((), (Membership(path, ("photos",), ID, member_tag(ID)),))
     return bool(found)
 
@@ -130,11 +130,11 @@ def test_a_tag_is_there_or_not_and_the_next_attempt_finishes_it(
     inner = DiskStore(uri)
     for at in range(1, MOST_CALLS):
         shutil.rmtree(uri / "_refs", ignore_errors=True)
-        found = load_snapshot(Place(inner))
+        found = load_snapshot(Location(inner))
         store = FaultyStore(inner, at=at, mode=mode)
         ended = False
         try:
-            verb(Snapshot(Place(store), found.manifest, found.scheme), tmp_path)
+            verb(Snapshot(Location(store), found.manifest, found.scheme), tmp_path)
             ended = True
         except (Killed, lw.StorageError, lw.CommitUnknownError):
             is_done(inner, tmp_path)

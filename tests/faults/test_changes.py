@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
@@ -137,7 +137,7 @@ def made(directory: Path, stable: bool) -> Template:
 def through(uri: str, store: FaultyStore, version: int | None = None) -> lw.Table:
     """A handle that reaches the table through the store."""
     opened = lw.open(uri, version=version)._snapshot
-    return lw.Table(Snapshot(Place(store), opened.manifest, opened.scheme))
+    return lw.Table(Snapshot(Location(store), opened.manifest, opened.scheme))
 
 
 def run(table: lw.Table, act: Callable[[lw.Table], lw.Table]) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.jobs.upkeep.repair import repair
@@ -38,18 +38,18 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
     Beside it lies a copy to begin again from: the branch knows its main root by its path.
     """
-    place = tmp_path_factory.mktemp("live") / "t.lance"
-    table = lw.create(place, ROWS, max_rows_per_file=5, fsync=False)
-    lance.dataset(str(place)).create_scalar_index("a", "BTREE")
+    location = tmp_path_factory.mktemp("live") / "t.lance"
+    table = lw.create(location, ROWS, max_rows_per_file=5, fsync=False)
+    lance.dataset(str(location)).create_scalar_index("a", "BTREE")
     table = table.latest().delete("a % 3 = 0").append(ROWS)
-    dataset = lance.dataset(str(place))
+    dataset = lance.dataset(str(location))
     dataset.tags.create("two", 2)
     branch = dataset.create_branch("exp")
     lance.write_dataset(ROWS, branch.uri, mode="append")
-    table = lw.open(place).overwrite(ROWS).append(ROWS).delete("a = 4")
+    table = lw.open(location).overwrite(ROWS).append(ROWS).delete("a = 4")
     assert table.version == 7
-    shutil.copytree(place, f"{place}.copy")
-    return str(place)
+    shutil.copytree(location, f"{location}.copy")
+    return str(location)
 
 
 def begin_again(uri: str) -> None:
@@ -60,7 +60,7 @@ def begin_again(uri: str) -> None:
 def cleanup(store: FaultyStore) -> str:
     try:
         table = lw.open(store.uri)
-        snapshot = Snapshot(Place(store), table._snapshot.manifest, table._snapshot.scheme)
+        snapshot = Snapshot(Location(store), table._snapshot.manifest, table._snapshot.scheme)
         lw.Table(snapshot).cleanup(
             keep_versions=1, in_flight=timedelta(days=7), runner=LocalRunner(1)
         )
@@ -131,8 +131,8 @@ def test_a_repair_that_is_cut_off_is_finished_by_the_next(tmp_path: Path, mode: 
         shutil.copytree(source, uri)
         store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
         with contextlib.suppress(Killed, lw.StorageError):
-            repair(Place(store), LocalRunner(1), dry_run=False)
-        repair(Place(DiskStore(uri, fsync=False)), LocalRunner(1), dry_run=False)
+            repair(Location(store), LocalRunner(1), dry_run=False)
+        repair(Location(DiskStore(uri, fsync=False)), LocalRunner(1), dry_run=False)
         assert lw.open(uri).version == lance.dataset(uri).version == 2
         assert lw.open(uri).verify().ok
         aside = [*(Path(uri) / "_versions").glob("*.damaged-*")]

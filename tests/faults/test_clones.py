@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.upkeep.drop import drop_table
 from lancewood.engine.upkeep.pins import CLONE_PROPERTY
@@ -36,11 +36,11 @@ ONE = LocalRunner(1)
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two fragments, one with a deletion file; an index."""
-    place = tmp_path_factory.mktemp("clones") / "source"
-    table = lw.create(place, pa.table({"k": range(8)}), max_rows_per_file=4, fsync=False)
+    location = tmp_path_factory.mktemp("clones") / "source"
+    table = lw.create(location, pa.table({"k": range(8)}), max_rows_per_file=4, fsync=False)
     table.delete("k = 2")
-    lance.dataset(str(place)).create_scalar_index("k", "BTREE")
-    return place
+    lance.dataset(str(location)).create_scalar_index("k", "BTREE")
+    return location
 
 
 def seen(uri: str | Path) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def seen(uri: str | Path) -> list[dict[str, Any]]:
 
 def through(uri: str | Path, store: FaultyStore) -> Snapshot:
     opened = lw.open(uri)._snapshot
-    return Snapshot(Place(store), opened.manifest, opened.scheme)
+    return Snapshot(Location(store), opened.manifest, opened.scheme)
 
 
 def outcome(act: Callable[[], object]) -> str:
@@ -109,9 +109,9 @@ def test_there_is_no_clone_or_a_whole_one(
             shutil.copytree(template, work / "source")
         snapshot = through(work / "source", source)
         if deep:
-            clone_deep(snapshot, Place(clone), ONE)
+            clone_deep(snapshot, Location(clone), ONE)
         else:
-            clone_shallow(snapshot, Place(clone))
+            clone_shallow(snapshot, Location(clone))
 
     outcomes = set()
     for work, act, hurt in every_call(tmp_path, run, side, mode):

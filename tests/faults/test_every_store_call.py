@@ -17,7 +17,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.write.write import NewTable, create_table
 from lancewood.store.disk import DiskStore
@@ -34,7 +34,7 @@ MOST_CALLS = 60
 def through(table: lw.Table, store: FaultyStore) -> lw.Table:
     """The same handle on another store."""
     old = table._snapshot
-    return lw.Table(Snapshot(Place(store), old.manifest, old.scheme))
+    return lw.Table(Snapshot(Location(store), old.manifest, old.scheme))
 
 
 def append(uri: str, store: FaultyStore) -> None:
@@ -123,7 +123,7 @@ def test_a_table_is_created_or_not(tmp_path: Path, mode: Mode) -> None:
 
         def act(_: str, store: FaultyStore) -> None:
             create_table(
-                Place(store),
+                Location(store),
                 OLD,
                 NewTable(
                     file_version="2.2",

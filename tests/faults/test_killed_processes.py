@@ -15,7 +15,7 @@ CHILD = """
 import os, signal, sys
 import pyarrow as pa
 import lancewood as lw
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
 from lancewood.store.disk import DiskStore
 from lancewood.testing.faults import WatchedStore
@@ -32,7 +32,7 @@ class Mortal(WatchedStore):
         return action()
 
 old = lw.open(uri)._snapshot
-lw.Table(Snapshot(Place(Mortal(DiskStore(uri))), old.manifest, old.scheme)).append(
+lw.Table(Snapshot(Location(Mortal(DiskStore(uri))), old.manifest, old.scheme)).append(
     pa.table({"a": [3, 4]})
 )
 """

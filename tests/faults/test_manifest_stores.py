@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.external.base import base_by_uri
 from lancewood.external.opening import open_manifest_store
@@ -65,7 +65,7 @@ def hurt(uri: str, manifests: str, at: int, mode: Mode) -> tuple[lw.Table, Fault
     faulty = FaultyStore(DiskStore(uri), at, mode)
     beside = WatchedManifests(open_manifest_store(manifests), faulty)
     store = ExternalStore(faulty, beside, base_by_uri(uri))
-    return lw.Table(Snapshot(Place(store), old.manifest, old.scheme)), faulty
+    return lw.Table(Snapshot(Location(store), old.manifest, old.scheme)), faulty
 
 
 @pytest.mark.parametrize("mode", MODES)

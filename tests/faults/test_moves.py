@@ -18,7 +18,7 @@ import pytest
 from lance import DatasetBasePath
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
@@ -30,7 +30,7 @@ MOST_CALLS = 150
 ONE = LocalRunner(1)
 ROWS = pa.table({"k": pa.array(range(12), pa.int64()), "s": [f"s{k}" for k in range(12)]})
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-Homes = list[list[int | None]]
+FileRoots = list[list[int | None]]
 
 MOVES: dict[str, Callable[[lw.Table], lw.Table]] = {
     "away": lambda t: t.move_fragments([1, 2], base="cold", runner=ONE),
@@ -55,19 +55,21 @@ class Tables:
         assert table.scan(names).to_arrow().to_pylist() == found
         return found
 
-    def homes(self) -> Homes:
+    def file_roots(self) -> FileRoots:
         return [[file.base_id for file in each.files] for each in lw.open(self.uri).fragments]
 
     def files(self) -> set[str]:
         """Data files of both homes."""
-        homes = (Path(self.uri, "data"), self.cold)
-        return {str(each) for home in homes for each in home.rglob("*") if each.is_file()}
+        file_roots = (Path(self.uri, "data"), self.cold)
+        return {
+            str(each) for file_root in file_roots for each in file_root.rglob("*") if each.is_file()
+        }
 
     def through(self, store: FaultyStore, version: int | None = None) -> lw.Table:
         """A handle that reaches the table through the store."""
         opened = lw.open(self.uri, version=version)._snapshot
-        place = Place(store.at("hot.lance"))
-        return lw.Table(Snapshot(place, opened.manifest, opened.scheme))
+        location = Location(store.at("hot.lance"))
+        return lw.Table(Snapshot(location, opened.manifest, opened.scheme))
 
 
 @pytest.fixture
@@ -119,7 +121,7 @@ def faulty(tables: Tables, at: int, mode: Mode) -> Iterator[FaultyStore]:
         return store.at("cold") if is_cold else open_store(uri, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lancewood.engine.place.place.open_store", opened)
+        patch.setattr("lancewood.engine.location.open_store", opened)
         yield store
 
 
@@ -144,8 +146,8 @@ def writes(store: FaultyStore) -> set[str]:
 def test_files_are_here_or_there_whatever_call_goes_wrong(
     tables: Tables, reset: Resets, name: str, mode: Mode
 ) -> None:
-    rows, before, there = tables.rows(), tables.homes(), tables.files()
-    after: Homes = [[1], [1], [1]] if name == "away" else [[None], [None], [None]]
+    rows, before, there = tables.rows(), tables.file_roots(), tables.files()
+    after: FileRoots = [[1], [1], [1]] if name == "away" else [[None], [None], [None]]
     outcomes = set()
     for at in range(1, MOST_CALLS):
         with faulty(tables, at, mode) as store:
@@ -153,7 +155,7 @@ def test_files_are_here_or_there_whatever_call_goes_wrong(
         outcomes.add(outcome)
         where = (at, outcome, store.calls[-1])
         assert tables.rows() == rows, where
-        found = tables.homes()
+        found = tables.file_roots()
         assert found in (before, after), where
         if outcome == "done":
             assert found == after, where
@@ -163,7 +165,7 @@ def test_files_are_here_or_there_whatever_call_goes_wrong(
             assert tables.files() == there, where
         if outcome == "dead" and found == before:
             MOVES[name](lw.open(tables.uri, fsync=False))
-            assert (tables.homes(), tables.rows()) == (after, rows), where
+            assert (tables.file_roots(), tables.rows()) == (after, rows), where
         if len(store.calls) < at:
             break
         reset()
@@ -182,13 +184,13 @@ def test_a_move_that_meets_others_is_old_or_new_whatever_call_goes_wrong(
     read = lw.open(tables.uri).version
     lance.dataset(tables.uri).delete("k = 5 OR k >= 8")
     reset = Resets(tables, tables.directory.parent / "contested")
-    rows, before, there = tables.rows(), tables.homes(), tables.files()
+    rows, before, there = tables.rows(), tables.file_roots(), tables.files()
     for at in range(1, MOST_CALLS):
         with faulty(tables, at, mode) as store:
             outcome = run(tables.through(store, version=read), MOVES["away"])
         where = (at, outcome, store.calls[-1])
         assert tables.rows() == rows, where
-        found = tables.homes()
+        found = tables.file_roots()
         assert found in (before, [[1], [1]]), where
         assert outcome != "done" or found == [[1], [1]], where
         assert outcome != "failed" or found == before, where
@@ -221,5 +223,5 @@ def test_copies_of_a_move_whose_fate_is_unknown_stay(tables: Tables) -> None:
     table = tables.through(Deaf(DiskStore(tables.directory, fsync=False)))
     with pytest.raises(lw.CommitUnknownError, match="nothing was deleted"):
         MOVES["away"](table)
-    assert tables.homes() == [[1], [1], [1]]
+    assert tables.file_roots() == [[1], [1], [1]]
     assert tables.rows() == rows

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.closing import PUBLISHED_KEY
@@ -92,7 +92,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
 
 def through(uri: str, store: FaultyStore) -> lw.Table:
     opened = lw.open(uri)._snapshot
-    return lw.Table(Snapshot(Place(store), opened.manifest, opened.scheme))
+    return lw.Table(Snapshot(Location(store), opened.manifest, opened.scheme))
 
 
 def run(table: lw.Table, act: Callable[[lw.Table], object]) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.naming import records as intent
 from lancewood.jobs.runner import LocalRunner
@@ -37,14 +37,14 @@ Verb = Callable[[lw.Table], object]
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Main, branch ``p`` with commits and a deletion, ``p/q`` inside it, two tags."""
-    place = tmp_path_factory.mktemp("live") / "t.lance"
-    table = lw.create(place, ROWS, fsync=False).append(ROWS).delete("a = 3")
+    location = tmp_path_factory.mktemp("live") / "t.lance"
+    table = lw.create(location, ROWS, fsync=False).append(ROWS).delete("a = 3")
     table.tags.create("v1", 1)
     table.branches.create("p").append(ROWS).delete("a = 1")
     table.branches.create("p/q", 2).append(ROWS)
     table.tags.create("inner", "p/q:3")
-    shutil.copytree(place, f"{place}.copy")
-    return str(place)
+    shutil.copytree(location, f"{location}.copy")
+    return str(location)
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def attempt(uri: str, verb: Verb, at: int, mode: Mode) -> tuple[FaultyStore, str
     """One run with a fault at a call, and what the caller saw."""
     manifest = lw.open(uri)._snapshot
     store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-    table = lw.Table(Snapshot(Place(store), manifest.manifest, manifest.scheme))
+    table = lw.Table(Snapshot(Location(store), manifest.manifest, manifest.scheme))
     try:
         verb(table)
     except Killed:

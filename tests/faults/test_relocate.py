@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.jobs.relocate import relocate
 from lancewood.jobs.runner import LocalRunner
 from lancewood.store.disk import DiskStore
@@ -50,7 +50,7 @@ def begin_again(uri: str) -> None:
 
 def run(store: WatchedStore) -> str:
     try:
-        relocate(Place(store), LocalRunner(1), in_flight=timedelta(0))
+        relocate(Location(store), LocalRunner(1), in_flight=timedelta(0))
     except Killed:
         return "dead"
     except lw.StorageError:
@@ -121,7 +121,7 @@ def test_a_version_that_appears_meanwhile_is_reported_and_kept(uri: str) -> None
     branch = lw.open(uri, branch="one", fsync=False)
     store = Interrupted(DiskStore(uri, fsync=False), 2, lambda: branch.append(ROWS))
     with pytest.raises(lw.RetryableConflictError, match="somebody writes there"):
-        relocate(Place(store), LocalRunner(1), in_flight=timedelta(0))
+        relocate(Location(store), LocalRunner(1), in_flight=timedelta(0))
     assert lw.open(uri, branch="one").count_rows() == 38
     lw.relocate(uri, in_flight=timedelta(0))
     assert lance.dataset(uri).checkout_version(("one", None)).count_rows() == 38
@@ -132,7 +132,7 @@ def test_two_who_relocate_at_once_do_not_disturb_each_other(uri: str) -> None:
     begun = []
 
     def other() -> None:
-        begun.append(relocate(Place(DiskStore(uri)), LocalRunner(1), in_flight=timedelta(0)))
+        begun.append(relocate(Location(DiskStore(uri)), LocalRunner(1), in_flight=timedelta(0)))
 
     assert run(Interrupted(DiskStore(uri, fsync=False), 3, other)) == "done"
     assert begun[0].manifests == 2

@@ -16,7 +16,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.staging.landing import find_landing, land
 from lancewood.engine.staging.staging import Stage
@@ -40,29 +40,29 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lancewood.store.readback.time.sleep", lambda seconds: None)
 
 
-def stage_on(place: Place, snapshot: Snapshot | None) -> Stage:
+def stage_on(location: Location, snapshot: Snapshot | None) -> Stage:
     """Three steps on a table, or the table itself and two more."""
     if snapshot is None:
         stage = Stage.new(
-            place,
+            location,
             ROWS,
             NewTable(
                 file_version="2.2",
             ),
         )
     else:
-        stage = Stage(Snapshot(place, snapshot.manifest, snapshot.scheme))
+        stage = Stage(Snapshot(location, snapshot.manifest, snapshot.scheme))
     table = lw.Table(stage.snapshot).append(MORE).delete("k = 2")
     if snapshot is not None:
         table.set_config({"done": "yes"})
     return stage
 
 
-def begin(uri: str, is_new: bool) -> tuple[Place, Landing]:
+def begin(uri: str, is_new: bool) -> tuple[Location, Landing]:
     """A transaction that is staged and has not landed."""
     snapshot = None if is_new else lw.create(uri, ROWS, fsync=False)._snapshot
-    place = Place(DiskStore(uri, fsync=False))
-    return place, stage_on(place, snapshot).publish()
+    location = Location(DiskStore(uri, fsync=False))
+    return location, stage_on(location, snapshot).publish()
 
 
 def run(act: Callable[[], object]) -> str:
@@ -91,7 +91,7 @@ def test_staging_leaves_the_table_as_it_was(tmp_path: Path, mode: Mode, is_new: 
         uri = str(tmp_path / f"{at}.lance")
         snapshot = None if is_new else lw.create(uri, ROWS, fsync=False)._snapshot
         store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
-        outcome = run(lambda: stage_on(Place(store), snapshot).publish())  # noqa: B023
+        outcome = run(lambda: stage_on(Location(store), snapshot).publish())  # noqa: B023
         outcomes.add(outcome)
         if is_new:
             assert not lw.exists(uri)
@@ -101,9 +101,9 @@ def test_staging_leaves_the_table_as_it_was(tmp_path: Path, mode: Mode, is_new: 
         if len(store.calls) < at:
             assert outcome == "done"
             break
-        place = Place(DiskStore(uri, fsync=False))
-        landing = stage_on(place, snapshot).publish()
-        assert land(place, landing).is_exact
+        location = Location(DiskStore(uri, fsync=False))
+        landing = stage_on(location, snapshot).publish()
+        assert land(location, landing).is_exact
         assert seen(uri) == STATES[3]
     else:
         pytest.fail("staging never came to its end")
@@ -120,9 +120,9 @@ def test_landing_is_cut_off_between_steps_and_finished_by_another(
     outcomes = set()
     for at in range(1, MOST_CALLS):
         uri = str(tmp_path / f"{at}.lance")
-        place, landing = begin(uri, is_new)
-        store = FaultyStore(place.store, at=at, mode=mode)
-        outcome = run(lambda: land(Place(store), landing, QUIET))  # noqa: B023
+        location, landing = begin(uri, is_new)
+        store = FaultyStore(location.store, at=at, mode=mode)
+        outcome = run(lambda: land(Location(store), landing, QUIET))  # noqa: B023
         outcomes.add(outcome)
         count = lw.open(uri).version - first if lw.exists(uri) else 0
         if count or not is_new:
@@ -131,10 +131,10 @@ def test_landing_is_cut_off_between_steps_and_finished_by_another(
             assert count == 3
         if outcome == "failed":
             assert count < 3
-        state = find_landing(place, landing)
+        state = find_landing(location, landing)
         assert state.is_landed == (count == 3)
         assert state.conflict is None
-        done = land(place, landing)
+        done = land(location, landing)
         assert done.is_exact
         assert list(done.versions) == [first + 1, first + 2, first + 3]
         assert lw.open(uri).version == first + 3
@@ -155,21 +155,21 @@ def test_a_rebased_landing_is_cut_off_and_finished_by_another(tmp_path: Path, mo
     for at in range(1, MOST_CALLS):
         uri = str(tmp_path / f"{at}.lance")
         table = lw.create(uri, ROWS, fsync=False)
-        place = Place(DiskStore(uri, fsync=False))
-        stage = Stage(Snapshot(place, table._snapshot.manifest, table._snapshot.scheme))
+        location = Location(DiskStore(uri, fsync=False))
+        stage = Stage(Snapshot(location, table._snapshot.manifest, table._snapshot.scheme))
         handle = lw.Table(stage.snapshot)
         handle.append(MORE)
         handle.delete("k = 2")
         landing = stage.publish()
         lance.write_dataset(pa.table({"k": [9]}), uri, mode="append")
-        store = FaultyStore(place.store, at=at, mode=mode)
-        outcome = run(lambda: land(Place(store), landing, QUIET))  # noqa: B023
+        store = FaultyStore(location.store, at=at, mode=mode)
+        outcome = run(lambda: land(Location(store), landing, QUIET))  # noqa: B023
         count = lw.open(uri).version - 2
         expected = [[1, 2, 3, 9], [1, 2, 3, 9, 4, 5], [1, 3, 9, 4, 5]]
         assert seen(uri) == expected[count], (at, outcome)
         if outcome == "done":
             assert count == 2
-        done = land(place, landing)
+        done = land(location, landing)
         assert (list(done.versions), done.is_exact) == ([3, 4], False)
         assert seen(uri) == expected[2]
         if len(store.calls) < at:

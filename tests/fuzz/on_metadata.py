@@ -15,7 +15,7 @@ from tests.fuzz.message import bend_message
 from tests.fuzz.target import Context, Target, Trial, WrongAnswer, expect
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.finding import load_manifest
 from lancewood.engine.versions.history import load_transaction, load_transaction_of
@@ -109,7 +109,7 @@ def check_manifest(data: bytes, trial: Trial) -> None:
     trial(lambda: _look_at_indices(manifest))
     trial(lambda: _look_at_fragments(manifest, trial))
     with _stored(manifest, data) as store:
-        snapshot = Snapshot(Place(store), manifest, NamingScheme.V2)
+        snapshot = Snapshot(Location(store), manifest, NamingScheme.V2)
         trial(lambda: snapshot.arrow_schema)
         trial(lambda: load_transaction(store, manifest))
         trial(lambda: load_transaction_of(store, manifest.version, NamingScheme.V2))
@@ -177,7 +177,7 @@ def _check_commit(store: MemoryStore, manifest: Manifest, operation: Operation) 
     """A commit on top of the manifest can be read back, and its rows add up."""
     before = _rows(manifest)
     transaction = Transaction.new(manifest.version, operation)
-    done = commit(Place(store), manifest, NamingScheme.V2, transaction, _POLICY)
+    done = commit(Location(store), manifest, NamingScheme.V2, transaction, _POLICY)
     try:
         again = load_manifest(store, done.version, NamingScheme.V2)
     except LancewoodError as error:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.write.cloning import write_clone
 from lancewood.store.locate import open_store
 
@@ -109,7 +109,7 @@ def pylances_of_ours(root: Path, _: Path) -> lw.Table:
 
 
 def clone_by_us(root: Path, target: Path) -> lw.Table:
-    return lw.Table(write_clone(lw.open(root)._snapshot, Place(open_store(target))))
+    return lw.Table(write_clone(lw.open(root)._snapshot, Location(open_store(target))))
 
 
 def clone_by_pylance(root: Path, target: Path) -> lw.Table:

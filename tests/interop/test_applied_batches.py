@@ -13,7 +13,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit.aftermath import find_landed
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.format.layout import NamingScheme
 from lancewood.model.ids import Version
@@ -160,7 +160,7 @@ def test_a_load_that_fails_at_any_store_call_and_runs_again_loads_once(
         lw.create(path, rows(0), fsync=False)
         store = FaultyStore(DiskStore(str(path), fsync=False), at=call, mode=mode)
         with suppress(lw.LancewoodError, Killed):
-            load(lw.Table(load_snapshot(Place(store))), 1, 1)
+            load(lw.Table(load_snapshot(Location(store))), 1, 1)
         with suppress(lw.BatchAppliedError):
             load(lw.open(path), 1, 1)
         assert ids_of(path) == [0, 1], (call, store.calls[-1])
@@ -174,16 +174,16 @@ def test_find_landed_tells_landed_from_not_and_from_unknown(
     path: Path, no_commit_under_way: None
 ) -> None:
     table = lw.open(path)
-    place, scheme, base = Place(DiskStore(str(path))), NamingScheme.V2, Version(table.version)
+    location, scheme, base = Location(DiskStore(str(path))), NamingScheme.V2, Version(table.version)
     mine = table.transaction(_append(table))
-    assert find_landed(place, scheme, mine.uuid, base) is None
+    assert find_landed(location, scheme, mine.uuid, base) is None
     landed = table.commit(mine)
     later = landed.append(rows(3))
-    assert find_landed(place, scheme, mine.uuid, base) == landed.version
-    assert find_landed(place, scheme, "another", base) is None
+    assert find_landed(location, scheme, mine.uuid, base) == landed.version
+    assert find_landed(location, scheme, "another", base) is None
     later.append(rows(4)).cleanup(keep_versions=1)
     with pytest.raises(lw.CommitUnknownError, match="gone"):
-        find_landed(place, scheme, "another", base)
+        find_landed(location, scheme, "another", base)
     lw.drop(path)
     with pytest.raises(lw.CommitUnknownError):
-        find_landed(place, scheme, mine.uuid, base)
+        find_landed(location, scheme, mine.uuid, base)

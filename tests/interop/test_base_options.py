@@ -22,8 +22,8 @@ import pytest
 from tests.conftest import SERVER
 
 import lancewood as lw
-from lancewood.engine.place.base_paths import base_options
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.base_paths import base_options
+from lancewood.engine.location.location import Location
 from lancewood.engine.write.cloning import write_clone
 from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
@@ -150,7 +150,7 @@ def test_options_with_the_number_of_a_base_path_are_taken_as_pylance_takes_them(
     assert lance.dataset(s3_root, storage_options=both).to_table() == ROWS
     assert table.lance().to_table() == ROWS
     assert table.delete("a = 15").compact().count_rows() == 39
-    assert SECRET not in repr(table._snapshot.place)
+    assert SECRET not in repr(table._snapshot.location)
 
 
 def seen_by(wire: FaultyWire, uri: str) -> set[str]:
@@ -237,10 +237,10 @@ def test_without_the_right_options_nothing_of_the_base_path_is_reached(
         assert poor.scan(bases=[None]).to_arrow().num_rows == 20
         with pytest.raises(lw.LancewoodError):
             poor.to_arrow()
-        before = [each.key for each in table._snapshot.place.store.list()]
+        before = [each.key for each in table._snapshot.location.store.list()]
         with pytest.raises(lw.LancewoodError):
             poor.append(ROWS, bases="cold")
-        assert [each.key for each in table._snapshot.place.store.list()] == before
+        assert [each.key for each in table._snapshot.location.store.list()] == before
 
 
 def test_a_base_path_that_is_set_gets_the_options_of_its_name(
@@ -277,10 +277,10 @@ def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
     source = lw.create(cold_root, rows, file_version="2.1", storage_options=cold_options)
     source = source.delete("a = 2")
     own = StorageOptions(s3_options)
-    place = Place(
+    location = Location(
         open_store(s3_root, storage_options=own), own, None, base_options({"cold": cold_options})
     )
-    table = lw.Table(write_clone(source._snapshot, place, base_name="cold"))
+    table = lw.Table(write_clone(source._snapshot, location, base_name="cold"))
     assert table.scan(["a"]).to_arrow()["a"].to_pylist() == [1, 3]
     assert [each and each.read() for each in table.take_blobs("b", [0, 1])] == [b"one", b"three"]
     assert table.delete("a = 3").count_rows() == 1
@@ -299,7 +299,7 @@ def test_no_option_shows_in_a_manifest_a_text_or_a_log(
     table = create(s3_root, s3_options, cold_root, {"cold": cold_options})
     table = table.append(ROWS, bases="cold").add_base(f"{cold_root}/two", name="two")
     texts = io.StringIO()
-    print(table, table._snapshot.place, table.scan(bases="cold").explain(), file=texts)
+    print(table, table._snapshot.location, table.scan(bases="cold").explain(), file=texts)
     print(table.base_paths, table._snapshot, file=texts)
     cold = open_store(cold_root, storage_options=cold_options)
     cold.delete([each.key for each in cold.list("data")])
@@ -308,6 +308,6 @@ def test_no_option_shows_in_a_manifest_a_text_or_a_log(
             act()
         print(caught.value, caught.value.facts, repr(caught.value), file=texts)
         print(repr(caught.value.__cause__), file=texts)
-    for each in table._snapshot.place.store.list():
-        assert SECRET.encode() not in table._snapshot.place.store.get(each.key)
+    for each in table._snapshot.location.store.list():
+        assert SECRET.encode() not in table._snapshot.location.store.get(each.key)
     assert SECRET not in texts.getvalue() + caplog.text

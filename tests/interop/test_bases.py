@@ -36,7 +36,7 @@ def numbers(rows: pa.Table) -> list[int]:
     return sorted(rows["a"].to_pylist())
 
 
-def home_ids(uri: str) -> list[list[int | None]]:
+def file_root_ids(uri: str) -> list[list[int | None]]:
     return [[file.base_id for file in each.files] for each in lw.open(uri).fragments]
 
 
@@ -58,13 +58,13 @@ def test_line_57_files_that_pylance_put_into_bases_are_found(
         lance.DatasetBasePath(warm.as_uri(), name="warm", is_dataset_root=not root),
     ]
     lance.write_dataset(ROWS, uri, initial_bases=bases, target_all_bases=True, max_rows_per_file=10)
-    assert home_ids(uri) == [[None], [1], [2], [None]]
+    assert file_root_ids(uri) == [[None], [1], [2], [None]]
     table = lw.open(uri)
     assert table.to_arrow() == ROWS
     assert table.scan(bases="cold").to_arrow() == ROWS.slice(10, 10)
     assert table.scan(bases=warm).to_arrow() == ROWS.slice(20, 10)
     table.append(MORE, bases=["cold", "warm"], max_rows_per_file=10)
-    assert home_ids(uri)[4:] == [[1], [2]]
+    assert file_root_ids(uri)[4:] == [[1], [2]]
     both_read(uri, BOTH)
     assert len(names(cold / "data" if root else cold)) == 2
     lance.dataset(uri).delete("a % 10 = 3")
@@ -83,11 +83,11 @@ def test_line_57_files_that_we_put_into_bases_are_found_by_pylance(
 ) -> None:
     cold = lw.BasePath(tmp_path / name, name="cold", is_dataset_root=root)
     table = lw.create(uri, ROWS, bases=[cold], into="all", max_rows_per_file=10)
-    assert home_ids(uri) == [[None], [1], [None], [1]]
+    assert file_root_ids(uri) == [[None], [1], [None], [1]]
     both_read(uri, ROWS)
     assert lance.dataset(uri).base_paths()[1].path == str(tmp_path / name)
     lance.write_dataset(MORE, uri, mode="append", target_bases=["cold"])
-    assert home_ids(uri)[4:] == [[1]]
+    assert file_root_ids(uri)[4:] == [[1]]
     both_read(uri, BOTH)
     assert len(names(tmp_path / name / "data" if root else tmp_path / name)) == 3
     dataset = lance.dataset(uri)
@@ -213,7 +213,7 @@ def test_hot_and_cold_storage_as_the_specification_draws_it(tmp_path: Path) -> N
     table = lw.create(uri, ROWS.slice(0, 30), bases=[archive], into="archive", max_rows_per_file=10)
     table.append(ROWS.slice(30))
     as_in_the_specification(uri, [hot])
-    assert home_ids(uri) == [[1], [1], [1], [0]]
+    assert file_root_ids(uri) == [[1], [1], [1], [0]]
     both_read(uri, ROWS)
     table = lw.open(uri)
     assert table.scan(bases=[None]).to_arrow() == ROWS.slice(30), "the own root, as base path 0"
@@ -221,7 +221,7 @@ def test_hot_and_cold_storage_as_the_specification_draws_it(tmp_path: Path) -> N
     assert table.scan(bases="archive", where="a > 25").to_arrow() == ROWS.slice(26, 4)
     table.append(MORE.slice(0, 10))
     lance.write_dataset(MORE.slice(10), uri, mode="append")
-    assert home_ids(uri)[4:] == [[None], [None]]
+    assert file_root_ids(uri)[4:] == [[None], [None]]
     both_read(uri, BOTH)
     assert lw.open(uri).scan(bases=0).count() == 30
     os.rename(cold, tmp_path / "away")
@@ -240,7 +240,7 @@ def test_three_regions_as_the_specification_draws_them(tmp_path: Path) -> None:
     for at, base in enumerate([None, "eu-west", "ap-south"]):
         table = table.append(ROWS.slice(at * 10, 10), bases=[base])
     as_in_the_specification(uri, regions)
-    assert home_ids(uri) == [[0], [1], [2]]
+    assert file_root_ids(uri) == [[0], [1], [2]]
     both_read(uri, ROWS.slice(0, 30))
     table = lw.open(uri)
     for at, region in enumerate(regions):

@@ -22,7 +22,7 @@ from lancewood.catalog.opening import open_pin
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import pinned
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.git.hashes import Hash
 from lancewood.store.disk import DiskStore
@@ -161,7 +161,7 @@ def test_what_a_tag_protects_survives_the_cleanup_of_both(world: World) -> None:
         pins.append(world.staged("photos", append, append))
         world.commit({"photos": pins[-1]})
         world.land(pins[-1])
-    landed = load_snapshot(world.place("photos"), version=5)
+    landed = load_snapshot(world.location("photos"), version=5)
     assert protect(landed, REF, ID)
     name = str(protection_tag(REF))
     listed = lance.dataset(str(world.home("photos"))).tags.list()
@@ -176,7 +176,7 @@ def test_what_a_tag_protects_survives_the_cleanup_of_both(world: World) -> None:
     dataset = lance.dataset(str(world.home("photos")), version=name)
     dataset.validate()
     assert dataset.count_rows() == 15
-    assert unprotect(world.place("photos"), REF, ID)
+    assert unprotect(world.location("photos"), REF, ID)
     assert name not in lance.dataset(str(world.home("photos"))).tags.list()
 
 
@@ -203,13 +203,13 @@ def test_the_tag_of_a_repository_survives_pylance_and_names_it(tmp_path: Path) -
     world = World(tmp_path / "repo")
     uri = str(tmp_path / "away.lance")
     lance.write_dataset(ROWS, uri)
-    snapshot = load_snapshot(Place(DiskStore(uri)))
+    snapshot = load_snapshot(Location(DiskStore(uri)))
     assert join(snapshot, world.path, ID, "away")
     dataset = lance.write_dataset(ROWS, uri, mode="append")
     assert dataset.tags.list()[str(member_tag(ID))]["version"] == 1
     dataset.cleanup_old_versions(
         timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
     )
-    (found,) = repositories_of(load_snapshot(Place(DiskStore(uri))))
+    (found,) = repositories_of(load_snapshot(Location(DiskStore(uri))))
     assert (found.repository, found.names) == (world.path, ("away",))
     assert lance.dataset(uri, version=1).count_rows() == 3

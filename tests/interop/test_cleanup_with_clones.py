@@ -108,17 +108,17 @@ class World:
         self._keep(f"{self.main}/tree/by")
 
     def _clones(self) -> None:
-        place = str(self.path / "clone")
-        lw.open(self.main, version=2).clone(f"{place}-2").append(rows(400, 403))
-        lance.dataset(f"{place}-2").delete("k = 401")
-        lw.open(f"{place}-2").clone(f"{place}-of-clone").delete("k = 50")
-        lw.open(self.main, version=6).clone(f"{place}-6")
-        lw.open(f"{self.main}/tree/by/pylance").clone(f"{place}-branch").delete("k = 60")
-        lw.open(f"{self.main}/tree/by").clone(f"{place}-branch-2")
-        lw.open(self.main, version=1).clone(f"{place}-deep", deep=True)
-        lance.dataset(self.main).shallow_clone(f"{place}-tag-by-pylance", "theirs")
-        lance.dataset(f"{place}-tag-by-pylance").insert(rows(500, 505))
-        lw.open(f"{place}-tag-by-pylance").delete("k = 500")
+        location = str(self.path / "clone")
+        lw.open(self.main, version=2).clone(f"{location}-2").append(rows(400, 403))
+        lance.dataset(f"{location}-2").delete("k = 401")
+        lw.open(f"{location}-2").clone(f"{location}-of-clone").delete("k = 50")
+        lw.open(self.main, version=6).clone(f"{location}-6")
+        lw.open(f"{self.main}/tree/by/pylance").clone(f"{location}-branch").delete("k = 60")
+        lw.open(f"{self.main}/tree/by").clone(f"{location}-branch-2")
+        lw.open(self.main, version=1).clone(f"{location}-deep", deep=True)
+        lance.dataset(self.main).shallow_clone(f"{location}-tag-by-pylance", "theirs")
+        lance.dataset(f"{location}-tag-by-pylance").insert(rows(500, 505))
+        lw.open(f"{location}-tag-by-pylance").delete("k = 500")
         for each in sorted(self.path.glob("clone-*")):
             self._keep(str(each))
         self.clones = [str(each) for each in sorted(self.path.glob("clone-*"))]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader, LanceFileWriter
 
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.data.reader import FragmentReader
 from lancewood.data.writer import write_fragments
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
@@ -219,7 +219,7 @@ def test_every_type_that_we_write_is_read_by_pylance(
     fragments = write_fragments(
         table.to_reader(),
         schema,
-        homes=[DataHome(DiskStore(tmp_path))],
+        file_roots=[FileRoot(DiskStore(tmp_path))],
         file_version=version,
         max_rows=4,
     )
@@ -240,7 +240,7 @@ def test_pylance_can_go_on_with_a_table_of_ours(tmp_path: Path) -> None:
     table = pa.table({"n": list(range(10)), "s": [{"a": n, "b": [str(n)]} for n in range(10)]})
     schema = schema_from_arrow(table.schema)
     fragments = write_fragments(
-        table.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))], max_rows=5
+        table.to_reader(), schema, file_roots=[FileRoot(DiskStore(tmp_path))], max_rows=5
     )
     publish(tmp_path, schema, fragments)
     dataset = lance.dataset(tmp_path)
@@ -384,13 +384,13 @@ def test_fixed_size_lists_of_structs_are_read_even_where_pylance_fails(tmp_path:
     )
     store = DiskStore(tmp_path / "ours")
     with pytest.raises(UnsupportedError, match="sole column"):
-        write_fragments(table.to_reader(), schema, homes=[DataHome(store)])
+        write_fragments(table.to_reader(), schema, file_roots=[FileRoot(store)])
     alone = table.select(["c"])
     schema = schema_from_arrow(alone.schema)
     publish(
         tmp_path / "ours",
         schema,
-        write_fragments(alone.to_reader(), schema, homes=[DataHome(store)]),
+        write_fragments(alone.to_reader(), schema, file_roots=[FileRoot(store)]),
     )
     assert lance.dataset(tmp_path / "ours").to_table().equals(alone)
     assert read(tmp_path / "ours").equals(alone)
@@ -401,7 +401,7 @@ def test_parents_without_a_column_are_accepted(tmp_path: Path, version: str) -> 
     table = nested(10, nulls=True)
     schema = schema_from_arrow(NESTED)
     (fragment,) = write_fragments(
-        table.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))], file_version=version
+        table.to_reader(), schema, file_roots=[FileRoot(DiskStore(tmp_path))], file_version=version
     )
     (file,) = fragment.files
     by_leaf = dict(zip(file.fields, file.column_indices, strict=True))
@@ -431,7 +431,7 @@ def test_packed_structs_are_read_whole_in_part_and_renamed(tmp_path: Path) -> No
         assert read(root, part)["p"].to_pylist() == [{"y": n / 2} for n in range(5)]
         ours = tmp_path / f"ours-{version}"
         fragments = write_fragments(
-            table.to_reader(), schema, homes=[DataHome(DiskStore(ours))], file_version=version
+            table.to_reader(), schema, file_roots=[FileRoot(DiskStore(ours))], file_version=version
         )
         assert fragments[0].files[0].fields == (0, 3)
         publish(ours, schema, fragments, version)
@@ -448,7 +448,7 @@ def split(root: Path, left: pa.Array, right: pa.Array, version: str = "2.2") -> 
         (fragment,) = write_fragments(
             pa.table({"s": array}).to_reader(),
             part,
-            homes=[DataHome(DiskStore(root))],
+            file_roots=[FileRoot(DiskStore(root))],
             file_version=version,
         )
         files += fragment.files
@@ -496,7 +496,7 @@ def test_a_list_of_structs_split_over_files_is_assembled(tmp_path: Path) -> None
             to_arrow_schema(part).field(0).type,
         )
         (fragment,) = write_fragments(
-            pa.table({"l": rows_of}).to_reader(), part, homes=[DataHome(DiskStore(tmp_path))]
+            pa.table({"l": rows_of}).to_reader(), part, file_roots=[FileRoot(DiskStore(tmp_path))]
         )
         files += fragment.files
     both = Fragment.make(files, 4)
@@ -510,7 +510,9 @@ def test_a_list_of_structs_split_over_files_is_assembled(tmp_path: Path) -> None
 def test_a_file_of_another_type_is_refused(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1, 2], pa.int64())})
     schema = schema_from_arrow(table.schema)
-    fragments = write_fragments(table.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))])
+    fragments = write_fragments(
+        table.to_reader(), schema, file_roots=[FileRoot(DiskStore(tmp_path))]
+    )
     other = Schema((Field(FieldId(0), "a", "int32"),))
     with pytest.raises(FormatError, match=r"int32.*int64"):
         list(reader(tmp_path, fragments[0], other).batches())
@@ -540,7 +542,9 @@ def test_our_files_carry_hints_but_no_schema_metadata(tmp_path: Path) -> None:
     field = pa.field("a", pa.string(), metadata={"lance-encoding:compression": "zstd"})
     table = pa.table([["x", "y"]], schema=pa.schema([field], {"secret": "1"}))
     (fragment,) = write_fragments(
-        table.to_reader(), schema_from_arrow(table.schema), homes=[DataHome(DiskStore(tmp_path))]
+        table.to_reader(),
+        schema_from_arrow(table.schema),
+        file_roots=[FileRoot(DiskStore(tmp_path))],
     )
     (file,) = fragment.files
     found = LanceFileReader(str(tmp_path / "data" / file.path)).metadata().schema
@@ -555,7 +559,7 @@ def test_null_structs_are_refused_in_version_2_0(tmp_path: Path) -> None:
         write_fragments(
             table.to_reader(),
             schema_from_arrow(table.schema),
-            homes=[DataHome(DiskStore(tmp_path))],
+            file_roots=[FileRoot(DiskStore(tmp_path))],
             file_version="2.0",
         )
     assert not list(tmp_path.rglob("*.lance"))

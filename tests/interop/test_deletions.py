@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap
 
 import lancewood as lw
-from lancewood.engine.place.vectors import deletion_key
+from lancewood.engine.location.vectors import deletion_key
 from lancewood.format.deletion import ARROW_ARRAY, BITMAP
 from lancewood.model.fragment import DeletionFile
 from lancewood.model.ids import FragmentId

@@ -62,8 +62,8 @@ def move_out(uri: Path, path: str = "_lineage/all.bin") -> None:
             for inline, external in INLINE.items():
                 if fragment.HasField(inline):
                     data = getattr(fragment, inline)
-                    place = getattr(fragment, external)
-                    place.path, place.offset, place.size = path, len(out), len(data)
+                    location = getattr(fragment, external)
+                    location.path, location.offset, location.size = path, len(out), len(data)
                     out.extend(data)
         put_fragments(manifest, fragments)
 
@@ -73,10 +73,10 @@ def move_out(uri: Path, path: str = "_lineage/all.bin") -> None:
     target.write_bytes(bytes(out))
 
 
-def point_to(uri: Path, **place: Any) -> None:
+def point_to(uri: Path, **location: Any) -> None:
     def change(manifest: table_pb2.Manifest) -> None:
         fragments = decode_fragments(manifest)
-        for name, value in place.items():
+        for name, value in location.items():
             setattr(fragments[0].external_row_ids, name, value)
         put_fragments(manifest, fragments)
 
@@ -138,11 +138,11 @@ def test_a_path_that_leaves_the_table_is_refused(lived: Path, path: str) -> None
 
 
 @pytest.mark.parametrize(
-    "place", [{"offset": 1 << 40}, {"size": 1 << 40}, {"offset": (1 << 64) - 1, "size": 9}]
+    "location", [{"offset": 1 << 40}, {"size": 1 << 40}, {"offset": (1 << 64) - 1, "size": 9}]
 )
-def test_a_range_outside_the_file_is_refused(lived: Path, place: dict[str, int]) -> None:
+def test_a_range_outside_the_file_is_refused(lived: Path, location: dict[str, int]) -> None:
     move_out(lived)
-    point_to(lived, **place)
+    point_to(lived, **location)
     with pytest.raises(FormatError, match=r"has \d+ bytes, the row ids of fragment"):
         rows(lived)
 

@@ -14,7 +14,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.publish import Detached
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import NamingScheme, manifest_key, manifest_name
 from lancewood.format.manifest_file import decode_manifest_file
@@ -238,11 +238,11 @@ def test_line_11_pylance_finds_the_transaction_in_its_older_place(uri: str) -> N
 def test_line_12_killed_before_the_manifest_no_version_is_seen(uri: str) -> None:
     table = lw.create(uri, ROWS)
     fragments = table.write_fragments(MORE)
-    place = table._snapshot.place
+    location = table._snapshot.location
     for at in range(1, 100):
-        store = FaultyStore(place.store, at=at, mode="kill")
+        store = FaultyStore(location.store, at=at, mode="kill")
         snapshot = type(table._snapshot)(
-            type(place)(store), table._snapshot.manifest, table._snapshot.scheme
+            type(location)(store), table._snapshot.manifest, table._snapshot.scheme
         )
         transaction = table.transaction(Append(fragments))
         try:
@@ -286,7 +286,7 @@ def test_the_hint_is_left_where_listing_is_costly_and_nowhere_else() -> None:
     table = lw.create("memory://hinted/t", ROWS).append(MORE)
     old = table._snapshot
     hint = "_versions/latest_version_hint.json"
-    assert hint not in {each.key for each in old.place.store.list()}
-    place = Place(Unordered(old.place.store))
-    lw.Table(Snapshot(place, old.manifest, old.scheme)).append(MORE)
-    assert json.loads(place.store.get(hint)) == {"version": 3}
+    assert hint not in {each.key for each in old.location.store.list()}
+    location = Location(Unordered(old.location.store))
+    lw.Table(Snapshot(location, old.manifest, old.scheme)).append(MORE)
+    assert json.loads(location.store.get(hint)) == {"version": 3}

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 from tests.interop import git_judge
 from tests.interop.git_judge import ADA, commit, git
-from tests.repo.places import Where
+from tests.repo.locations import Where
 
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
 from lancewood.git.bucket import refs
@@ -61,7 +61,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(bucket: Where) -> BucketRepository:
-    return BucketRepository.open(str(bucket.home))
+    return BucketRepository.open(str(bucket.root))
 
 
 def test_an_uploaded_repository_is_read_packs_and_packed_refs_included(
@@ -116,7 +116,7 @@ def test_a_download_with_markers_in_it_says_what_the_bucket_says_and_is_whole_on
     packed: Path, bucket: Where, tmp_path: Path
 ) -> None:
     bucket.upload(packed)
-    store = open_store(str(bucket.home))
+    store = open_store(str(bucket.root))
     store.put("refs/tags/v1", deleted())  # as its deletion was cut off
     store.put("refs/heads/new", making())
     ours, copy = opened(bucket), tmp_path / "copy"
@@ -139,14 +139,14 @@ def test_a_download_after_many_moves_is_whole_for_git(
 ) -> None:
     # Which moves fold the log is chance: this often, 150 without one will not be seen.
     monkeypatch.setattr(refs, "_FOLDED_EVERY", 4)
-    ours = BucketRepository.init(str(bucket.home))
+    ours = BucketRepository.init(str(bucket.root))
     for number in range(150):
         commit(ours, f"number {number}", branch=("main", "a/b", "x")[number % 3])
     ours.refs.switch_head("x", why="checkout: moving from main to x", by=ADA)
     tip = ours.refs.read("refs/heads/a/b")
     assert ours.refs.move("refs/heads/a/b", tip, None, why="gone", by=ADA)
     commit(ours, "in its place", branch="a")
-    loose = [each.key for each in open_store(bucket.home).list("lancewood/moves")]
+    loose = [each.key for each in open_store(bucket.root).list("lancewood/moves")]
     assert len(loose) < 150, "some moves fold the log"
     ours.tidy()
     copy = tmp_path / "copy"
@@ -165,11 +165,11 @@ def test_a_download_after_many_moves_is_whole_for_git(
 
 
 def test_packs_that_come_later_are_found(packed: Path, bucket: Where) -> None:
-    ours = BucketRepository.init(str(bucket.home))
+    ours = BucketRepository.init(str(bucket.root))
     tip = Hash(git(packed, "rev-parse", "main~2"))
     with pytest.raises(NotFoundError):
         ours.objects.commit(tip)
-    store = open_store(bucket.home)
+    store = open_store(bucket.root)
     for each in (packed / "objects/pack").iterdir():
         store.put(f"objects/pack/{each.name}", each.read_bytes())
     assert ours.objects.commit(tip).hash == tip
@@ -179,7 +179,7 @@ def test_objects_that_are_borrowed_are_refused_and_not_called_lost(
     packed: Path, bucket: Where
 ) -> None:
     bucket.upload(packed)
-    store = open_store(bucket.home)
+    store = open_store(bucket.root)
     store.put("objects/info/alternates", b"../other/objects\n")
     store.delete([each.key for each in store.list("objects/pack")])
     with pytest.raises(UnsupportedError, match="borrows objects"):
@@ -191,7 +191,7 @@ def test_objects_that_are_borrowed_are_refused_and_not_called_lost(
 def test_damage_gives_the_right_bytes_or_an_error_of_ours(
     packed: Path, bucket: Where, end: str, seed: int
 ) -> None:
-    chance, store = random.Random(seed), open_store(bucket.home)
+    chance, store = random.Random(seed), open_store(bucket.root)
     bucket.upload(packed)
     keys = [each.key for each in store.list("objects/pack") if each.key.endswith(f".{end}")]
     for key in keys:

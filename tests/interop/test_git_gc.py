@@ -11,7 +11,7 @@ from tests.interop.git_judge import ADA, check, commit, git
 
 from lancewood.errors import RetryableConflictError
 from lancewood.git.hashes import Hash
-from lancewood.git.places import locked
+from lancewood.git.ref_files import locked
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 

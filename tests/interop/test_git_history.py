@@ -98,9 +98,9 @@ def test_parents_never_come_before_children_and_none_is_missing(
     ours = list(walk(history.objects, starts))
     assert sorted(each.hash for each in ours) == sorted(theirs)
     assert sorted(each.hash for each in reachable(history.objects, starts)) == sorted(theirs)
-    place = {each.hash: at for at, each in enumerate(ours)}
+    location = {each.hash: at for at, each in enumerate(ours)}
     for each in ours:
-        assert all(place[parent] > place[each.hash] for parent in each.parents)
+        assert all(location[parent] > location[each.hash] for parent in each.parents)
 
 
 def test_common_ancestors_are_those_of_git_merge_base(history: History) -> None:

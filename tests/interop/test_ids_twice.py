@@ -33,9 +33,9 @@ CHANGES: dict[str, Callable[[lw.Table], object]] = {
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Two versions; the second has two fragments of three rows each."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS.slice(0, 3), fsync=False).append(ROWS.slice(3))
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS.slice(0, 3), fsync=False).append(ROWS.slice(3))
+    return location
 
 
 def beside(message: table_pb2.Manifest) -> None:

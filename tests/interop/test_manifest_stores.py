@@ -246,7 +246,7 @@ def test_what_both_write_to_dynamodb_looks_the_same(cloud: Cloud) -> None:
     base = cloud.uri.partition("://")[2].partition("/")[2]
     assert ours.path == f"{base}/_versions/{2**64 - 2:020d}.manifest"
     assert theirs.path == f"{base}/_versions/{2**64 - 3:020d}.manifest"
-    store = table._snapshot.place.store
+    store = table._snapshot.location.store
     for each in (ours, theirs):
         assert each.size == store.head(f"_versions/{each.path.rpartition('/')[2]}").size
 

@@ -73,7 +73,7 @@ def by_key(uri: str, *names: str) -> dict[Any, Any]:
 
 def inserted_keys(uri: str) -> KeyExistenceFilter | None:
     snapshot = lw.open(uri)._snapshot
-    found = load_transaction(snapshot.place.store, snapshot.manifest).operation
+    found = load_transaction(snapshot.location.store, snapshot.manifest).operation
     assert isinstance(found, Update)
     return found.inserted_rows
 
@@ -311,8 +311,8 @@ def test_inserted_keys_are_told_byte_for_byte_as_pylance_tells_them(
     first = pa.table({"k": pa.array([keys[0]], kind), "v": ["a"]}, schema=schema).slice(1)
     new = pa.table({"k": pa.array(keys, kind), "v": ["b"] * len(keys)}, schema=schema)
     theirs, mine = str(tmp_path / "theirs"), str(tmp_path / "mine")
-    for place in (theirs, mine):
-        lance.write_dataset(first, place)
+    for location in (theirs, mine):
+        lance.write_dataset(first, location)
     upsert(lance.dataset(theirs)).execute(new)
     lw.open(mine).merge(new)
     assert inserted_keys(mine) == inserted_keys(theirs)
@@ -328,8 +328,8 @@ def test_inserted_keys_of_several_columns_are_told_as_pylance_tells_them(tmp_pat
     )
     new = pa.table({"a": pa.array([1, 2], pa.int32()), "b": ["x", "yy"]}, schema=schema)
     theirs, mine = str(tmp_path / "theirs"), str(tmp_path / "mine")
-    for place in (theirs, mine):
-        lance.write_dataset(new.slice(2), place)
+    for location in (theirs, mine):
+        lance.write_dataset(new.slice(2), location)
     builder: Any = lance.dataset(theirs).merge_insert(["b", "a"])
     builder.when_matched_update_all().when_not_matched_insert_all().execute(new)
     lw.open(mine).merge(new, ["a", "b"])
@@ -454,10 +454,10 @@ def test_merges_end_as_those_of_pylance_do(case: dict[str, Any]) -> None:
     where = case["where"] if case["matched"] == "update" else None
     with tempfile.TemporaryDirectory() as directory:
         theirs, mine = f"{directory}/theirs", f"{directory}/mine"
-        for place in (theirs, mine):
+        for location in (theirs, mine):
             made: Any = lance.write_dataset(
                 case["target"],
-                place,
+                location,
                 max_rows_per_file=case["file_rows"],
                 enable_stable_row_ids=case["stable"],
             )

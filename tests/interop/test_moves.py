@@ -26,7 +26,7 @@ from lancewood.jobs.runner import LocalRunner
 
 ROWS, PER_FILE = 40, 10
 LINEAGE = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
-Homes = dict[int, list[int | None]]
+FileRoots = dict[int, list[int | None]]
 
 
 def some_rows(first: int, stop: int) -> pa.Table:
@@ -64,7 +64,7 @@ def opened(uri: str) -> Any:
     return dataset
 
 
-def homes(uri: str) -> Homes:
+def file_roots(uri: str) -> FileRoots:
     """The base ids of the files of every fragment, as pylance sees them."""
     return {
         each.fragment_id: [file.base_id for file in each.metadata.files]
@@ -114,7 +114,7 @@ def test_a_move_is_not_to_be_seen_in_rows_lineage_or_indices(
     before, was = lw.open(uri), seen(uri)
     after = before.move_fragments([0, 2], base="cold", message="to the cellar")
     assert (after.counts.fragments, after.counts.files) == (2, 2)
-    assert homes(uri) == {0: [1], 1: [None], 2: [1], 3: [None]}
+    assert file_roots(uri) == {0: [1], 1: [None], 2: [1], 3: [None]}
     assert seen(uri) == was
     assert covered(uri) == {"k_idx": [0, 1, 2, 3]}
     check_index(uri)
@@ -140,7 +140,7 @@ def test_a_move_there_and_back_gives_the_files_new_names_each_time(uri: str) -> 
     assert back.counts.fragments == 1
     names = [each.fragments[1].files[0].path for each in (first, there, back)]
     assert len(set(names)) == 3
-    assert homes(uri) == {0: [None], 1: [None], 2: [None], 3: [None]}
+    assert file_roots(uri) == {0: [None], 1: [None], 2: [None], 3: [None]}
     assert seen(uri) == seen(uri, first.version)
 
 
@@ -189,7 +189,7 @@ def test_a_writer_that_read_before_the_move_loses_nothing_and_brings_no_file_bac
     moved = lw.open(uri).move_fragments([0, 1], base="cold")
     act(reader)
     assert keys(uri) == sorted({*range(ROWS), *come} - gone)
-    now = homes(uri)
+    now = file_roots(uri)
     assert now.get(0, [1]) == [1]
     assert now[1] == [1]
     assert now[2] == [None]
@@ -203,7 +203,7 @@ def test_a_writer_that_lists_files_as_they_were_is_preempted(uri: str, name: str
     lw.open(uri).move_fragments([0, 1], base="cold")
     with pytest.raises(OSError, match="preempted by concurrent transaction Update"):
         PREEMPTED[name](reader)
-    assert homes(uri) == {0: [1], 1: [1], 2: [None], 3: [None]}
+    assert file_roots(uri) == {0: [1], 1: [1], 2: [None], 3: [None]}
     PREEMPTED[name](lance.dataset(uri))
     assert keys(uri) == list(range(ROWS))
 
@@ -237,7 +237,7 @@ def test_a_write_between_our_copies_and_our_commit_stays_and_nothing_is_copied_t
         gone = {39}
     moved = table.move_fragments([0, 1], base="cold", runner=runner)
     assert keys(uri) == sorted({*range(ROWS), *come} - gone)
-    now = homes(uri)
+    now = file_roots(uri)
     if name == "compact":
         assert moved.counts == MoveCounts()
         assert all(each == [None] for each in now.values())
@@ -297,7 +297,7 @@ def test_a_transaction_with_the_files_as_they_were_is_refused_by_pylance(
     with pytest.raises(lance.commit.CommitConflictError, match="preempted") as caught:
         lance.LanceDataset.commit(uri, operation, read_version=reader.version)
     assert caught.value.retryable
-    assert homes(uri)[0] == [1]
+    assert file_roots(uri)[0] == [1]
     assert keys(uri) == list(range(ROWS))
 
 
@@ -306,7 +306,7 @@ def test_a_file_that_pylance_replaces_after_the_move_is_in_its_own_home(uri: str
     operation = raw_replacement(reader)
     lw.open(uri).move_fragments([0], base="cold")
     lance.LanceDataset.commit(uri, operation, read_version=reader.version)
-    assert homes(uri)[0] == [None]
+    assert file_roots(uri)[0] == [None]
     assert keys(uri) == list(range(ROWS))
     assert lw.open(uri).scan(["s"], limit=2).to_arrow().column("s").to_pylist() == ["z", "z"]
     check_index(uri)
@@ -326,13 +326,13 @@ def test_a_transaction_of_pylance_that_lands_before_the_move_is_kept(
         assert 3 not in rows
     else:
         assert rows[3] == "z"
-    wanted: Homes = {1: [1], 2: [None], 3: [None]}
+    wanted: FileRoots = {1: [1], 2: [None], 3: [None]}
     first: dict[Callable[[Any], Any], list[int | None]] = {
         raw_delete: [1],
         raw_update: [1, None],
         raw_replacement: [None],
     }
-    assert homes(uri) == {0: first[build], **wanted}
+    assert file_roots(uri) == {0: first[build], **wanted}
     assert moved.counts.fragments == 2 - (build is raw_replacement)
     check_index(uri)
 
@@ -341,7 +341,7 @@ def test_a_restore_between_our_copies_and_our_commit_is_respected(uri: str) -> N
     table = lw.open(uri).append(MORE)
     runner = Meanwhile(lambda: lance.dataset(uri, version=2).restore())
     table.move_fragments([0, 4], base="cold", runner=runner)
-    assert homes(uri) == {0: [1], 1: [None], 2: [None], 3: [None]}
+    assert file_roots(uri) == {0: [1], 1: [None], 2: [None], 3: [None]}
     assert keys(uri) == list(range(ROWS))
 
 
@@ -397,7 +397,7 @@ def test_threads_of_pylance_write_while_fragments_go_to_and_fro(uri: str) -> Non
     gone = {1, 11, 21, 31, 2}
     wanted = {*range(ROWS), *range(1000, 1005), *range(2000, 2005)} - gone
     assert keys(uri) == sorted(wanted)
-    assert [homes(uri)[each] for each in range(4)] == [[1], [1], [1], [None]]
+    assert [file_roots(uri)[each] for each in range(4)] == [[1], [1], [1], [None]]
     assert lw.open(uri).verify().ok
     check_index(uri)
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.base_paths import moved_bases
+from lancewood.engine.location.base_paths import moved_bases
 from lancewood.format.manifest_file import decode_manifest_file, encode_manifest_file
 from lancewood.store.locate import open_store
 from lancewood.testing.manifests import edit_manifest, newest_manifest
@@ -241,7 +241,7 @@ def test_pylance_reads_and_writes_every_level_after_relocate(moved: Made) -> Non
         assert dataset.to_table(filter=f"id = {wanted}")["id"].to_pylist() == [wanted]
         table = ours(moved.uri, branch)
         assert table.scan(with_row_id=True).to_arrow() == expected
-        assert moved_bases(table._snapshot.place, table._snapshot.manifest) == {}
+        assert moved_bases(table._snapshot.location, table._snapshot.manifest) == {}
         if branch is not None:
             dataset.delete(f"id = {wanted}")
             assert ours(moved.uri, branch).count_rows() == len(expected) - 1
@@ -426,12 +426,12 @@ def test_tasks_need_not_look_for_the_files_again(
 ) -> None:
     moved = move(template, tmp_path)
     bare = ours(moved.uri, "three")._snapshot.bare()
-    monkeypatch.setattr("lancewood.engine.place.base_homes.RootTrace.is_below", None)
+    monkeypatch.setattr("lancewood.engine.location.base_homes.RootTrace.is_below", None)
     there = pickle.loads(pickle.dumps(bare))
     whole = ours(moved.uri, "three")._snapshot.manifest
     for fragment in whole.fragments:
         for file in fragment.files:
-            store, key = there.place.data_file(there.manifest, file)
+            store, key = there.location.data_file(there.manifest, file)
             assert store.uri.startswith(moved.uri)
             store.head(key)
 

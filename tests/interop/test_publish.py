@@ -560,8 +560,8 @@ def test_a_published_branch_is_closed_until_it_is_reset(tmp_path: Path) -> None:
     check_changes(after, last)
 
 
-def stored(place: Path) -> dict[Path, bytes]:
-    return {each: each.read_bytes() for each in place.rglob("*") if each.is_file()}
+def stored(location: Path) -> dict[Path, bytes]:
+    return {each: each.read_bytes() for each in location.rglob("*") if each.is_file()}
 
 
 @pytest.mark.parametrize("adopt", [True, False])
@@ -810,15 +810,15 @@ def test_bytes_of_blobs_come_along(tmp_path: Path) -> None:
     lance.dataset(uri).validate()
 
 
-@pytest.mark.parametrize("is_old_place_gone", [True, False])
+@pytest.mark.parametrize("is_old_location_gone", [True, False])
 def test_a_branch_is_published_after_the_table_was_moved(
-    tmp_path: Path, is_old_place_gone: bool
+    tmp_path: Path, is_old_location_gone: bool
 ) -> None:
     table = fresh(tmp_path)
     table.branches.create("exp").append(rows(100, 105)).delete("k IN (3, 101)")
     there = str(tmp_path / "there.lance")
     shutil.copytree(table.uri, there)
-    if is_old_place_gone:
+    if is_old_location_gone:
         shutil.rmtree(table.uri)
     moved = lw.open(there)
     lw.open(f"{there}@exp").append(rows(110, 112))
@@ -844,9 +844,9 @@ def test_files_in_other_homes_stay_there(tmp_path: Path) -> None:
     branch.append(rows(110, 115), bases=["colder"]).delete("k = 3")
     before = table.add_base(tmp_path / "elsewhere", name="elsewhere")
     after = before.branches.publish("exp")
-    homes = {each.id: each.name for each in after.base_paths}
-    assert sorted(filter(None, homes.values())) == ["cold", "colder", "elsewhere"]
-    names = [homes.get(each.files[0].base_id or 0) for each in after.fragments]
+    file_roots = {each.id: each.name for each in after.base_paths}
+    assert sorted(filter(None, file_roots.values())) == ["cold", "colder", "elsewhere"]
+    names = [file_roots.get(each.files[0].base_id or 0) for each in after.fragments]
     assert names == [None, None, "cold", "colder"]
     check_rows(after)
     check_changes(before, after)

@@ -22,9 +22,9 @@ MORE = pa.table({"a": range(100, 105)})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Three versions by us, the last with a deletion."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, fsync=False, max_rows_per_file=4).append(MORE).delete("a = 3")
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, fsync=False, max_rows_per_file=4).append(MORE).delete("a = 3")
+    return location
 
 
 def theirs(uri: str, branch: str | None = None) -> Any:
@@ -221,14 +221,14 @@ def test_line_53_the_intent_of_ours_in_a_root_does_not_disturb_them(uri: str) ->
 
 
 def test_line_53_a_branch_of_a_table_with_indices_and_without_stable_ids(tmp_path: Path) -> None:
-    place = str(tmp_path / "plain.lance")
-    dataset = lance.write_dataset(pa.table({"a": range(1000)}), place, max_rows_per_file=300)
+    location = str(tmp_path / "plain.lance")
+    dataset = lance.write_dataset(pa.table({"a": range(1000)}), location, max_rows_per_file=300)
     dataset.create_scalar_index("a", "BTREE")
     dataset.delete("a = 500")
-    branch = lw.open(place).branches.create("exp")
+    branch = lw.open(location).branches.create("exp")
     assert [each.base_id for each in branch.indices] == [0]
     child = branch.append(MORE).branches.create("exp/child").delete("a = 501")
-    there = theirs(place, "exp/child")
+    there = theirs(location, "exp/child")
     there.validate()
     assert rows(there) == rows(child)
     assert there.to_table(filter="a = 502").num_rows == 1
@@ -377,13 +377,13 @@ def test_line_55_refs_in_the_seeds_spelling_are_read(uri: str) -> None:
 
 
 def test_names_in_a_bucket(s3_root: str, s3_options: dict[str, str]) -> None:
-    place = f"{s3_root}/t.lance"
-    table = lw.create(place, ROWS, storage_options=s3_options)
+    location = f"{s3_root}/t.lance"
+    table = lw.create(location, ROWS, storage_options=s3_options)
     branch = table.branches.create("a/b", metadata={"by": "us"}).append(MORE).delete("a = 3")
     table.tags.create("v1")
     branch.tags.create("b1", "a/b:2")
     table.tags.update("v1", "b1")
-    dataset = lance.dataset(place, storage_options=s3_options)
+    dataset = lance.dataset(location, storage_options=s3_options)
     assert rows(dataset.checkout_version(("a/b", None))) == rows(branch)
     assert dataset.checkout_version("v1").count_rows() == 15
     with pytest.raises(lw.InvalidInputError, match="tag 'b1' names its version 2"):
@@ -396,7 +396,7 @@ def test_names_in_a_bucket(s3_root: str, s3_options: dict[str, str]) -> None:
     assert rows(renamed.latest()) == rows(theirs)
     table.branches.delete("c")
     assert table.branches.list() == {}
-    assert [each.key for each in table._snapshot.place.store.list("tree")] == []
+    assert [each.key for each in table._snapshot.location.store.list("tree")] == []
 
 
 def branch_of(dataset: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.interop import git_judge
-from tests.repo.places import Where
+from tests.repo.locations import Where
 from typer.testing import CliRunner
 
 import lancewood as lw
@@ -41,24 +41,24 @@ def rows(*values: int) -> pa.Table:
 def run(where: Where, *words: str, exit_code: int = 0) -> str:
     """What ``lw -C s3://…`` says."""
     options = [f"--storage-option={key}={value}" for key, value in (where.options or {}).items()]
-    done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["-C", str(where.home), *words, *options])
+    done = CliRunner(env={"NO_COLOR": "1"}).invoke(app, ["-C", str(where.root), *words, *options])
     assert done.exit_code == exit_code, done.output
     assert SECRET not in done.output
     return str(done.output)
 
 
 def test_the_verbs_of_the_shell_work_in_a_bucket(where: Where, tmp_path: Path) -> None:
-    assert run(where, "init") == f"Initialized empty Lancewood repository in {where.home}/\n"
+    assert run(where, "init") == f"Initialized empty Lancewood repository in {where.root}/\n"
     assert "No commits yet" in run(where, "status")
-    uri = f"{where.home}/tables/photos.lance"
+    uri = f"{where.root}/tables/photos.lance"
     lw.create(uri, rows(1, 2, 3), storage_options=where.options)
     assert "photos" in run(where, "status")
     assert "3 rows" in run(where, "add", "photos", "-m", "day 1")
     assert f"{uri}@:1" in run(where, "tables")
     run(where, "switch", "-c", "exp")
-    place = json.loads(run(where, "prepare", "--json"))
-    assert place["uri"] == f"{uri}@exp"
-    lw.open(place["uri"], storage_options=where.options).append(rows(4))
+    location = json.loads(run(where, "prepare", "--json"))
+    assert location["uri"] == f"{uri}@exp"
+    lw.open(location["uri"], storage_options=where.options).append(rows(4))
     assert "modified" in run(where, "status")
     run(where, "commit", "-m", "day 2")
     run(where, "switch", "main")
@@ -85,18 +85,18 @@ def test_the_verbs_of_the_shell_work_in_a_bucket(where: Where, tmp_path: Path) -
     git_judge.check(copy)
     assert git_judge.git(copy, "branch", "--show-current") == "main"
     assert git_judge.git(copy, "show", "HEAD:README") == "hello"
-    store = open_store(str(where.home), storage_options=where.options)
+    store = open_store(str(where.root), storage_options=where.options)
     assert not [each.key for each in store.list() if SECRET.encode() in store.get(each.key)]
 
 
 def test_what_cannot_work_in_a_bucket_says_so(where: Where) -> None:
     assert "no repository at" in run(where, "log", exit_code=3)
     run(where, "init")
-    done = CliRunner().invoke(app, ["-C", str(where.home), "table", "info", "x.lance"])
+    done = CliRunner().invoke(app, ["-C", str(where.root), "table", "info", "x.lance"])
     assert done.exit_code != 0
     assert "-C with a uri is for the verbs on a repository" in done.output
-    repo = lw.Repository.open(str(where.home), storage_options=where.options)
-    assert repo.uri == where.home
+    repo = lw.Repository.open(str(where.root), storage_options=where.options)
+    assert repo.uri == where.root
     assert SECRET not in repr(repo)
     with pytest.raises(InvalidInputError, match="is in a bucket and has no path"):
         _ = repo.path
@@ -118,7 +118,7 @@ def test_a_repository_moves_from_a_disk_to_a_bucket_and_back(where: Where, tmp_p
     git_judge.git(tmp_path / "first", "gc", "--quiet")
     git_judge.git(tmp_path / "first", "pack-refs", "--all")
     where.upload(tmp_path / "first")
-    ours = lw.Repository.open(str(where.home), storage_options=where.options)
+    ours = lw.Repository.open(str(where.root), storage_options=where.options)
     assert [each.message for each in ours.log()] == ["day 2", "day 1", "day 0"]
     assert next(iter(ours.reflog("main"))).why == "commit: day 2"
     assert ours.at("v1").table("photos").count_rows() == 3
@@ -144,8 +144,8 @@ def test_tables_elsewhere_know_a_repository_in_a_bucket(
     where: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"storage_options": where.options}
-    repo = lw.Repository.init(str(where.home), **options)
-    near, far = str(tmp_path / "near.lance"), f"{str(where.home).rpartition('/')[0]}/far.lance"
+    repo = lw.Repository.init(str(where.root), **options)
+    near, far = str(tmp_path / "near.lance"), f"{str(where.root).rpartition('/')[0]}/far.lance"
     for name, uri in (("near", near), ("far", far)):
         lw.create(uri, rows(1), **options)
         repo.add(name, uri)
@@ -164,11 +164,11 @@ def test_tables_elsewhere_know_a_repository_in_a_bucket(
         lw.open(near).cleanup(older_than=timedelta(0), keep_versions=1)
     assert repo.gc().stays == ()
     assert repo.fsck().problems == ()
-    inside = f"{where.home}/tables/mine.lance"
+    inside = f"{where.root}/tables/mine.lance"
     lw.create(inside, rows(7), **options)
     assert repo.add("mine", inside).tables == ("mine",)
     assert repo.at().pin("mine").uri == "tables/mine.lance"
-    stray = f"{where.home}/elsewhere/x.lance"
+    stray = f"{where.root}/elsewhere/x.lance"
     lw.create(stray, rows(7), **options)
     with pytest.raises(InvalidInputError, match="a table below the repository is at tables/"):
         repo.add("x", stray)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import find_landing, land
 from lancewood.engine.staging.staging import Stage
@@ -51,7 +51,7 @@ def detached(uri: str, landing: Landing, branch: str | None = None) -> Any:
 
 def new_stage(uri: str) -> Stage:
     return Stage.new(
-        Place(DiskStore(uri, fsync=False)),
+        Location(DiskStore(uri, fsync=False)),
         ROWS,
         NewTable(
             file_version="2.2",
@@ -90,7 +90,7 @@ def test_pylance_opens_the_staged_state_of_a_branch(uri: str) -> None:
     staged = change(lw.Table(stage.snapshot))
     landing = stage.publish()
     assert rows(detached(uri, landing, "exp")) == ours(staged)
-    assert land(stage.place, landing).is_exact
+    assert land(stage.location, landing).is_exact
     dataset = lance.dataset(uri).checkout_version(("exp", None))
     dataset.validate()
     assert rows(dataset) == ours(staged)
@@ -104,7 +104,7 @@ def test_pylance_opens_the_staged_state_of_a_table_that_is_not_made_yet(uri: str
     assert rows(detached(uri, landing)) == ours(staged)
     with pytest.raises(ValueError, match="not found"):
         lance.dataset(uri)
-    assert land(stage.place, landing).versions == (1, 2, 3, 4)
+    assert land(stage.location, landing).versions == (1, 2, 3, 4)
     dataset = lance.dataset(uri)
     dataset.validate()
     assert rows(dataset) == ours(staged)
@@ -114,7 +114,7 @@ def test_a_landed_history_is_like_any_other(uri: str) -> None:
     lw.create(uri, ROWS, fsync=False)
     stage = Stage(lw.open(uri, fsync=False)._snapshot)
     staged = change(lw.Table(stage.snapshot))
-    land(stage.place, stage.publish())
+    land(stage.location, stage.publish())
     dataset = lance.dataset(uri)
     dataset.validate()
     assert [each["version"] for each in dataset.versions()] == [1, 2, 3, 4]
@@ -140,7 +140,7 @@ def test_indices_stay_with_staged_and_landed_states(uri: str) -> None:
     stage = Stage(lw.open(uri, fsync=False)._snapshot)
     lw.Table(stage.snapshot).append(MORE)
     landing = stage.publish()
-    land(stage.place, landing)
+    land(stage.location, landing)
     for dataset in (detached(uri, landing), lance.dataset(uri)):
         (index,) = dataset.describe_indices()
         assert index.field_names == ["k"]
@@ -157,14 +157,14 @@ def test_pylance_as_the_writer_from_outside_costs_a_rebase_or_a_divergence(uri: 
     lw.Table(clash.snapshot).delete("k = 1")
     landings = fine.publish(), clash.publish()
     lance.dataset(uri).delete("k = 1")
-    done = land(base.place, landings[0])
+    done = land(base.location, landings[0])
     assert (done.versions, done.is_exact) == ((3, 4), False)
     dataset = lance.dataset(uri)
     dataset.validate()
     assert dataset.to_table()["k"].to_pylist() == [2, 3, 4, 5, 6]
-    assert find_landing(base.place, landings[1]).is_diverged
+    assert find_landing(base.location, landings[1]).is_diverged
     with pytest.raises(lw.RetryableConflictError):
-        land(base.place, landings[1])
+        land(base.location, landings[1])
     assert lance.dataset(uri).version == 4
     assert detached(uri, landings[1]).to_table()["k"].to_pylist() == [2, 3, 4]
 
@@ -176,7 +176,7 @@ def test_pylance_overwriting_meanwhile_is_a_divergence_and_the_state_still_reads
     landing = stage.publish()
     lance.write_dataset(MORE, uri, mode="overwrite")
     with pytest.raises(lw.IncompatibleConflictError, match="Overwrite in version 2"):
-        land(stage.place, landing)
+        land(stage.location, landing)
     assert rows(detached(uri, landing)) == ours(staged)
 
 
@@ -252,7 +252,7 @@ def test_verbs_staged_and_landed_equal_the_same_verbs_committed(
     assert ours(table) == ours(direct)
     if not stage.steps:
         return
-    assert land(stage.place, stage.publish()).is_exact
+    assert land(stage.location, stage.publish()).is_exact
     below = "/tree/exp" if on else ""
     assert facts(staged + below) == facts(plain + below)
     dataset = lance.dataset(staged)
@@ -269,7 +269,7 @@ def test_digests_survive_a_copy_and_relocate(uri: str, tmp_path: Path) -> None:
     stage = Stage(lw.open(uri, branch="exp", fsync=False)._snapshot)
     change(lw.Table(stage.snapshot))
     landing = stage.publish()
-    land(stage.place, landing)
+    land(stage.location, landing)
 
     def digests(uri: str) -> dict[tuple[str, int], tuple[str, str]]:
         found: dict[tuple[str, int], tuple[str, str]] = {}
@@ -327,17 +327,17 @@ def test_cleanup_keeps_what_is_staged_on_main_and_on_branches(uri: str) -> None:
     landings = [each.publish() for each in stages]
     for each in stages:
         for number in range(3):
-            load_snapshot(each.place)
-            lw.Table(load_snapshot(each.place)).append(MORE, message=str(number))
+            load_snapshot(each.location)
+            lw.Table(load_snapshot(each.location)).append(MORE, message=str(number))
     for each in stages:
-        report = clean(load_snapshot(each.place))
+        report = clean(load_snapshot(each.location))
         assert report.detached == 3
         assert report.versions
     for stage, landing, branch, rows_then in zip(
         stages, landings, (None, "exp"), expected, strict=True
     ):
         assert rows(detached(uri, landing, branch)) == rows_then
-        names = {each.rpartition("/")[2] for each in stage.place.store.names("_transactions")}
+        names = {each.rpartition("/")[2] for each in stage.location.store.names("_transactions")}
         assert {step.transaction_file for step in stage.known.values()} <= names
 
 
@@ -349,6 +349,6 @@ def test_cleanup_keeps_what_is_staged_of_a_table_that_is_not_made_yet(uri: str) 
         clean(stage.published)
     assert rows(detached(uri, landing)) == expected
     lw.create(uri, MORE, fsync=False).append(MORE)
-    report = clean(load_snapshot(stage.place))
+    report = clean(load_snapshot(stage.location))
     assert (report.detached, report.versions) == (4, (1,))
     assert rows(detached(uri, landing)) == expected

@@ -294,8 +294,12 @@ def move_ids_out(uri: str) -> None:
         for each in fragments:
             for what in ("row_ids", "created_at_versions"):
                 data = getattr(each, f"inline_{what}")
-                place = getattr(each, f"external_{what}")
-                place.path, place.offset, place.size = "_lineage/all.bin", len(out), len(data)
+                location = getattr(each, f"external_{what}")
+                location.path, location.offset, location.size = (
+                    "_lineage/all.bin",
+                    len(out),
+                    len(data),
+                )
                 out.extend(data)
         put_fragments(manifest, fragments)
 

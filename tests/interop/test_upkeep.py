@@ -30,9 +30,9 @@ def uri(tmp_path: Path) -> str:
     return str(tmp_path / "t.lance")
 
 
-def files(place: str, directory: str = "") -> list[str]:
-    root = Path(place) / directory
-    return sorted(str(each.relative_to(place)) for each in root.rglob("*") if each.is_file())
+def files(location: str, directory: str = "") -> list[str]:
+    root = Path(location) / directory
+    return sorted(str(each.relative_to(location)) for each in root.rglob("*") if each.is_file())
 
 
 def contents(dataset: Any) -> dict[Any, list[dict[str, Any]]]:
@@ -244,14 +244,14 @@ def test_deferred_compaction_verifies_and_is_cleaned_up(uri: str) -> None:
 
 def test_a_lost_file_of_a_branch_is_found_and_led_back(uri: str) -> None:
     with_refs(uri)
-    place = f"{uri}/tree/exp"
-    table = lw.open(place)
+    location = f"{uri}/tree/exp"
+    table = lw.open(location)
     own = [each for each in table.fragments if each.files[0].base_id is None]
-    (Path(place) / "data" / own[0].files[0].path).unlink()
+    (Path(location) / "data" / own[0].files[0].path).unlink()
     assert ProblemKind.DATA_FILE in {each.kind for each in table.verify().problems}
-    assert [each.action for each in repair(place).proposals] == ["restore version 3"]
-    repair(place, dry_run=False)
-    dataset = lance.dataset(place)
+    assert [each.action for each in repair(location).proposals] == ["restore version 3"]
+    repair(location, dry_run=False)
+    dataset = lance.dataset(location)
     dataset.validate()
     assert dataset.to_table().num_rows == 95
 
@@ -278,22 +278,22 @@ def test_a_copied_table_is_cleaned_up_without_its_branches_losing_files(
 def test_a_bucket_is_cleaned_up_verified_and_repaired(
     s3_root: str, s3_options: dict[str, str]
 ) -> None:
-    place = f"{s3_root}/t.lance"
-    table = lw.create(place, ROWS, storage_options=s3_options).delete("a = 3")
+    location = f"{s3_root}/t.lance"
+    table = lw.create(location, ROWS, storage_options=s3_options).delete("a = 3")
     table = table.overwrite(ROWS).append(ROWS).delete("a = 5")
     assert table.verify(deep=True).problems == ()
     report = table.cleanup(keep_versions=2)
     assert report.versions == (1, 2, 3)
     assert (report.data_files, report.deletion_files, report.transactions) == (1, 1, 3)
-    dataset = lance.dataset(place, storage_options=s3_options)
+    dataset = lance.dataset(location, storage_options=s3_options)
     dataset.validate()
     assert dataset.count_rows() == 198
     assert [each["version"] for each in dataset.versions()] == [4, 5]
-    store = table._snapshot.place.store
+    store = table._snapshot.location.store
     store.put("_versions/18446744073709551609.manifest", b"")
-    assert [each.action for each in repair(place, storage_options=s3_options).proposals] == [
+    assert [each.action for each in repair(location, storage_options=s3_options).proposals] == [
         "set the manifest aside"
     ]
-    repair(place, dry_run=False, storage_options=s3_options)
-    assert lance.dataset(place, storage_options=s3_options).version == 5
+    repair(location, dry_run=False, storage_options=s3_options)
+    assert lance.dataset(location, storage_options=s3_options).version == 5
     assert table.latest().verify().ok

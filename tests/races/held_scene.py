@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.finding import list_versions
 from lancewood.external.store import ExternalStore
@@ -67,14 +67,14 @@ class Scene:
     def held(self, at: int, meanwhile: Callable[[], object]) -> tuple[lw.Table, HeldStore]:
         """A handle of a writer that is held up."""
         store = HeldStore(open_store(self.uri, storage_options=self.options), at, meanwhile)
-        known, main = self.open()._snapshot, self.main()._snapshot.place.store
+        known, main = self.open()._snapshot, self.main()._snapshot.location.store
         root: Store = store
         if isinstance(main, ExternalStore):
             root = ExternalStore(store, WatchedManifests(main.manifests, store), main.base)
-        place = Place(root, self.options)
+        location = Location(root, self.options)
         if self.branch is not None:
-            place = place.at(root.at(f"tree/{self.branch}"))
-        return lw.Table(Snapshot(place, known.manifest, known.scheme)), store
+            location = location.at(root.at(f"tree/{self.branch}"))
+        return lw.Table(Snapshot(location, known.manifest, known.scheme)), store
 
     def root(self) -> Store:
         found = open_store(self.uri, storage_options=self.options)

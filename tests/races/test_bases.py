@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError
@@ -54,18 +54,18 @@ def fresh() -> Store:
     base = table_pb2.BasePath(id=COLD, path=OLD, name="cold")
     first = Overwrite((fragment("first"),), FIELDS, initial_bases=(base,))
     transaction = Transaction.new(Version(0), first)
-    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, transaction, policy())
+    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, transaction, policy())
     return store
 
 
 def sets(store: Store) -> Manifest:
-    snapshot = load_snapshot(Place(store))
+    snapshot = load_snapshot(Location(store))
     return set_base_path(snapshot, "cold", NEW, terms(), check=False).manifest
 
 
 def adds(path: str) -> Writer:
     def act(store: Store) -> Manifest:
-        return add_base_path(load_snapshot(Place(store)), path, terms()).manifest
+        return add_base_path(load_snapshot(Location(store)), path, terms()).manifest
 
     return act
 
@@ -74,7 +74,7 @@ def writes(make: Callable[[Fragment], Append | Overwrite], name: str) -> Writer:
     """Writes a file to where the base path leads in the version that it read, then commits."""
 
     def act(store: Store) -> Manifest:
-        snapshot = load_snapshot(Place(store))
+        snapshot = load_snapshot(Location(store))
         written = fragment(f"{name} at {_bare(snapshot.manifest.base_paths[0].path)}")
         transaction = Transaction.new(snapshot.manifest.version, make(written))
         return snapshot.commit(transaction, policy()).manifest

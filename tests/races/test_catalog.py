@@ -11,7 +11,7 @@ import pytest
 from lancewood.catalog.marks import protect, protection_tag, unprotect
 from lancewood.catalog.membership import join, repositories_of
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.refs import load_tag
 from lancewood.errors import NotFoundError, RetryableConflictError
@@ -39,17 +39,17 @@ ORDERS = 150
 def fresh() -> Store:
     """Versions 1, 2 and 3 of an empty table."""
     store = MemoryStore()
-    place, base = Place(store), empty_manifest("2.2", flags=2)
+    location, base = Location(store), empty_manifest("2.2", flags=2)
     steps: list[Operation] = [Overwrite((), FIELDS)]
     steps += [UpdateConfig(config=MapUpdate({"n": str(each)})) for each in range(2)]
     for each in steps:
         transaction = Transaction.new(base.version, each)
-        base = commit(place, base, NamingScheme.V2, transaction, CommitPolicy())
+        base = commit(location, base, NamingScheme.V2, transaction, CommitPolicy())
     return store
 
 
 def at(store: Store, version: int) -> Snapshot:
-    return load_snapshot(Place(store), version=version)
+    return load_snapshot(Location(store), version=version)
 
 
 def joiner(name: str) -> Callable[[Store], object]:
@@ -104,7 +104,7 @@ def test_two_who_protect_leave_one_tag_on_a_version_of_theirs() -> None:
 
 def test_taking_back_beside_protecting_leaves_a_whole_tag_or_none() -> None:
     def taker(store: Store) -> object:
-        return unprotect(Place(store), REF, ID)
+        return unprotect(Location(store), REF, ID)
 
     for outcome in explore(fresh, [protector(2), taker], limit=ORDERS, seed=4):
         tag = load_tag(outcome.store, protection_tag(REF))

@@ -12,7 +12,7 @@ import pytest
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.commit.publish import Detached
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.descent import manifest_names
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.finding import load_version
@@ -55,14 +55,16 @@ def policy() -> CommitPolicy:
 
 def write(store: Store, operation: Operation, base: int | None = None) -> None:
     manifest, scheme = load_version(store, base)
-    commit(Place(store), manifest, scheme, Transaction.new(manifest.version, operation), policy())
+    commit(
+        Location(store), manifest, scheme, Transaction.new(manifest.version, operation), policy()
+    )
 
 
 def fresh() -> Store:
     """Version 1, and 2 and 3 which share nothing with it; 4 adds to 3."""
     store = MemoryStore()
     first = Transaction.new(Version(0), Overwrite((fragment(store, "one"),), FIELDS))
-    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
+    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
     write(store, Overwrite((fragment(store, "two"),), FIELDS))
     write(store, Overwrite((fragment(store, "three"),), FIELDS))
     write(store, Append((fragment(store, "four"),)))
@@ -75,7 +77,7 @@ def cleaner(in_flight: timedelta = timedelta(days=7)) -> Callable[[Store], objec
         wish = Retention.checked(None, 1, (), in_flight)
         now = datetime.now(UTC)
         runner = LocalRunner(workers=1)
-        snapshot = Snapshot(Place(store), manifest, scheme)
+        snapshot = Snapshot(Location(store), manifest, scheme)
         return clean_up(snapshot, wish, runner, now=now).versions
 
     return clean
@@ -106,7 +108,7 @@ def append(store: Store) -> object:
 def append_from_an_old_handle(store: Store) -> object:
     base, scheme = load_version(store, 3)
     added = Append((fragment(store, "new"),))
-    commit(Place(store), base, scheme, Transaction.new(base.version, added), policy())
+    commit(Location(store), base, scheme, Transaction.new(base.version, added), policy())
     return "done"
 
 
@@ -183,7 +185,7 @@ def detach(store: Store) -> object:
     alone = CommitPolicy(publisher=Detached())
     added = Append((fragment(store, "new"),))
     try:
-        commit(Place(store), old, scheme, Transaction.new(old.version, added), alone)
+        commit(Location(store), old, scheme, Transaction.new(old.version, added), alone)
     except CommitUnknownError:
         return "in doubt"
     assert base.version == 4

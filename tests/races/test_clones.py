@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.upkeep.pins import CLEANUPS_DIR
 from lancewood.engine.versions.finding import load_version, newest_version
@@ -52,12 +52,12 @@ def fresh() -> Store:
     manifest, scheme = empty_manifest("2.2", flags=2), NamingScheme.V2
     for name in ("one", "two", "three"):
         transaction = Transaction.new(manifest.version, overwrite(store, name))
-        manifest = commit(Place(store), manifest, scheme, transaction, CommitPolicy())
+        manifest = commit(Location(store), manifest, scheme, transaction, CommitPolicy())
     return store
 
 
 def clean(store: Store) -> object:
-    snapshot = load_snapshot(Place(store), version=3)
+    snapshot = load_snapshot(Location(store), version=3)
     wish = Retention.checked(None, 1, (), timedelta(days=7))
     return clean_up(snapshot, wish, LocalRunner(workers=1), now=datetime.now(UTC)).versions
 
@@ -68,9 +68,9 @@ def cloner(version: int) -> Callable[[Store], object]:
             manifest, scheme = load_version(store, version)
         except NotFoundError:
             return "gone before"
-        target = Place(MemoryStore())
+        target = Location(MemoryStore())
         try:
-            clone_shallow(Snapshot(Place(store), manifest, scheme), target)
+            clone_shallow(Snapshot(Location(store), manifest, scheme), target)
         except NotFoundError:
             result = "gone meanwhile"
         except RetryableConflictError:

@@ -26,7 +26,7 @@ from tests.races.held_scene import (
 )
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.write.write import NewTable, create_table
 from lancewood.format.refs import branch_key
 from lancewood.jobs.cloning.clone import clone_deep, clone_shallow
@@ -45,7 +45,7 @@ def test_a_creator_makes_the_table_or_is_told(disk: Scene) -> None:
             store = HeldStore(open_store(each.uri, fsync=False), at, partial(others, each))
             told: Exception | None = None
             try:
-                create_table(Place(store), MINE, NewTable())
+                create_table(Location(store), MINE, NewTable())
             except lw.LancewoodError as error:
                 told = error
             if any(is_commit(*call) for call in store.calls[: at - 1]):
@@ -133,9 +133,9 @@ def test_a_clone_is_made_or_its_maker_is_told(disk: Scene, shallow: bool) -> Non
             told: Exception | None = None
             try:
                 if shallow:
-                    clone_shallow(source.open()._snapshot, Place(store))
+                    clone_shallow(source.open()._snapshot, Location(store))
                 else:
-                    clone_deep(source.open()._snapshot, Place(store), LocalRunner(1))
+                    clone_deep(source.open()._snapshot, Location(store), LocalRunner(1))
             except lw.LancewoodError as error:
                 told = error
             if any(is_commit(*call) for call in store.calls[: at - 1]):

@@ -44,7 +44,7 @@ from tests.races.held_scene import (
 import lancewood as lw
 from lancewood.engine.commit import aftermath
 from lancewood.engine.commit.commit import commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.format.layout import TRANSACTIONS_DIR, VERSIONS_DIR
 from lancewood.jobs.runner import LocalRunner
@@ -214,7 +214,7 @@ def test_a_list_of_changes_does_not_go_on_in_another_table(disk: Scene) -> None:
         known = table._snapshot
         steps = [UpdateConfig(config=MapUpdate({each: "1"})) for each in ("mine", "mine, too")]
         transaction = Transaction.new(known.manifest.version, *steps)
-        commit(known.place, known.manifest, known.scheme, transaction)
+        commit(known.location, known.manifest, known.scheme, transaction)
 
     table, store = disk.fresh().held(0, lambda: None)
     change(table)
@@ -237,18 +237,18 @@ def test_gc_of_its_repository_takes_nothing_of_a_writer(
     verb, shows = VERBS[name]
     for later in (timedelta(hours=1), timedelta(days=30)):
         for at in steps(disk, verb, name):
-            home = f"{disk.uri}-{next(disk.names)}"
-            repo = lw.Repository.init(home)
+            file_root = f"{disk.uri}-{next(disk.names)}"
+            repo = lw.Repository.init(file_root)
             with repo.transaction("main", message="day 1") as changes:
                 changes.create_table("t", ROWS)
-            scene = Scene(f"{home}/tables/t.lance")
+            scene = Scene(f"{file_root}/tables/t.lance")
             scene.open().append(ROWS).append(ROWS)
 
             def collect(repo: lw.Repository = repo, later: timedelta = later) -> None:
                 retention = Retention.checked(None, None, (), IN_FLIGHT)
                 now = datetime.now(UTC) + later
                 collect_garbage(
-                    repo._grounds, retention, LocalRunner(1), dry_run=False, tables=True, now=now
+                    repo._context, retention, LocalRunner(1), dry_run=False, tables=True, now=now
                 )
 
             told: Exception | None = None
@@ -300,7 +300,7 @@ def test_a_version_that_was_cleaned_up_right_after_its_put_has_landed(disk: Scen
     scene = disk.fresh()
     known = scene.open()._snapshot
     store = _Crossed(open_store(scene.uri), partial(go_on_and_clean, scene))
-    done = lw.Table(Snapshot(Place(store, None), known.manifest, known.scheme)).append(MINE)
+    done = lw.Table(Snapshot(Location(store, None), known.manifest, known.scheme)).append(MINE)
     assert done.version == 3
     assert [each["s"] for each in scene.rows()].count("mine") == 2
 
@@ -318,7 +318,7 @@ def test_a_version_that_others_built_on_is_never_withdrawn(disk: Scene, theirs: 
     scene = disk.fresh()
     known = scene.open()._snapshot
     store = _OneSecond(open_store(scene.uri), 0, lambda: theirs(scene.open()))
-    table = lw.Table(Snapshot(Place(store, None), known.manifest, known.scheme))
+    table = lw.Table(Snapshot(Location(store, None), known.manifest, known.scheme))
     with suppress(lw.CommitUnknownError):
         table.append(MINE)
     assert {1, 2, 3, 4} <= {*scene.versions()}

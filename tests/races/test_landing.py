@@ -26,7 +26,7 @@ from tests.races.test_two_and_three_writers import (
     writer,
 )
 
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import Landed, find_landing, land
 from lancewood.engine.staging.staging import Stage
@@ -59,24 +59,24 @@ class Prepared:
 
     def store(self) -> Store:
         store = MemoryStore() if self._is_new else fresh()
-        self.landings[store.uri] = self._stage(Place(store))
+        self.landings[store.uri] = self._stage(Location(store))
         return store
 
-    def _stage(self, place: Place) -> Landing:
+    def _stage(self, location: Location) -> Landing:
         if self._is_new:
-            begin = Snapshot(place, empty_manifest("2.2", flags=2), NamingScheme.V2)
+            begin = Snapshot(location, empty_manifest("2.2", flags=2), NamingScheme.V2)
         else:
-            begin = load_snapshot(place)
+            begin = load_snapshot(location)
         stage = Stage(begin)
         for each in self._operations:
             newest = stage.snapshot.manifest.version
             stage.snapshot.commit(Transaction.new(newest, each), policy())
         for made in stage.snapshot.manifest.fragments:
-            place.store.put(f"data/{made.files[0].path}", b"rows")
+            location.store.put(f"data/{made.files[0].path}", b"rows")
         return stage.publish()
 
     def lander(self, store: Store) -> object:
-        return land(Place(store), self.landing(store), policy())
+        return land(Location(store), self.landing(store), policy())
 
     def landing(self, store: Store) -> Landing:
         return self.landings[store.uri]
@@ -156,7 +156,7 @@ def test_two_landers_beside_a_writer_from_outside(
         assert isinstance(theirs, int | ConflictError), outcome
         count = len(mine) + isinstance(theirs, int)
         assert list_versions(outcome.store).newest == 1 + count
-        state = find_landing(Place(outcome.store), landing)
+        state = find_landing(Location(outcome.store), landing)
         assert state.is_landed == (len(mine) == 2)
         assert not state.is_waiting
         for each in landers:
@@ -169,7 +169,7 @@ def test_two_new_tables_at_one_place_are_one_and_a_divergence() -> None:
 
     def both() -> Store:
         store = one.store()
-        two.landings[store.uri] = two._stage(Place(store))
+        two.landings[store.uri] = two._stage(Location(store))
         return store
 
     winners = set()

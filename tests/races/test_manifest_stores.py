@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
 from lancewood.external.base import final_name
 from lancewood.external.store import ExternalStore
@@ -49,7 +49,7 @@ def fresh() -> Scene:
     scene = Scene()
     first = Transaction.new(Version(0), Overwrite((), FIELDS, file_version="2.2"))
     base = empty_manifest("2.2", flags=2)
-    commit(Place(seen(scene, scene)), base, NamingScheme.V2, first, policy())
+    commit(Location(seen(scene, scene)), base, NamingScheme.V2, first, policy())
     return scene
 
 
@@ -74,7 +74,7 @@ def writer(key: str) -> Callable[[Store], object]:
         base, scheme = load_version(table, 1)
         change = UpdateConfig(config=MapUpdate({key: str(uuid4())}))
         transaction = Transaction.new(base.version, change)
-        return int(commit(Place(table), base, scheme, transaction, policy()).version)
+        return int(commit(Location(table), base, scheme, transaction, policy()).version)
 
     return write
 

@@ -13,8 +13,8 @@ from pyroaring import BitMap
 from tests.breadth import EVERY_CASE
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
-from lancewood.engine.place.vectors import load_deletions, write_deletions
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import RetryableConflictError
 from lancewood.format.layout import NamingScheme
@@ -46,7 +46,7 @@ ROWS = 6
 ZERO, ONE = FragmentId(0), FragmentId(1)
 SHARED = {"names", "put_new"}
 Build: TypeAlias = Callable[[Store, Manifest], Operation]
-Homes: TypeAlias = dict[str, BaseId | None]
+FileRoots: TypeAlias = dict[str, BaseId | None]
 
 
 def file(name: str, *fields: int) -> DataFile:
@@ -67,7 +67,7 @@ def fresh() -> Store:
     store = MemoryStore()
     images = (fragment("first"), fragment("second"))
     begin = Transaction.new(Version(0), Overwrite(images, FIELDS, initial_bases=(COLD,)))
-    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, begin, policy())
+    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, begin, policy())
     return store
 
 
@@ -95,7 +95,7 @@ def deletes(*rows: int) -> Build:
 
     def build(store: Store, manifest: Manifest) -> Operation:
         now = manifest.fragment(ZERO)
-        before = load_deletions(Place(store), manifest, now) or BitMap()
+        before = load_deletions(Location(store), manifest, now) or BitMap()
         left = write_deletions(store, manifest.version, now, before | BitMap(rows))
         return Delete((), (ZERO,)) if left is None else Delete((left,), ())
 
@@ -130,12 +130,12 @@ def writer(build: Build) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         base, scheme = load_version(store, 1)
         transaction = Transaction.new(base.version, build(store, base))
-        return commit(Place(store), base, scheme, transaction, policy()).version
+        return commit(Location(store), base, scheme, transaction, policy()).version
 
     return write
 
 
-def homes(manifest: Manifest) -> Homes:
+def file_roots(manifest: Manifest) -> FileRoots:
     return {file.path: file.base_id for each in manifest.fragments for file in each.files}
 
 
@@ -144,7 +144,7 @@ def live_rows(store: Store, manifest: Manifest) -> list[int]:
     found: list[int] = []
     for each in manifest.fragments:
         assert each.row_ids is not None
-        gone = load_deletions(Place(store), manifest, each) or BitMap()
+        gone = load_deletions(Location(store), manifest, each) or BitMap()
         assert each.num_deleted_rows == len(gone)
         found += each.row_ids.without(gone)
     return sorted(found)
@@ -163,7 +163,7 @@ def check(outcome: ScheduleOutcome, may_fail: Sequence[int] = ()) -> tuple[Manif
     return load_version(outcome.store)[0], landed
 
 
-CASES: dict[str, tuple[Build, list[int], Homes]] = {
+CASES: dict[str, tuple[Build, list[int], FileRoots]] = {
     "an append": (appends, [*range(14)], {"cold-first": BaseId(1), "more": None}),
     "a delete": (deletes(1, 2), [0, 3, 4, 5, *range(6, 12)], {"cold-first": BaseId(1)}),
     "an update of rows": (updates(1), [*range(12)], {"cold-first": BaseId(1), "new": None}),
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[Build, list[int], Homes]] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_move_and_another_both_land_in_every_order(
-    case: tuple[Build, list[int], Homes],
+    case: tuple[Build, list[int], FileRoots],
 ) -> None:
     build, rows, wanted = case
     runs = 0
@@ -180,7 +180,7 @@ def test_a_move_and_another_both_land_in_every_order(
         newest, landed = check(outcome)
         assert landed == {0, 1}
         assert live_rows(outcome.store, newest) == rows
-        assert homes(newest) == {"second": None, **wanted}
+        assert file_roots(newest) == {"second": None, **wanted}
         runs += 1
     assert runs >= 6
 
@@ -190,7 +190,7 @@ def test_a_move_never_brings_back_a_fragment_that_was_deleted_whole() -> None:
     for outcome in explore(fresh, builds, verbs=SHARED):
         newest, landed = check(outcome)
         assert landed == {0, 1}
-        assert homes(newest) == {"cold-second": BaseId(1)}
+        assert file_roots(newest) == {"cold-second": BaseId(1)}
         assert live_rows(outcome.store, newest) == [*range(6, 12)]
 
 
@@ -199,8 +199,8 @@ def test_a_column_rewritten_on_the_old_files_is_run_again_after_a_move_never_bef
     builds = [writer(moves(ZERO)), writer(rewrites_a_column)]
     for outcome in explore(fresh, builds, verbs=SHARED):
         newest, landed = check(outcome, may_fail=[1])
-        found = homes(newest)
-        wanted: Homes = {"cold-first": BaseId(1), "second": None}
+        found = file_roots(newest)
+        wanted: FileRoots = {"cold-first": BaseId(1), "second": None}
         assert found == (wanted | {"column": None} if 1 in landed else wanted)
         assert all(each.last_updated_at is not None for each in newest.fragments)
         marks = list(newest.fragment(ZERO).last_updated_at or ())
@@ -215,14 +215,14 @@ def test_of_two_moves_of_the_same_fragment_one_has_nothing_left_to_do() -> None:
         newest, landed = check(outcome, may_fail=[0, 1])
         assert len(landed) == 1
         name = "x" if landed == {0} else "y"
-        assert homes(newest) == {f"{name}-first": BaseId(1), "second": None}
+        assert file_roots(newest) == {f"{name}-first": BaseId(1), "second": None}
 
 
 def test_two_moves_that_share_a_fragment_both_land() -> None:
     builds = [writer(moves(ZERO, ONE, name="x")), writer(moves(ONE, name="y"))]
     for outcome in explore(fresh, builds, verbs=SHARED):
         newest, landed = check(outcome, may_fail=[1])
-        found = homes(newest)
+        found = file_roots(newest)
         assert set(found.values()) == {BaseId(1)}
         assert found.keys() in ({"x-first", "x-second"}, {"x-first", "y-second"})
         assert ("y-second" in found) == (landed == {0, 1})
@@ -236,7 +236,7 @@ def test_a_move_a_delete_and_an_append_all_land_in_every_order() -> None:
         newest, landed = check(outcome)
         assert landed == {0, 1, 2}
         cold = BaseId(1)
-        assert homes(newest) == {"cold-first": cold, "cold-second": cold, "more": None}
+        assert file_roots(newest) == {"cold-first": cold, "cold-second": cold, "more": None}
         assert live_rows(outcome.store, newest) == sorted({*range(14)} - {3})
         runs += 1
     assert runs > 90

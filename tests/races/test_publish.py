@@ -13,9 +13,9 @@ import pytest
 from pyroaring import BitMap
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
-from lancewood.engine.place.vectors import load_deletions, write_deletions
-from lancewood.engine.snapshot.revisions import branch_place
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.vectors import load_deletions, write_deletions
+from lancewood.engine.snapshot.revisions import branch_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.engine.versions.history import load_transaction_of
@@ -65,10 +65,10 @@ def fresh() -> Store:
     """Version 1 has rows 0 to 5; on the branch row 1 is gone, and two rows were appended, of which
     one is gone."""
     store = MemoryStore()
-    place = Place(store)
+    location = Location(store)
     first = Transaction.new(Version(0), Overwrite((fragment("first", 6),), FIELDS))
-    commit(place, empty_manifest("2.2", flags=2), NamingScheme.V2, first, terms().policy)
-    made = write_clone(load_snapshot(place), branch_place(place, EXP), branch=EXP)
+    commit(location, empty_manifest("2.2", flags=2), NamingScheme.V2, first, terms().policy)
+    made = write_clone(load_snapshot(location), branch_location(location, EXP), branch=EXP)
     record = Branch(
         name=EXP,
         parent_branch=None,
@@ -85,7 +85,7 @@ def fresh() -> Store:
 def without(snapshot: Snapshot, number: int, offsets: Sequence[int]) -> Fragment:
     now = snapshot.manifest.fragment(FragmentId(number))
     before = snapshot.deletions(now) or BitMap()
-    store, version = snapshot.place.store, snapshot.manifest.version
+    store, version = snapshot.location.store, snapshot.manifest.version
     left = write_deletions(store, version, now, before | BitMap(offsets))
     assert left is not None
     return left
@@ -97,36 +97,36 @@ def change(snapshot: Snapshot, build: Callable[[Snapshot], Operation]) -> Snapsh
 
 
 def publishes(store: Store) -> object:
-    place = Place(store)
+    location = Location(store)
     found, _ = publish(
-        load_snapshot(place), "exp", None, adopt=True, terms=terms(), runner=LocalRunner(1)
+        load_snapshot(location), "exp", None, adopt=True, terms=terms(), runner=LocalRunner(1)
     )
     return found.manifest.version
 
 
 def appends(name: str) -> Writer:
     def write(store: Store) -> object:
-        first = load_snapshot(Place(store), version=1)
+        first = load_snapshot(Location(store), version=1)
         return change(first, lambda _: Append((fragment(name, 3),))).manifest.version
 
     return write
 
 
 def appends_to_the_branch(store: Store) -> object:
-    branch = load_snapshot(branch_place(Place(store), EXP), version=3)
+    branch = load_snapshot(branch_location(Location(store), EXP), version=3)
     return change(branch, lambda _: Append((fragment("late", 3, 0),))).manifest.version
 
 
 def deletes(row: int) -> Writer:
     def write(store: Store) -> object:
-        first = load_snapshot(Place(store), version=1)
+        first = load_snapshot(Location(store), version=1)
         return change(first, lambda now: Delete((without(now, 0, [row]),), ())).manifest.version
 
     return write
 
 
 def resets(store: Store) -> object:
-    return reset(load_snapshot(Place(store)), "exp", None, force=False).manifest.version
+    return reset(load_snapshot(Location(store)), "exp", None, force=False).manifest.version
 
 
 def live_rows(store: Store) -> dict[str, list[int]]:
@@ -135,7 +135,7 @@ def live_rows(store: Store) -> dict[str, list[int]]:
     found = {}
     for each in manifest.fragments:
         assert each.row_ids is not None
-        gone = load_deletions(Place(store), manifest, each) or BitMap()
+        gone = load_deletions(Location(store), manifest, each) or BitMap()
         assert each.num_deleted_rows == len(gone)
         found[each.files[0].path] = list(each.row_ids.without(gone))
     ids = [row for each in found.values() for row in each]

@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.descent import manifest_names
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.upkeep.pins import CLEANUPS_DIR
@@ -68,12 +68,14 @@ def fresh() -> Store:
     """Three versions that share nothing, and branch ``p`` from the second, with a commit."""
     store = MemoryStore()
     first = Transaction.new(Version(0), Overwrite((fragment(store, "one"),), FIELDS))
-    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
+    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
     for name in ("two", "three"):
         manifest, scheme = load_version(store)
         change = Overwrite((fragment(store, name),), FIELDS)
-        commit(Place(store), manifest, scheme, Transaction.new(manifest.version, change), policy())
-    create_branch(load_snapshot(Place(store)), "p", 2)
+        commit(
+            Location(store), manifest, scheme, Transaction.new(manifest.version, change), policy()
+        )
+    create_branch(load_snapshot(Location(store)), "p", 2)
     append_to(store, "p")
     return store
 
@@ -83,11 +85,11 @@ def append_to(store: Store, branch: str) -> Version:
     manifest, scheme = load_version(root)
     change = Append((fragment(root, f"of-{branch}"),))
     transaction = Transaction.new(manifest.version, change)
-    return commit(Place(root), manifest, scheme, transaction, policy()).version
+    return commit(Location(root), manifest, scheme, transaction, policy()).version
 
 
 def handle(store: Store, version: int = 3) -> Snapshot:
-    return load_snapshot(Place(store), version=version)
+    return load_snapshot(Location(store), version=version)
 
 
 def create(name: str, at: int | str) -> Writer:
@@ -142,7 +144,7 @@ def check(store: Store) -> dict[str, tuple[int, ...]]:
         found = list_versions(root).versions
         assert found, branch.name
         assert found[-1] == branch.parent_version, (branch.name, found)
-        assert load_snapshot(Place(root)).manifest.branch == branch.name
+        assert load_snapshot(Location(root)).manifest.branch == branch.name
         assert branch.parent_branch is None or branch.parent_branch in names, branch
         versions[str(branch.name)] = tuple(reversed(found))
     for each in refs.tags:

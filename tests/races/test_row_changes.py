@@ -15,8 +15,8 @@ from pyroaring import BitMap
 from tests.breadth import EVERY_CASE
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
-from lancewood.engine.place.vectors import load_deletions, write_deletions
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError, RetryableConflictError
@@ -56,14 +56,14 @@ def fresh() -> Store:
     """A table at version 1: one fragment whose rows have the ids 0 to 5."""
     store = MemoryStore()
     first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
+    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
     return store
 
 
 def image(store: Store, manifest: Manifest, rows: Sequence[int]) -> Fragment | None:
     """The first fragment without these rows, besides those that it has lost already."""
     now = manifest.fragment(ZERO)
-    before = load_deletions(Place(store), manifest, now) or BitMap()
+    before = load_deletions(Location(store), manifest, now) or BitMap()
     return write_deletions(store, manifest.version, now, before | BitMap(rows))
 
 
@@ -109,7 +109,7 @@ def writer(build: Build) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         base, scheme = load_version(store, 1)
         transaction = Transaction.new(base.version, build(store, base))
-        return commit(Place(store), base, scheme, transaction, policy()).version
+        return commit(Location(store), base, scheme, transaction, policy()).version
 
     return write
 
@@ -119,7 +119,7 @@ def live_rows(store: Store, manifest: Manifest) -> dict[str, list[int]]:
     found = {}
     for each in manifest.fragments:
         assert each.row_ids is not None
-        gone = load_deletions(Place(store), manifest, each) or BitMap()
+        gone = load_deletions(Location(store), manifest, each) or BitMap()
         assert each.num_deleted_rows == len(gone)
         found[each.files[0].path] = list(each.row_ids.without(gone))
     return found
@@ -219,11 +219,11 @@ def persistent(build: Build) -> Callable[[Store], object]:
     """Runs again on the newest version for as long as others are faster."""
 
     def prepare(snapshot: Snapshot) -> Change[None]:
-        return Change(build(snapshot.place.store, snapshot.manifest), None)
+        return Change(build(snapshot.location.store, snapshot.manifest), None)
 
     def write(store: Store) -> object:
         terms = Terms(policy=policy(), persistence=Persistence(sleep=lambda seconds: None))
-        first = load_snapshot(Place(store), version=1)
+        first = load_snapshot(Location(store), version=1)
         return execute(first, prepare, terms)[0].manifest.version
 
     return write

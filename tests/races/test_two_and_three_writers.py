@@ -12,7 +12,7 @@ import pytest
 from tests.breadth import EVERY_CASE
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.versions.finding import list_versions, load_manifest, load_version
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.format.layout import NamingScheme
@@ -53,7 +53,7 @@ def fresh() -> Store:
     """A table at version 1 with one fragment."""
     store = MemoryStore()
     first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    commit(Place(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
+    commit(Location(store), empty_manifest("2.2", flags=2), NamingScheme.V2, first, policy())
     return store
 
 
@@ -61,7 +61,7 @@ def writer(*operations: Operation) -> Callable[[Store], object]:
     def write(store: Store) -> object:
         base, scheme = load_version(store, 1)
         return commit(
-            Place(store), base, scheme, Transaction.new(base.version, *operations), policy()
+            Location(store), base, scheme, Transaction.new(base.version, *operations), policy()
         ).version
 
     return write
@@ -197,7 +197,7 @@ def create(name: str) -> Callable[[Store], object]:
         first = Transaction.new(Version(0), Overwrite((fragment(name),), FIELDS))
         only = CommitPolicy(sleep=lambda seconds: None, serializable=True)
         base = empty_manifest("2.2", flags=2)
-        return commit(Place(store), base, NamingScheme.V2, first, only).version
+        return commit(Location(store), base, NamingScheme.V2, first, only).version
 
     return write
 

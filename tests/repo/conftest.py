@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.repo.judge import judge
-from tests.repo.places import DISK, PATIENCE, Where, is_for_campaigns, is_in_a_bucket
+from tests.repo.locations import DISK, PATIENCE, Where, is_for_campaigns, is_in_a_bucket
 from tests.repo.scene import Scene
 
 from lancewood.errors import NotFoundError
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> str:
-    """Where the repository is; ``tests.repo.places`` has the marks that ask for others."""
+    """Where the repository is; ``tests.repo.locations`` has the marks that ask for others."""
     return str(getattr(request, "param", DISK))
 
 
@@ -62,7 +62,7 @@ def judged(path: Path, _me: None, where: Where) -> Iterator[None]:
     yield
     if not where.is_on_disk:
         with suppress(NotFoundError):
-            open_git(where.home, storage_options=where.options).tidy()
+            open_git(where.root, storage_options=where.options).tidy()
         where.download(path)
     if (path / "HEAD").exists():
         judge(path)
@@ -71,6 +71,6 @@ def judged(path: Path, _me: None, where: Where) -> Iterator[None]:
 @pytest.fixture
 def scene(where: Where) -> Scene:
     """Two tables of three rows each, in one commit."""
-    scene = Scene(Repository.init(where.home, storage_options=where.options), where)
+    scene = Scene(Repository.init(where.root, storage_options=where.options), where)
     scene.begin()
     return scene

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
-from tests.repo.places import Where
+from tests.repo.locations import Where
 
 from lancewood.errors import CommitUnknownError, LancewoodError
 from lancewood.store import badge, lockfile

@@ -8,7 +8,7 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-from tests.repo.places import Where
+from tests.repo.locations import Where
 
 import lancewood as lw
 from lancewood.repo.outcome import Committed
@@ -32,7 +32,7 @@ class Scene:
     @classmethod
     def at(cls, where: Where) -> Scene:
         """The scene in a repository that is there."""
-        return cls(Repository.open(where.home, storage_options=where.options), where)
+        return cls(Repository.open(where.root, storage_options=where.options), where)
 
     @property
     def path(self) -> Path:
@@ -40,7 +40,7 @@ class Scene:
 
     def again(self) -> Repository:
         """The repository as another process opens it."""
-        return Repository.open(self.where.home, storage_options=self.where.options)
+        return Repository.open(self.where.root, storage_options=self.where.options)
 
     def begin(self) -> None:
         with self.repo.transaction("main", message="begin") as changes:

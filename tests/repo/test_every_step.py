@@ -21,7 +21,7 @@ from tests.repo.faults import (
     at_store_call,
     outcome,
 )
-from tests.repo.places import Where, every_day, everywhere, in_a_bucket
+from tests.repo.locations import Where, every_day, everywhere, in_a_bucket
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import AlreadyExistsError, NotFoundError
@@ -285,19 +285,19 @@ def test_a_switch_to_a_new_branch_leaves_head_on_one_that_is_there(scene: Scene)
 @everywhere
 def test_an_init_that_died_is_no_repository_or_a_whole_one(where: Where) -> None:
     numbers = iter(range(MOST_STEPS))
-    places: list[Where] = [where]
+    locations: list[Where] = [where]
 
     def hurt(at: int) -> AbstractContextManager[Steps]:
-        places.append(where.beside(f"init{next(numbers)}"))
+        locations.append(where.beside(f"init{next(numbers)}"))
         if where.is_on_disk:
-            return at_file_step(Path(places[-1].home), at, "kill")
+            return at_file_step(Path(locations[-1].root), at, "kill")
         return at_store_call(at, "kill", where)
 
     def init() -> None:
-        Repository.init(places[-1].home, storage_options=where.options)
+        Repository.init(locations[-1].root, storage_options=where.options)
 
     def check(end: str) -> None:
-        repo = Repository.open_or_init(places[-1].home, storage_options=where.options)
+        repo = Repository.open_or_init(locations[-1].root, storage_options=where.options)
         with repo.transaction("main", message="first") as changes:
             changes.create_table("t", pa.table({"a": [1]}))
         assert repo.at().table("t").count_rows() == 1

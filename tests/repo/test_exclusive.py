@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 import pytest
 from tests.repo.faults import MOST_STEPS, at_store_call, outcome
-from tests.repo.places import Where
+from tests.repo.locations import Where
 from tests.repo.scene import FIRST, ONE, TWO, Scene, rows
 
 import lancewood as lw
@@ -167,11 +167,11 @@ def test_turning_it_on_again_fences_what_is_there(scene: Scene) -> None:
 
 
 def test_who_was_cut_off_after_the_setting_is_made_good_by_the_next_writer(scene: Scene) -> None:
-    set_exclusive(scene.repo._grounds, False)
+    set_exclusive(scene.repo._context, False)
     assert flags(scene.uri())
     scene.both(4)
     assert not flags(scene.uri())
-    set_exclusive(scene.repo._grounds, True)
+    set_exclusive(scene.repo._context, True)
     with scene.repo.transaction("main", message="one") as changes:
         changes.table(ONE).append(rows(5))
     assert flags(scene.uri())
@@ -287,10 +287,10 @@ def test_a_new_table_of_an_exclusive_repository_is_fenced_from_the_start(scene: 
 def test_a_setting_that_is_none_is_refused(scene: Scene) -> None:
     with pytest.raises(InvalidInputError, match="True or False"):
         scene.repo.exclusive("yes")  # type: ignore[arg-type]
-    scene.repo._grounds.git.set("lancewood", "exclusive", "perhaps")
+    scene.repo._context.git.set("lancewood", "exclusive", "perhaps")
     with pytest.raises(FormatError, match="perhaps"):
         _ = scene.repo.is_exclusive
-    scene.repo._grounds.git.set("lancewood", "exclusive", "on")
+    scene.repo._context.git.set("lancewood", "exclusive", "on")
     assert scene.repo.is_exclusive
 
 

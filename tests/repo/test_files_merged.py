@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.repo.places import Where, everywhere
+from tests.repo.locations import Where, everywhere
 from tests.repo.scene import Scene
 from tests.repo.test_processes import SEED
 
@@ -26,7 +26,7 @@ PATHS = ("a", "b", "d/a", "d/b", "d/e/f", "d/e/g", "h/i")
 @pytest.fixture
 def repo(where: Where) -> Repository:
     """Two files, and a branch exp at the same commit."""
-    made = Repository.init(where.home, storage_options=where.options)
+    made = Repository.init(where.root, storage_options=where.options)
     made.snapshot({"one": b"1", "in/two": b"2"}, "begin")
     made.branches.create("exp")
     return made

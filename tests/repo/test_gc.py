@@ -288,15 +288,15 @@ def never_made(scene: Scene, name: str = "new") -> Path:
 
 
 def test_the_place_of_a_table_that_was_never_made_goes(scene: Scene) -> None:
-    place = never_made(scene)
+    location = never_made(scene)
     assert scene.repo.gc().in_flight == 1
-    assert place.is_dir()
+    assert location.is_dir()
     age(scene.path)
     assert scene.repo.gc(dry_run=True).tables == ("tables/new.lance",)
-    assert place.is_dir()
+    assert location.is_dir()
     report = scene.repo.gc()
     assert report.tables == ("tables/new.lance",)
-    assert not place.exists()
+    assert not location.exists()
     with scene.repo.transaction("main", message="now") as changes:
         changes.create_table("new", FIRST)
     assert scene.values("new") == [1, 2, 3]
@@ -318,11 +318,11 @@ def test_a_table_that_was_committed_and_has_not_landed_is_no_leftover(
 
 
 def test_files_of_others_at_such_a_place_stay(scene: Scene) -> None:
-    place = never_made(scene)
-    (place / "notes.txt").write_text("mine")
+    location = never_made(scene)
+    (location / "notes.txt").write_text("mine")
     age(scene.path)
     assert scene.repo.gc().tables == ("tables/new.lance",)
-    assert [each.name for each in place.iterdir()] == ["notes.txt"]
+    assert [each.name for each in location.iterdir()] == ["notes.txt"]
 
 
 # Files of git, and of tables
@@ -374,12 +374,12 @@ def test_nothing_goes_where_a_commit_cannot_be_read(scene: Scene) -> None:
 
 def shared(scene: Scene, tmp_path: Path) -> tuple[Repository, Path]:
     """A table elsewhere that two repositories have."""
-    place = tmp_path / "shared.lance"
-    lw.create(place, FIRST)
+    location = tmp_path / "shared.lance"
+    lw.create(location, FIRST)
     other = Repository.init(tmp_path / "other")
-    other.add("theirs", place)
-    scene.repo.add("shared", place)
-    return other, place
+    other.add("theirs", location)
+    scene.repo.add("shared", location)
+    return other, location
 
 
 def stage_in(repo: Repository, name: str) -> None:
@@ -390,26 +390,26 @@ def stage_in(repo: Repository, name: str) -> None:
 
 
 def test_states_that_another_repository_needs_stay(scene: Scene, tmp_path: Path) -> None:
-    other, place = shared(scene, tmp_path)
+    other, location = shared(scene, tmp_path)
     with other.transaction("main", message="theirs") as changes:
         changes.table("theirs").append(rows(4))
     stage_in(other, "theirs")
     stage_in(scene.repo, "shared")
-    age(place.parent, place.name)
+    age(location.parent, location.name)
     report = scene.repo.gc()
     assert report.states == 2, "those that neither leads to"
     assert other.at().table("theirs").count_rows() == 4
     assert other.at().pin("theirs").manifest.removeprefix("_versions/") in {
-        each.name for each in (place / "_versions").iterdir()
+        each.name for each in (location / "_versions").iterdir()
     }
 
 
 def test_nothing_of_a_table_goes_where_its_other_repository_is_gone(
     scene: Scene, tmp_path: Path
 ) -> None:
-    other, place = shared(scene, tmp_path)
+    other, location = shared(scene, tmp_path)
     stage_in(scene.repo, "shared")
-    age(place.parent, place.name)
+    age(location.parent, location.name)
     shutil.move(other.path, tmp_path / "elsewhere")
     report = scene.repo.gc()
     assert report.states == 0
@@ -418,16 +418,16 @@ def test_nothing_of_a_table_goes_where_its_other_repository_is_gone(
 
 
 def test_a_repository_that_moved_tells_its_tables(scene: Scene, tmp_path: Path) -> None:
-    place = tmp_path / "apart.lance"
-    lw.create(place, FIRST)
-    scene.repo.add("apart", place)
+    location = tmp_path / "apart.lance"
+    lw.create(location, FIRST)
+    scene.repo.add("apart", location)
     moved = tmp_path / "moved"
     shutil.move(scene.path, moved)
     repo = Repository.open(moved)
     assert not repo.fsck().is_ok
     assert repo.gc(dry_run=True).joined == repo.gc().joined == ("apart",)
     assert repo.fsck().is_ok
-    lw.open(place).cleanup()
+    lw.open(location).cleanup()
     copy = tmp_path / "copy"
     shutil.copytree(moved, copy)
     assert Repository.open(copy).gc().joined == (), "the first one is still there"
@@ -436,9 +436,9 @@ def test_a_repository_that_moved_tells_its_tables(scene: Scene, tmp_path: Path) 
 def test_a_table_that_cannot_be_opened_at_all_stops_nothing(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "apart.lance"
-    lw.create(place, FIRST)
-    scene.repo.add("apart", place)
+    location = tmp_path / "apart.lance"
+    lw.create(location, FIRST)
+    scene.repo.add("apart", location)
     leave(scene, 4)
     age(scene.path)
 
@@ -470,7 +470,7 @@ def test_a_collection_that_dies_anywhere_loses_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.both(4)
-    monkeypatch.setattr("tests.repo.faults.OPENING", (*OPENING, "lancewood.repo.grounds"))
+    monkeypatch.setattr("tests.repo.faults.OPENING", (*OPENING, "lancewood.repo.context"))
     numbers = count()
 
     def once(at: int) -> bool:
@@ -509,9 +509,9 @@ def dies(once: Callable[[int], bool], scene: Scene) -> None:
 
 
 def test_a_table_with_rows_is_never_a_leftover(scene: Scene) -> None:
-    place = scene.path / "tables" / "mine.lance"
-    lw.create(place, pa.table({"a": [1]}))
+    location = scene.path / "tables" / "mine.lance"
+    lw.create(location, pa.table({"a": [1]}))
     age(scene.path)
     report = scene.repo.gc()
     assert report.tables == ()
-    assert lw.open(place).count_rows() == 1
+    assert lw.open(location).count_rows() == 1

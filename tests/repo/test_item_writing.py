@@ -17,8 +17,8 @@ from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.items import birth, writing
+from lancewood.items.folder import checked_item, find_items, first_folders
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally, checked_run, run_of, with_run
-from lancewood.items.places import checked_item, find_items, first_folders
 from lancewood.items.writing import FileRow, ItemWriter, Snapshots, item_files
 
 ADA = Signature("Ada", "ada@example.org", 1_800_000_000, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.interop.git_judge import git
-from tests.repo.places import Where, everywhere
+from tests.repo.locations import Where, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
 from lancewood.errors import (
@@ -24,7 +24,7 @@ FILES = {"edit.xmp": b"<x/>", "a/b/c.bin": bytes(range(256)), "a/b.txt": b"", "Ã
 
 @pytest.fixture
 def repo(where: Where) -> Repository:
-    return Repository.init(where.home, storage_options=where.options)
+    return Repository.init(where.root, storage_options=where.options)
 
 
 def test_files_are_read_back_by_us_and_by_git(repo: Repository) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.repo.places import Where, every_day, everywhere
+from tests.repo.locations import Where, every_day, everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.engine.staging import landing
@@ -69,10 +69,10 @@ def without_landing(scene: Scene, patch: Patch, *names: str, act: Callable[[], o
     """Run it with a store that lets nothing land on some tables."""
     real = landing.land
 
-    def land(place: Any, *what: Any, **known: Any) -> Any:
-        if any(place.uri == scene.uri(name) for name in names):
+    def land(location: Any, *what: Any, **known: Any) -> Any:
+        if any(location.uri == scene.uri(name) for name in names):
             fail()
-        return real(place, *what, **known)
+        return real(location, *what, **known)
 
     with patch.context() as inner:
         inner.setattr("lancewood.repo.committing.transaction.land", land)
@@ -91,7 +91,7 @@ def detached(scene: Scene, name: str) -> list[str]:
 
 def everything(where: Where) -> dict[str, ObjectInfo]:
     """Every file or object, with its time, size and etag."""
-    store = open_store(where.home, storage_options=where.options)
+    store = open_store(where.root, storage_options=where.options)
     return {each.key: each for each in store.list()}
 
 
@@ -155,7 +155,7 @@ def test_a_failure_before_the_move_is_told_as_one(scene: Scene, monkeypatch: Pat
 
 
 def test_what_cannot_be_looked_up_is_unknown(scene: Scene, monkeypatch: Patch) -> None:
-    kind = type(scene.repo._grounds.git.refs)
+    kind = type(scene.repo._context.git.refs)
     real = kind.read
 
     def deaf(self: RefStore, name: str) -> Any:

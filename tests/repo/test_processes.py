@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.repo.forks import Job, run
-from tests.repo.places import everywhere
+from tests.repo.locations import everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
 PROCESSES = 16
@@ -21,7 +21,7 @@ def values_of(process: int, count: int = 2) -> list[int]:
     return [1000 * (process + 1) + number for number in range(count)]
 
 
-def place_of(scene: Scene) -> dict[str, Any]:
+def location_of(scene: Scene) -> dict[str, Any]:
     return {"path": scene.repo.uri, "storage": scene.where.options}
 
 
@@ -32,7 +32,7 @@ def count_of(scene: Scene) -> int:
 
 def jobs_on(scene: Scene, work: str) -> list[Job]:
     """Many processes: transactions on one table, on two, and commits of what stands."""
-    place, made = place_of(scene), list[Job]()
+    location, made = location_of(scene), list[Job]()
     for process in range(count_of(scene)):
         values = values_of(process, 1 if work == "different tables" else 2)
         if work == "one table":
@@ -40,11 +40,11 @@ def jobs_on(scene: Scene, work: str) -> list[Job]:
         elif work == "different tables":
             tables = [(ONE, TWO)[process % 2]]
         elif process % 4 == 0:
-            made.append(Job("record", {**place, "table": ONE, "values": values}))
+            made.append(Job("record", {**location, "table": ONE, "values": values}))
             continue
         else:
             tables = [(ONE, TWO)[process % 2]] if process % 4 else [ONE, TWO]
-        made.append(Job("append", {**place, "tables": tables, "values": values}))
+        made.append(Job("append", {**location, "tables": tables, "values": values}))
     return made
 
 
@@ -110,7 +110,7 @@ def test_many_processes_that_write_to_a_new_branch_share_its_beginning(scene: Sc
 @everywhere
 def test_readers_only_ever_see_both_tables_moved_or_neither(scene: Scene, tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    given = {**place_of(scene), "tables": [ONE, TWO]}
+    given = {**location_of(scene), "tables": [ONE, TWO]}
     content = [str(tmp_path / f"content{number}") for number in range(2)]
     readers = [Job("read_together", {**given, "states": 12, "told": each}) for each in content]
     never = [str(tmp_path / "never")]

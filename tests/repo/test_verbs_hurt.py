@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.interop import git_judge
 from tests.repo.faults import MOST_STEPS, Steps, at_file_step, at_store_call, hurting, outcome
-from tests.repo.places import Where, everywhere
+from tests.repo.locations import Where, everywhere
 from tests.repo.scene import ONE, TWO, Scene
 
 from lancewood.git.opening import open_git
@@ -104,10 +104,10 @@ def hurt_everywhere(
 def judge_copy(work: Where) -> None:
     """Stock git looks at it, or at a download of it."""
     with tempfile.TemporaryDirectory() as folder:
-        if not isinstance(work.home, Path):
-            open_git(work.home, storage_options=work.options).tidy()
+        if not isinstance(work.root, Path):
+            open_git(work.root, storage_options=work.options).tidy()
             work.download(Path(folder))
-        git_judge.check(work.home if isinstance(work.home, Path) else Path(folder))
+        git_judge.check(work.root if isinstance(work.root, Path) else Path(folder))
 
 
 def prepared(scene: Scene, name: str) -> Verb:

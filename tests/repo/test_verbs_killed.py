@@ -13,7 +13,7 @@ import pytest
 from tests.interop import git_judge
 from tests.repo.faults import EVERY_STEP, MOST_STEPS
 from tests.repo.forks import Job, run
-from tests.repo.places import Where
+from tests.repo.locations import Where
 from tests.repo.scene import Scene
 from tests.repo.test_processes import KILLED, SEED
 from tests.repo.test_verbs_hurt import prepared
@@ -43,15 +43,15 @@ def test_a_verb_that_is_killed_is_done_or_not(scene: Scene, tmp_path: Path, name
     ends: list[int] = []
     while left and 0 not in ends:
         steps, left = left[:AT_ONCE], left[AT_ONCE:]
-        places = [tmp_path / f"work{step}" for step in steps]
-        for each in places:
+        locations = [tmp_path / f"work{step}" for step in steps]
+        for each in locations:
             shutil.copytree(scene.path, each)
         given = [
             {"path": str(each), "storage": None, "verb": called, "args": args, "options": options}
-            for each in places
+            for each in locations
         ]
         ends = run([Job("call", each, step) for each, step in zip(given, steps, strict=True)])
-        for each, end in zip(places, ends, strict=True):
+        for each, end in zip(locations, ends, strict=True):
             verb.check(Scene.at(Where(each)), "done" if end == 0 else "dead")
             git_judge.check(each)
             shutil.rmtree(each)

@@ -21,7 +21,7 @@ from lancewood.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lancewood.items.places import find_items
+from lancewood.items.folder import find_items
 
 pytestmark = pytest.mark.spark
 ITEMS = 10_000 if EVERY_CASE else 200

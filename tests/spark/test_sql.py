@@ -138,18 +138,18 @@ def test_letters_have_one_upper_and_lower_case_or_are_refused(spark: Any) -> Non
 
 def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
     """Files that are not there any more cannot have been opened."""
-    place = tmp_path / "t.lance"
+    location = tmp_path / "t.lance"
     data = pa.table({"id": pa.array(range(9), pa.int64()), "s": ["x"] * 9})
-    made = lw.create(place, data, max_rows_per_file=3, fsync=False).delete("id = 4")
-    first = {each.name for each in (place / "data").iterdir()}
+    made = lw.create(location, data, max_rows_per_file=3, fsync=False).delete("id = 4")
+    first = {each.name for each in (location / "data").iterdir()}
     made.add_columns({"later": "id * 2"})
-    tables = {"t": str(place)}
-    for each in (place / "data").iterdir():
+    tables = {"t": str(location)}
+    for each in (location / "data").iterdir():
         if each.name not in first:
             each.unlink()
     some = sql(spark, "SELECT max(id) AS m, min(s) AS s FROM t WHERE id < 7", tables=tables)
     assert rows(some) == ["(6, 'x')"]
-    shutil.rmtree(place / "data")
+    shutil.rmtree(location / "data")
     both = "SELECT count(*) AS n, (SELECT count(*) FROM t@:1 WHERE 1 = 1) AS m FROM t"
     assert rows(sql(spark, both, tables=tables)) == ["(8, 9)"]
 

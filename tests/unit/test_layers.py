@@ -43,16 +43,16 @@ MAY_IMPORT = {
 INNER_ROOMS = {
     "engine": {
         "base": "",
-        "place": "base",
+        "location": "base",
         "versions": "base",
-        "commit": "place versions",
-        "snapshot": "base place versions commit",
+        "commit": "location versions",
+        "snapshot": "base location versions commit",
         "schema": "base snapshot",
-        "rows": "base place snapshot schema",
+        "rows": "base location snapshot schema",
         "changes": "base snapshot schema rows",
-        "write": "base place versions commit snapshot",
-        "staging": "place versions commit snapshot write",
-        "upkeep": "place versions commit snapshot",
+        "write": "base location versions commit snapshot",
+        "staging": "location versions commit snapshot write",
+        "upkeep": "location versions commit snapshot",
     },
     "git": {"bucket": ""},
     "jobs": {

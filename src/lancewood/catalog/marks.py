@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.engine.upkeep import check_not_doomed, new_tag
 from lancewood.engine.versions import load_tag
 from lancewood.errors import (
@@ -196,8 +196,8 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
     head = snapshot.manifest
     if is_detached(head.version):
         raise InvalidInputError(
-            f"version {head.version} of {snapshot.place.uri} is detached, and a tag would not keep "
-            "its files; protect the version that it landed as"
+            f"version {head.version} of {snapshot.location.uri} is detached, and a tag would not "
+            "keep its files; protect the version that it landed as"
         )
     mark = new_tag(
         protection_tag(ref),
@@ -206,11 +206,13 @@ def protect(snapshot: Snapshot, ref: str, repository_id: str) -> bool:
         head.size,
         {REPOSITORY_ID: repository_id, PROTECTED_REF: ref},
     )
-    manifest = snapshot.place.store, manifest_key(head.version, snapshot.scheme)
-    return set_mark(main_place(snapshot).store, mark.name, repository_id, lambda _: mark, manifest)
+    manifest = snapshot.location.store, manifest_key(head.version, snapshot.scheme)
+    return set_mark(
+        main_location(snapshot).store, mark.name, repository_id, lambda _: mark, manifest
+    )
 
 
-def unprotect(main: Place, ref: str, repository_id: str) -> bool:
+def unprotect(main: Location, ref: str, repository_id: str) -> bool:
     """Stop keeping a version for a ref; whether there was one. ``main`` is the table's main root.
 
     A tag that is not this repository's stays.

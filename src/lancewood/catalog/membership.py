@@ -23,14 +23,14 @@ from lancewood.catalog.marks import (
     remove_mark,
     set_mark,
 )
-from lancewood.catalog.names import TABLES_DIR, checked_table, table_at_home
-from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.catalog.names import TABLES_DIR, checked_table, own_table
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.engine.upkeep import new_tag
 from lancewood.engine.versions import load_tag
 from lancewood.errors import FormatError, NotFoundError, StorageError
 from lancewood.format.layout import manifest_key
 from lancewood.format.refs import TAGS_DIR, ref_name, tag_key
-from lancewood.git.names import Home, home_at, is_uri, real_home
+from lancewood.git.names import RepositoryRoot, is_uri, parse_repository_root, real_repository_root
 from lancewood.model.refs import BranchName, Tag, TagName
 from lancewood.store.base import Store, is_there
 from lancewood.store.locate import open_store
@@ -44,7 +44,7 @@ _has_section = re.compile(rb"^\s*\[\s*lancewood\s*\]", re.IGNORECASE | re.MULTIL
 class Membership:
     """One repository that a table belongs to."""
 
-    repository: Home
+    repository: RepositoryRoot
     names: tuple[str, ...]
     """What commits may call the table."""
     id: str | None = None
@@ -59,14 +59,14 @@ def repositories_of(snapshot: Snapshot) -> tuple[Membership, ...]:
     One look at the directories above and one listing of tags where there is none. Raises
     FormatError for a tag that does not say which repository it stands for.
     """
-    place = main_place(snapshot)
-    main = place.store
+    location = main_location(snapshot)
+    main = location.store
     found = [_tagged(main, each) for each in _member_tags(main)]
-    homes = _homes_of(main.uri, place.storage_options)
-    return (*homes, *(each for each in found if each is not None))
+    own = _own_uris_of(main.uri, location.storage_options)
+    return (*own, *(each for each in found if each is not None))
 
 
-def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) -> bool:
+def join(snapshot: Snapshot, repository: RepositoryRoot, repository_id: str, name: str) -> bool:
     """Leave word at a table that a repository's commits pin it from now on; whether it was needed.
 
     A table in the repository's own ``tables/`` needs none. Done again, it tells the place where
@@ -74,11 +74,11 @@ def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) ->
     AlreadyExistsError if the tag is another repository's.
     """
     checked_table(name)
-    place = main_place(snapshot)
-    main, options = place.store, place.storage_options
-    path = real_home(repository)
+    location = main_location(snapshot)
+    main, options = location.store, location.storage_options
+    path = real_repository_root(repository)
     real = main.uri if "://" in main.uri else os.path.realpath(main.uri)
-    if any(real_home(each.repository) == path for each in _homes_of(real, options)):
+    if any(real_repository_root(each.repository) == path for each in _own_uris_of(real, options)):
         return False
     head = snapshot.manifest
     branch = None if head.branch is None else BranchName.found(head.branch)
@@ -97,7 +97,7 @@ def join(snapshot: Snapshot, repository: Home, repository_id: str, name: str) ->
             return replace(known, updated_at_ns=time.time_ns(), metadata=metadata)
         return new_tag(tag, branch, head.version, head.size, metadata)
 
-    manifest = snapshot.place.store, manifest_key(head.version, snapshot.scheme)
+    manifest = snapshot.location.store, manifest_key(head.version, snapshot.scheme)
     return set_mark(main, tag, repository_id, build, manifest)
 
 
@@ -113,18 +113,20 @@ def leave(snapshot: Snapshot, repository_id: str) -> bool:
 
     For a repository none of whose commits pins the table any more.
     """
-    return remove_mark(main_place(snapshot).store, member_tag(repository_id), repository_id)
+    return remove_mark(main_location(snapshot).store, member_tag(repository_id), repository_id)
 
 
-def is_repository(home: Home, storage_options: Mapping[str, str] | None = None) -> bool:
+def is_repository(
+    repository: RepositoryRoot, storage_options: Mapping[str, str] | None = None
+) -> bool:
     """Whether there is a repository of Lancewood's: git's files, and our section in its config.
 
     One that lost its HEAD, or its config, is one still: what its commits pin is not free to go.
     The options are for one in a bucket. Raises StorageError where that cannot be told.
     """
-    if isinstance(home, str):
-        return _is_in_bucket(open_store(home, storage_options=storage_options))
-    root = os.fspath(home)
+    if isinstance(repository, str):
+        return _is_in_bucket(open_store(repository, storage_options=storage_options))
+    root = os.fspath(repository)
     parts = [os.path.isdir(f"{root}/{each}") for each in ("objects", "refs")]
     if not any(parts):
         return False
@@ -161,30 +163,30 @@ def _is_copy(
     if known is None or known.metadata.get(REPOSITORY_ID) != repository_id:
         return False
     where = known.metadata.get(REPOSITORY_PATH, "")
-    if not _is_place(where) or real_home(home_at(where)) == path:
+    if not _is_location(where) or real_repository_root(parse_repository_root(where)) == path:
         return False
-    return is_repository(home_at(where), options)
+    return is_repository(parse_repository_root(where), options)
 
 
-def _is_place(text: str) -> bool:
+def _is_location(text: str) -> bool:
     """Whether a text can say where a repository is."""
     return (os.path.isabs(text) or is_uri(text)) and "\0" not in text
 
 
-def _homes_of(root: str, options: Mapping[str, str] | None) -> Iterator[Membership]:
+def _own_uris_of(root: str, options: Mapping[str, str] | None) -> Iterator[Membership]:
     """The repositories that a main root lies in: by the path that is used, and without links. Both
     count, since a link in one repository may lead into another."""
     known: set[str] = set()
     for path in [root] if "://" in root else [root, os.path.realpath(root)]:
         above, table = os.path.split(path)
         repository, directory = os.path.split(above)
-        name = table_at_home(f"{directory}/{table}")
+        name = own_table(f"{directory}/{table}")
         if name is None or directory != TABLES_DIR or repository.endswith(":"):
             continue
-        home = home_at(repository)
-        if real_home(home) not in known and is_repository(home, options):
-            known.add(real_home(home))
-            yield Membership(home, (name,))
+        found = parse_repository_root(repository)
+        if real_repository_root(found) not in known and is_repository(found, options):
+            known.add(real_repository_root(found))
+            yield Membership(found, (name,))
 
 
 def _member_tags(main: Store) -> list[TagName]:
@@ -198,14 +200,14 @@ def _tagged(main: Store, name: TagName) -> Membership | None:
         return None  # removed since the listing
     path, identity = tag.metadata.get(REPOSITORY_PATH), tag.metadata.get(REPOSITORY_ID)
     names = _names_in(tag)
-    if not (path and _is_place(path) and identity and names):
+    if not (path and _is_location(path) and identity and names):
         raise FormatError(
             f"{main.uri}/{tag_key(name)}: does not say which repository the table belongs to; "
             f"delete it if there is none, tags.delete({str(name)!r}, force=True)",
             file=tag_key(name),
             tag=str(name),
         )
-    return Membership(home_at(path), names, identity, name)
+    return Membership(parse_repository_root(path), names, identity, name)
 
 
 def _names_in(tag: Tag) -> tuple[str, ...]:

@@ -38,13 +38,13 @@ def checked_table(name: str) -> str:
     return name
 
 
-def home_uri(name: str) -> str:
+def own_table_uri(name: str) -> str:
     """Where a table of this name lives below the repository."""
     return f"{TABLES_DIR}/{name}{_HOME_SUFFIX}"
 
 
 @lru_cache(maxsize=4096)
-def table_at_home(uri: str) -> str | None:
+def own_table(uri: str) -> str | None:
     """The name of the table at a uri below the repository; None for any other uri."""
     return _between(uri, f"{TABLES_DIR}/", _HOME_SUFFIX)
 

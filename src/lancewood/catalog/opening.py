@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lancewood.catalog.locations import location_of, main_location_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.places import main_place_of, place_of
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing
 from lancewood.engine.upkeep import check_not_doomed
@@ -19,7 +19,7 @@ from lancewood.engine.versions import load_manifest
 from lancewood.errors import IntegrityError, LancewoodError, NotFoundError
 from lancewood.format.layout import NamingScheme, manifest_key
 from lancewood.format.manifest_digest import content_digest, manifest_digest
-from lancewood.git.names import Home
+from lancewood.git.names import RepositoryRoot
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.landing import Landing
 from lancewood.model.manifest import Manifest
@@ -63,7 +63,7 @@ def content_of(snapshot: Snapshot) -> str:
 
 def open_pin(
     pin: Pin,
-    repository: Home,
+    repository: RepositoryRoot,
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
@@ -75,41 +75,43 @@ def open_pin(
     provided that it has the same rows. Raises NotFoundError if the version is gone, IntegrityError
     if it is not what was pinned.
     """
-    place = place_of(pin, repository, storage_options=storage_options, fsync=fsync, stores=stores)
+    location = location_of(
+        pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
+    )
     try:
-        manifest, scheme = _load(place, pin)
+        manifest, scheme = _load(location, pin)
     except NotFoundError as gone:
-        landed = _landed_twin(place, pin)
+        landed = _landed_twin(location, pin)
         if landed is not None:
             return landed
         raise NotFoundError(
-            f"{_named(place, pin)}, which the commit pins, is gone: {pin.manifest} is not there. "
-            "Another program's cleanup may have removed it, or the table was dropped or moved. "
-            "Bring its files back from a copy, or use another commit",
-            uri=place.uri,
+            f"{_named(location, pin)}, which the commit pins, is gone: {pin.manifest} is not "
+            "there. Another program's cleanup may have removed it, or the table was dropped or "
+            "moved. Bring its files back from a copy, or use another commit",
+            uri=location.uri,
             branch=pin.branch,
             version=pin.version,
         ) from gone
     found = manifest_digest(manifest.message)
     if found != pin.sha256:
         raise IntegrityError(
-            f"{_named(place, pin)} is not what the commit pins: the digest of {pin.manifest} is "
+            f"{_named(location, pin)} is not what the commit pins: the digest of {pin.manifest} is "
             f"{found[:12]}…, the pin says {pin.sha256[:12]}… ({pin.rows} rows in {pin.fragments} "
             f"fragments; there are {manifest.fragment_count}). The table was dropped and made "
             "again, or its files were changed: bring them back from a copy, or go on with what is "
             "there: write to it, and commit the table as it stands",
-            uri=place.uri,
+            uri=location.uri,
             branch=pin.branch,
             version=pin.version,
             expected=pin.sha256,
             found=found,
         )
-    return Snapshot(place, manifest, scheme)
+    return Snapshot(location, manifest, scheme)
 
 
 def check_kept(
     pin: Pin,
-    repository: Home,
+    repository: RepositoryRoot,
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
@@ -121,48 +123,48 @@ def check_kept(
     """
     if is_detached(pin.version):
         return
-    main = main_place_of(pin, repository, storage_options=storage_options, fsync=fsync)
+    main = main_location_of(pin, repository, storage_options=storage_options, fsync=fsync)
     check_not_doomed(main.store, pin.branch, pin.version)
     open_pin(pin, repository, storage_options=storage_options, fsync=fsync)
 
 
-def _load(place: Place, pin: Pin) -> tuple[Manifest, NamingScheme]:
+def _load(location: Location, pin: Pin) -> tuple[Manifest, NamingScheme]:
     """The manifest and its naming scheme, which may have been migrated since it was pinned."""
     v2 = manifest_key(pin.version, NamingScheme.V2)
     first = NamingScheme.V2 if pin.manifest == v2 else NamingScheme.V1
     try:
-        return load_manifest(place.store, pin.version, first), first
+        return load_manifest(location.store, pin.version, first), first
     except NotFoundError:
         if is_detached(pin.version):
             raise
         other = NamingScheme.V1 if first is NamingScheme.V2 else NamingScheme.V2
-        return load_manifest(place.store, pin.version, other), other
+        return load_manifest(location.store, pin.version, other), other
 
 
-def _landed_twin(place: Place, pin: Pin) -> Snapshot | None:
+def _landed_twin(location: Location, pin: Pin) -> Snapshot | None:
     """The ordinary version that a state landed as; None unless it has exactly the same rows."""
     if pin.landing is None:
         return None
     try:
-        state = find_landing(place, pin.landing)
+        state = find_landing(location, pin.landing)
         if not state.is_landed:
             return None
         version = state.versions[-1]
         for scheme in NamingScheme:
             try:
-                manifest = load_manifest(place.store, version, scheme)
+                manifest = load_manifest(location.store, version, scheme)
             except NotFoundError:
                 continue
             is_same = content_digest(manifest.message) == pin.content
-            return Snapshot(place, manifest, scheme) if is_same else None
+            return Snapshot(location, manifest, scheme) if is_same else None
     except LancewoodError:
         return None
     return None
 
 
-def _named(place: Place, pin: Pin) -> str:
+def _named(location: Location, pin: Pin) -> str:
     kind = "detached version" if is_detached(pin.version) else "version"
-    return f"{kind} {Version(pin.version)} of {called(pin.branch)} of {place.uri}"
+    return f"{kind} {Version(pin.version)} of {called(pin.branch)} of {location.uri}"
 
 
 def column_types(schema: Schema) -> tuple[tuple[str, str], ...]:

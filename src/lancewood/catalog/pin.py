@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeGuard
 from urllib.parse import unquote
 
-from lancewood.catalog.names import home_uri, table_at_home
+from lancewood.catalog.names import own_table, own_table_uri
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
 from lancewood.format.json_object import decode_object
 from lancewood.format.layout import VERSIONS_DIR, parse_manifest_name
@@ -87,9 +87,9 @@ class Pin:
             raise InvalidInputError(f"no table can be pinned like this: {why}", uri=self.uri)
 
     @property
-    def is_at_home(self) -> bool:
+    def is_own(self) -> bool:
         """Whether the table lives below the repository."""
-        return table_at_home(self.uri) is not None
+        return own_table(self.uri) is not None
 
     @property
     def exact_version(self) -> Version:
@@ -297,12 +297,12 @@ def check_uri(uri: str) -> None:
 
 def _broken_uri(uri: str) -> str | None:
     """A uri is a table below the repository or the full name of another place."""
-    why = _broken_place(uri)
+    why = _broken_location(uri)
     shown = uri if len(uri) <= 200 else f"{uri[:150]}…{uri[-40:]}"
     return None if why is None else f"the uri {shown!r} is not allowed: {why}"
 
 
-def _broken_place(uri: str) -> str | None:
+def _broken_location(uri: str) -> str | None:
     if not uri:
         return "it is empty"
     if len(uri) > _MOST_URI:
@@ -312,14 +312,15 @@ def _broken_place(uri: str) -> str | None:
         return f"it contains {odd[0]!r}"
     if "\\" in uri:
         return "it contains a backslash"
-    if table_at_home(uri) is not None:
+    if own_table(uri) is not None:
         return None
     if _is_full(uri):
         path = unquote(uri.partition("://")[2])
     elif uri.startswith("/"):
         path = uri[1:]
     else:
-        return f"a table below the repository is at {home_uri('<name>')}, others by their full uri"
+        own = own_table_uri("<name>")
+        return f"a table below the repository is at {own}, others by their full uri"
     if path.endswith("/") or not path:
         return "it ends with '/'"
     if any(each in ("", ".", "..") for each in path.split("/")):

@@ -16,16 +16,16 @@ from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
+from lancewood.catalog.locations import location_of
 from lancewood.catalog.names import pin_entry, pinned_table
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.places import place_of
 from lancewood.catalog.tables import load_pin, tables_entry
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.staging import LandingState, find_landing
 from lancewood.engine.versions import newest_version
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.hashes import ZERO, Hash
-from lancewood.git.names import HEAD, Home
+from lancewood.git.names import HEAD, RepositoryRoot
 from lancewood.git.objects import Commit, Objects, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.model.landing import Landing
@@ -141,7 +141,7 @@ class PinWalk:
         except LancewoodError as error:
             tables = "its tables" if self._name is None else f"table {self._name!r}"
             raise type(error)(
-                f"commit {at[:12]} of {self._git.home} cannot be read, and which versions of "
+                f"commit {at[:12]} of {self._git.root} cannot be read, and which versions of "
                 f"{tables} it pins is not known: {error.message}",
                 **{**error.facts, "commit": at},
             ) from error
@@ -187,7 +187,7 @@ class Waiting:
 
     name: str
     pin: Pin
-    place: Place
+    location: Location
     """The root of the branch."""
     commit: Hash
     state: LandingState
@@ -196,7 +196,7 @@ class Waiting:
 def unlanded(
     git: GitRepository,
     tip: Hash,
-    repository: Home,
+    repository: RepositoryRoot,
     *,
     names: Iterable[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -220,7 +220,7 @@ def unlanded(
 def waiting(
     git: GitRepository,
     tip: Hash,
-    repository: Home,
+    repository: RepositoryRoot,
     *,
     names: Iterable[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -252,28 +252,28 @@ def waiting(
             if pin.landing is None:
                 del open_tables[name]
                 continue
-            place = place_of(
+            location = location_of(
                 pin, repository, storage_options=storage_options, fsync=fsync, stores=stores
             )
-            state = _state(place, pin, pin.landing)
+            state = _state(location, pin, pin.landing)
             if state.is_landed:
                 del open_tables[name]
             else:
-                found.append(Waiting(name, pin, place, commit.hash, state))
+                found.append(Waiting(name, pin, location, commit.hash, state))
         if not open_tables:
             break
     return found[::-1]
 
 
-def _state(place: Place, pin: Pin, landing: Landing) -> LandingState:
+def _state(location: Location, pin: Pin, landing: Landing) -> LandingState:
     """How far a landing is. If its base has not landed either, it waits for that."""
     try:
-        return find_landing(place, landing)
+        return find_landing(location, landing)
     except NotFoundError:
-        newest = newest_version(place.store)
+        newest = newest_version(location.store)
         if newest is not None and newest.version >= landing.base:
             raise
-        place.store.head(pin.manifest)
+        location.store.head(pin.manifest)
         return LandingState()
 
 

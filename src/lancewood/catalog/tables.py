@@ -16,7 +16,7 @@ from lancewood.catalog.files import file_entries, put_beside
 from lancewood.catalog.names import (
     TABLES_DIR,
     checked_table,
-    home_uri,
+    own_table_uri,
     pin_entry,
     pin_file,
     pinned_table,
@@ -117,10 +117,10 @@ class TableTree:
                 below.pop(entry, None)
                 fresh.pop(entry, None)
                 continue
-            if pin.is_at_home and pin.uri != home_uri(name):
+            if pin.is_own and pin.uri != own_table_uri(name):
                 raise InvalidInputError(
                     f"table {name!r} cannot be pinned at {pin.uri!r}: below the repository it "
-                    f"lives at {home_uri(name)!r}",
+                    f"lives at {own_table_uri(name)!r}",
                     table=name,
                 )
             data = encode_pin(pin)
@@ -187,7 +187,7 @@ def load_pin(objects: Objects, name: str, blob: Hash, data: bytes | None = None)
         data = objects.blob(blob) if data is None else data
         pin = decode_pin(data, pin_file(name))
         _CACHE.keep(blob, pin, len(data))
-    if pin.is_at_home and pin.uri != home_uri(name):
+    if pin.is_own and pin.uri != own_table_uri(name):
         raise FormatError(
             f"{pin_file(name)}: pins {pin.uri!r}, which is the place of another table",
             file=pin_file(name),

@@ -21,7 +21,7 @@ from enum import IntEnum
 from itertools import islice
 from shlex import quote
 
-from lancewood.catalog.names import home_uri
+from lancewood.catalog.names import own_table_uri
 from lancewood.errors import (
     AlreadyExistsError,
     BatchAppliedError,
@@ -221,7 +221,7 @@ def near_table(path: str) -> str | None:
     found = [each for each in _tables_in(parent or ".") if each != name]
     if f"{name}{_SUFFIX}" in found:
         return os.path.join(parent, f"{name}{_SUFFIX}")
-    of_repository = os.path.join(parent, home_uri(name))
+    of_repository = os.path.join(parent, own_table_uri(name))
     if os.path.isdir(os.path.join(of_repository, _VERSIONS)):
         return of_repository
     near = get_close_matches(name, found, 1)

@@ -184,10 +184,10 @@ class TableGroup(LazyGroup):
             "Copy in what a clone or a branch reads from elsewhere.",
         ),
         "base": CommandEntry(
-            "commands.base:base_command", "List, add or set the other homes of a table's files."
+            "commands.base:base_command", "List, add or set the other roots of a table's files."
         ),
         "move": CommandEntry(
-            "commands.base:move_command", "Bring fragments to another home of the table."
+            "commands.base:move_command", "Bring fragments to another root of the table."
         ),
         "relocate": CommandEntry(
             "commands.relocate:relocate_command",

@@ -18,6 +18,7 @@ from lancewood.cli.repository.telling import Author, Revision, short
 from lancewood.errors import LancewoodError
 from lancewood.git.names import HEADS
 from lancewood.git.repository import GitRepository
+from lancewood.items.folder import find_items, path_on_disk
 from lancewood.items.looking import (
     CONTENTS,
     HISTORY,
@@ -29,7 +30,6 @@ from lancewood.items.looking import (
     tag_item,
 )
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
-from lancewood.items.places import find_items, path_on_disk
 from lancewood.items.plain.importing import FILE_NAME, import_plain
 from lancewood.repo.identity import author_here
 from lancewood.repo.ref_names import tag_ref

@@ -185,18 +185,18 @@ def width(text: str) -> int:
     return cell_len(text)
 
 
-def padded(text: str, places: int, *, right: bool = False) -> str:
+def padded(text: str, locations: int, *, right: bool = False) -> str:
     """A text filled with spaces, after it or before it, to this width."""
-    spaces = " " * (places - width(text))
+    spaces = " " * (locations - width(text))
     return spaces + text if right else text + spaces
 
 
-def _cut(text: str, places: int) -> str:
+def _cut(text: str, locations: int) -> str:
     if text.isascii():
-        return text[:places]
+        return text[:locations]
     from rich.cells import set_cell_size
 
-    return set_cell_size(text, places).rstrip()
+    return set_cell_size(text, locations).rstrip()
 
 
 def _short_list(values: Sequence[Any]) -> str:
@@ -223,10 +223,10 @@ class Output:
             print(json_line(document, self._stream), file=self._stream)
             return
         told = [(one_line(name), value) for name, value in facts]
-        places = max((width(name) for name, _ in told), default=0)
+        locations = max((width(name) for name, _ in told), default=0)
         for name, value in told:
             shown = self._cell(value, cut=False)
-            print(f"{padded(name, places)}  {shown}".rstrip(), file=self._stream)
+            print(f"{padded(name, locations)}  {shown}".rstrip(), file=self._stream)
 
     def rows(
         self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, cut: bool = False
@@ -322,8 +322,8 @@ def aligned(
     widths[:] = [max(known, *(width(row[at]) for row in rows)) for at, known in enumerate(widths)]
     for row in rows:
         cells = (
-            padded(text, places, right=is_right)
-            for text, places, is_right in zip(row, widths, right, strict=True)
+            padded(text, locations, right=is_right)
+            for text, locations, is_right in zip(row, widths, right, strict=True)
         )
         yield "  ".join(cells).rstrip()
 

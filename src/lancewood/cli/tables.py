@@ -25,13 +25,13 @@ import lancewood as lw
 from lancewood.cli import options
 from lancewood.cli.options import Command, manifest_store
 from lancewood.cli.repository.names import TableNames
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import (
     TAG,
     Access,
     Descent,
     Snapshot,
-    history_place,
+    history_location,
     open_revision,
 )
 from lancewood.errors import InvalidInputError
@@ -176,10 +176,12 @@ with_revision = with_revision_to("Read")
 
 def opened_store(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Store:
     """The store where a table is, or could be."""
-    return opened_place(uri, storage_options, unsafe=unsafe).store
+    return opened_location(uri, storage_options, unsafe=unsafe).store
 
 
-def opened_place(uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False) -> Place:
+def opened_location(
+    uri: str, storage_options: Sequence[str] | None, *, unsafe: bool = False
+) -> Location:
     """Where a table is, with access to all its base paths."""
     return _access(uri, storage_options, unsafe).whole("the command")
 
@@ -189,9 +191,9 @@ def opened_history(
 ) -> Store:
     """The root of a branch; its newest version need not be readable."""
     names = TableNames(options.storage(storage_options))
-    place, revision = _access(names.whole(uri) or uri, storage_options).find()
+    location, revision = _access(names.whole(uri) or uri, storage_options).find()
     with names.told():
-        return history_place(place, branch=branch, in_uri=revision).store
+        return history_location(location, branch=branch, in_uri=revision).store
 
 
 def opened_snapshot(
@@ -301,8 +303,8 @@ def opened_maybe_past(
 ) -> tuple[Snapshot, str | None]:
     """The version that a branch or a uri names, and the uri's revision if that is a tag or the
     number of a version."""
-    place, in_uri = _access(uri, storage_options, unsafe).find()
-    snapshot = open_revision(place, in_uri=in_uri, branch=branch)
+    location, in_uri = _access(uri, storage_options, unsafe).find()
+    snapshot = open_revision(location, in_uri=in_uri, branch=branch)
     if in_uri is None:
         return snapshot, None
     meant = parse_revision(in_uri)

@@ -181,8 +181,8 @@ def _without_null_value(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
         return indices, values
     there = values.is_valid()
     moved = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
-    places = pc.if_else(there, moved, pa.scalar(None, pa.int64())).cast(indices.type)
-    return places.take(indices), values.drop_null()
+    located_files = pc.if_else(there, moved, pa.scalar(None, pa.int64())).cast(indices.type)
+    return located_files.take(indices), values.drop_null()
 
 
 def _storage(array: pa.Array) -> pa.Array:

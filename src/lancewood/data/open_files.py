@@ -28,7 +28,7 @@ _Options = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class DataFilePlace:
+class LocatedFile:
     """Where a data file is, and proof that it is still the same one."""
 
     location: str
@@ -42,7 +42,7 @@ class DataFilePlace:
         return dict(self.options) or None
 
 
-def find_file(location: str, storage_options: StorageOptions, size: int | None) -> DataFilePlace:
+def find_file(location: str, storage_options: StorageOptions, size: int | None) -> LocatedFile:
     """The place of a data file; on a local disk, looked at.
 
     Raises NotFoundError, and FormatError for a file that is empty or not of the recorded size.
@@ -51,7 +51,7 @@ def find_file(location: str, storage_options: StorageOptions, size: int | None) 
     options = tuple(sorted((storage_options or {}).items()))
     path = _local_path(location)
     if path is None:
-        return DataFilePlace(location, options, size=size)
+        return LocatedFile(location, options, size=size)
     try:
         found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError) as cause:
@@ -65,21 +65,21 @@ def find_file(location: str, storage_options: StorageOptions, size: int | None) 
             file=location,
         )
     proof = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    return DataFilePlace(location, options, proof, found.st_size)
+    return LocatedFile(location, options, proof, found.st_size)
 
 
-def open_container(place: DataFilePlace) -> Container:
+def open_container(located: LocatedFile) -> Container:
     """The file as pages and places, without the codec; raises FormatError and StorageError."""
-    path = _local_path(place.location)
-    if place.size is None:
+    path = _local_path(located.location)
+    if located.size is None:
         raise UnsupportedError(
-            f"the manifest does not record the size of data file {place.location}, which reading "
+            f"the manifest does not record the size of data file {located.location}, which reading "
             "its blobs needs; rewrite the table with pylance",
-            file=place.location,
+            file=located.location,
         )
 
     def remote(start: int, length: int) -> bytes:
-        return read_range(place.location, place.storage_options, start, length)
+        return read_range(located.location, located.storage_options, start, length)
 
     def local(start: int, length: int) -> bytes:
         assert path is not None
@@ -89,17 +89,17 @@ def open_container(place: DataFilePlace) -> Container:
                 return file.read(length)
         except FileNotFoundError as cause:
             raise NotFoundError(
-                f"data file {place.location} not found", file=place.location
+                f"data file {located.location} not found", file=located.location
             ) from cause
         except OSError as cause:
             raise StorageError(
-                f"cannot read data file {place.location}: {cause}", file=place.location
+                f"cannot read data file {located.location}: {cause}", file=located.location
             ) from cause
 
-    return read_container(place.location, place.size, remote if path is None else local)
+    return read_container(located.location, located.size, remote if path is None else local)
 
 
-_Key = tuple[DataFilePlace, tuple[str, ...] | None]
+_Key = tuple[LocatedFile, tuple[str, ...] | None]
 
 
 class OpenFiles:
@@ -109,61 +109,61 @@ class OpenFiles:
         self._max_idle, self._max_known = idle, known
         self._lock = threading.Lock()
         self._idle: OrderedDict[_Key, list[FileReader]] = OrderedDict()
-        self._known: OrderedDict[DataFilePlace, FileFacts] = OrderedDict()
+        self._known: OrderedDict[LocatedFile, FileFacts] = OrderedDict()
         self._count = 0
         self._orphans: list[FileReader] = []
 
-    def facts(self, place: DataFilePlace, guess: Sequence[str] | None) -> FileFacts:
+    def facts(self, located: LocatedFile, guess: Sequence[str] | None) -> FileFacts:
         """What the file says about itself.
 
         The first time the file is opened, with the projection ``guess`` if that is possible, and
         the reader is kept for the ``reader`` call that follows.
         """
         with self._lock:
-            known = self._known.get(place)
+            known = self._known.get(located)
             if known is not None:
-                self._known.move_to_end(place)
+                self._known.move_to_end(located)
                 return known
         paths = tuple(guess) if guess else None
         try:
-            reader = open_reader(place.location, paths, place.storage_options)
+            reader = open_reader(located.location, paths, located.storage_options)
         except (FormatError, UnsupportedError):
             if paths is None:
                 raise
             paths = None
             try:
-                reader = open_reader(place.location, None, place.storage_options)
+                reader = open_reader(located.location, None, located.storage_options)
             except UnsupportedError as cause:
-                return self._remember(place, _facts_without_codec(place, cause))
-        facts = self._remember(place, reader.facts)
-        self._keep((place, paths), reader)
+                return self._remember(located, _facts_without_codec(located, cause))
+        facts = self._remember(located, reader.facts)
+        self._keep((located, paths), reader)
         return facts
 
     @contextmanager
-    def reader(self, place: DataFilePlace, paths: tuple[str, ...]) -> Iterator[FileReader]:
+    def reader(self, located: LocatedFile, paths: tuple[str, ...]) -> Iterator[FileReader]:
         """Lend out a reader with this projection, opening one if none is idle."""
-        reader = self.borrow(place, paths)
+        reader = self.borrow(located, paths)
         yield reader
-        self.give_back(place, paths, reader)  # not after an error, nor after half a scan
+        self.give_back(located, paths, reader)  # not after an error, nor after half a scan
 
-    def open(self, place: DataFilePlace, paths: tuple[str, ...]) -> FileReader:
+    def open(self, located: LocatedFile, paths: tuple[str, ...]) -> FileReader:
         """A new reader with this projection, for one who does not give it back."""
-        return open_reader(place.location, paths, place.storage_options)
+        return open_reader(located.location, paths, located.storage_options)
 
-    def borrow(self, place: DataFilePlace, paths: tuple[str, ...]) -> FileReader:
+    def borrow(self, located: LocatedFile, paths: tuple[str, ...]) -> FileReader:
         """A reader with this projection; one that is never given back is just closed."""
-        key: _Key = (place, paths)
+        key: _Key = (located, paths)
         with self._lock:
             idle = self._idle.get(key)
             reader = idle.pop() if idle else None
             if idle is not None and not idle:
                 del self._idle[key]
             self._count -= reader is not None
-        return reader or self.open(place, paths)
+        return reader or self.open(located, paths)
 
-    def give_back(self, place: DataFilePlace, paths: tuple[str, ...], reader: FileReader) -> None:
+    def give_back(self, located: LocatedFile, paths: tuple[str, ...], reader: FileReader) -> None:
         """Keep a reader that was used to the end for the next who asks."""
-        self._keep((place, paths), reader)
+        self._keep((located, paths), reader)
 
     def close(self) -> None:
         """Drop every idle reader and all knowledge. Readers that are lent out stay open."""
@@ -178,9 +178,9 @@ class OpenFiles:
         """How many readers are idle."""
         return self._count
 
-    def _remember(self, place: DataFilePlace, facts: FileFacts) -> FileFacts:
+    def _remember(self, located: LocatedFile, facts: FileFacts) -> FileFacts:
         with self._lock:
-            self._known[place] = facts
+            self._known[located] = facts
             while len(self._known) > self._max_known:
                 self._known.popitem(last=False)
         return facts
@@ -217,12 +217,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=OPEN_FILES.after_fork)
 
 
-def _facts_without_codec(place: DataFilePlace, refusal: UnsupportedError) -> FileFacts:
+def _facts_without_codec(located: LocatedFile, refusal: UnsupportedError) -> FileFacts:
     """The facts of a file with a blob (v2) column, which the codec does not open as a whole."""
     try:
-        container = open_container(place)
+        container = open_container(located)
         facts = file_facts(
-            place.location, container.descriptor, container.num_rows, container.footer.num_columns
+            located.location, container.descriptor, container.num_rows, container.footer.num_columns
         )
     except FormatError:
         raise refusal from None

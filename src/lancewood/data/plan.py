@@ -146,8 +146,8 @@ def project_file(plan: FilePlan, wanted: Schema, facts: FileFacts, location: str
 
 def _first_blob(physical: Sequence[Path]) -> int:
     """The codec miscounts the columns that follow a blob (v2) in a file: where the first one is."""
-    places = (number for number, each in enumerate(physical) if each[-1].is_blob_v2)
-    return next(places, len(physical))
+    located_files = (number for number, each in enumerate(physical) if each[-1].is_blob_v2)
+    return next(located_files, len(physical))
 
 
 def _units(schema: Schema) -> Iterator[Path]:

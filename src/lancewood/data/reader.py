@@ -21,7 +21,7 @@ from lancewood.data.codec import FileFacts, FileReader
 from lancewood.data.container import Container
 from lancewood.data.open_files import (
     OPEN_FILES,
-    DataFilePlace,
+    LocatedFile,
     OpenFiles,
     find_file,
     open_container,
@@ -213,16 +213,16 @@ class FragmentReader:
     ) -> Iterator[pa.RecordBatch]:
         readers: list[FileReader | Transplant] = []
         projections: list[FileProjection] = []
-        borrowed: list[tuple[DataFilePlace, tuple[str, ...], FileReader]] = []
+        borrowed: list[tuple[LocatedFile, tuple[str, ...], FileReader]] = []
         for plan in self._plan.files:
-            place, facts = self._files.facts(plan, self._wanted.guess(plan))
-            projection = self._wanted.projection(plan, facts, place.location)
+            located, facts = self._files.facts(plan, self._wanted.guess(plan))
+            projection = self._wanted.projection(plan, facts, located.location)
             if projection.paths:
-                reader = self._files.open_files.borrow(place, projection.paths)
-                borrowed.append((place, projection.paths, reader))
+                reader = self._files.open_files.borrow(located, projection.paths)
+                borrowed.append((located, projection.paths, reader))
                 readers.append(reader)
             for top, columns in projection.transplanted:
-                readers.append(open_transplanted(open_container(place), top, columns))
+                readers.append(open_transplanted(open_container(located), top, columns))
             projections += [projection] * (len(readers) - len(projections))
         size = self._default_batch_rows() if batch_rows is None else max(1, batch_rows)
         streams = [read(each, min(size, rows)) for each in readers]
@@ -266,7 +266,7 @@ class _Files:
         self._locate = locate
         self._elsewhere = elsewhere
         self._rows: int | None = fragment.physical_rows or None
-        self._facts: dict[int, tuple[DataFilePlace, FileFacts]] = {}
+        self._facts: dict[int, tuple[LocatedFile, FileFacts]] = {}
 
     def rows(self) -> int:
         if self._rows is None:
@@ -278,20 +278,20 @@ class _Files:
             self._rows = self._open(self.fragment.files[0], None)[1].num_rows
         return self._rows
 
-    def facts(self, plan: FilePlan, guess: Sequence[str]) -> tuple[DataFilePlace, FileFacts]:
+    def facts(self, plan: FilePlan, guess: Sequence[str]) -> tuple[LocatedFile, FileFacts]:
         """Where the file is, and its facts; raises FormatError if its row count is wrong."""
         known = self._facts.get(plan.index)
         if known is not None:
             return known
-        place, facts = self._open(plan.file, guess)
+        located, facts = self._open(plan.file, guess)
         if facts.num_rows != self.rows():
             raise FormatError(
-                f"data file {place.location} has {facts.num_rows} rows, fragment "
+                f"data file {located.location} has {facts.num_rows} rows, fragment "
                 f"{self.fragment.id} has {self.rows()}",
-                file=place.location,
+                file=located.location,
             )
-        self._facts[plan.index] = place, facts
-        return place, facts
+        self._facts[plan.index] = located, facts
+        return located, facts
 
     def column_bytes(self, plan: FilePlan) -> Callable[[int], float]:
         """The stored size of a physical column of the file."""
@@ -301,10 +301,10 @@ class _Files:
         share = (plan.file.size or 0) / max(live, 1)
         return lambda index: exact[index] if index < len(exact) else share
 
-    def _open(self, file: DataFile, guess: Sequence[str] | None) -> tuple[DataFilePlace, FileFacts]:
+    def _open(self, file: DataFile, guess: Sequence[str] | None) -> tuple[LocatedFile, FileFacts]:
         try:
-            place = find_file(*self._locate(file), file.size)
-            return place, self.open_files.facts(place, guess)
+            located = find_file(*self._locate(file), file.size)
+            return located, self.open_files.facts(located, guess)
         except NotFoundError as missing:
             if self._elsewhere is None:
                 raise
@@ -316,14 +316,14 @@ class _Files:
         guess: Sequence[str] | None,
         others: Iterable[tuple[str, Mapping[str, str] | None]],
         missing: NotFoundError,
-    ) -> tuple[DataFilePlace, FileFacts]:
+    ) -> tuple[LocatedFile, FileFacts]:
         """The file at one of the other places; raises NotFoundError that names every place."""
         tried = [str(missing)]
         try:
             for location, options in others:
                 try:
-                    place = find_file(location, options, file.size)
-                    return place, self.open_files.facts(place, guess)
+                    located = find_file(location, options, file.size)
+                    return located, self.open_files.facts(located, guess)
                 except NotFoundError as also:
                     tried.append(str(also))
         except LancewoodError as error:

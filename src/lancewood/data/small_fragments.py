@@ -108,14 +108,14 @@ class SmallFragments:
         for each in plan.files:
             file = message.files[each.index]
             location, options = self._locate(DataFile(file))
-            place = find_file(location, options, file.file_size_bytes)
+            located = find_file(location, options, file.file_size_bytes)
             guess = wanted.guess(each)
             is_kept = self._may_keep > 0
             if is_kept:
                 self._may_keep -= 1
-                reader = self._open_files.borrow(place, guess)
+                reader = self._open_files.borrow(located, guess)
             else:
-                reader = self._open_files.open(place, guess)
+                reader = self._open_files.open(located, guess)
             facts = reader.facts
             projection = wanted.projection(each, facts, location)
             if projection.paths != guess or projection.transplanted or facts.num_rows != rows:
@@ -124,7 +124,7 @@ class SmallFragments:
             if batch is None:
                 return None
             if is_kept:
-                self._open_files.give_back(place, guess, reader)
+                self._open_files.give_back(located, guess, reader)
             sources.append((batch, projection))
         return assembled(wanted, sources, rows)
 

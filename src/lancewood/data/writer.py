@@ -22,7 +22,7 @@ from lancewood.data.codec import (
     open_writer,
 )
 from lancewood.data.encodings import check_encodings
-from lancewood.data.home import DataHome, new_data_file_name
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.data.plan import listed_columns
 from lancewood.data.values import ValueCheck
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
@@ -43,7 +43,7 @@ def write_fragments(
     batches: pa.RecordBatchReader,
     schema: Schema,
     *,
-    homes: Sequence[DataHome],
+    file_roots: Sequence[FileRoot],
     file_version: str = "2.2",
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -59,7 +59,7 @@ def write_fragments(
     hold all of them, in any order, with types that ``align_schema`` accepts (``alignment`` is what
     it said, from a caller who has asked already, and ``plan`` is of this schema and version, from
     one who writes often). A file holds at most
-    ``max_bytes`` of Arrow data unless a single row is larger. Files go to the homes in turn. Each
+    ``max_bytes`` of Arrow data unless a single row is larger. Files go to the roots in turn. Each
     fragment has one file and no id. Without rows there is neither file nor fragment. ``mark`` is in
     the names of the files.
 
@@ -74,7 +74,7 @@ def write_fragments(
         plan = WritePlan(schema, file_version)
     if alignment is None:
         alignment = align_schema(schema, batches.schema, complete=True)
-    output = _Output(plan, homes, mark)
+    output = _Output(plan, file_roots, mark)
     try:
         for batch in batches:
             if not batch.schema.equals(batches.schema):
@@ -114,18 +114,18 @@ def check_columns(schema: Schema, file_version: str) -> None:
 class _Output:
     """The files of one write: one open at most, the others finished."""
 
-    def __init__(self, plan: WritePlan, homes: Sequence[DataHome], mark: str) -> None:
+    def __init__(self, plan: WritePlan, file_roots: Sequence[FileRoot], mark: str) -> None:
         self._plan = plan
         self._mark = mark
-        self._turns = cycle(range(len(homes)))
+        self._turns = cycle(range(len(file_roots)))
         self._turn = 0
         self._writer: FileWriter | None = None
         self._name = ""
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._rows = self._bytes = 0
         self._fragments: list[Fragment] = []
-        self._homes = homes
-        self._keys: list[list[str]] = [[] for _ in homes]
+        self._file_roots = file_roots
+        self._keys: list[list[str]] = [[] for _ in file_roots]
 
     def write(self, piece: pa.RecordBatch, max_rows: int, max_bytes: int) -> None:
         if self._rows and self._bytes + piece.nbytes > max_bytes:
@@ -140,8 +140,8 @@ class _Output:
     def finish(self, *, is_synced: bool) -> list[Fragment]:
         self._close()
         if is_synced:
-            for home, keys in zip(self._homes, self._keys, strict=True):
-                home.store.sync(keys)
+            for file_root, keys in zip(self._file_roots, self._keys, strict=True):
+                file_root.store.sync(keys)
         return self._fragments
 
     def discard(self) -> None:
@@ -150,9 +150,9 @@ class _Output:
             self._writer.abandon()
             self._writer = None
         self._drop_copy()
-        for home, keys in zip(self._homes, self._keys, strict=True):
+        for file_root, keys in zip(self._file_roots, self._keys, strict=True):
             with suppress(LancewoodError):
-                home.store.delete(keys)
+                file_root.store.delete(keys)
 
     def _append(self, rows: pa.RecordBatch) -> None:
         if self._writer is None:
@@ -166,21 +166,21 @@ class _Output:
     def _open(self) -> None:
         self._name = new_data_file_name(self._mark)
         self._turn = next(self._turns)
-        location = self._home.store.location(self._key)
+        location = self._file_root.store.location(self._key)
         if location is None:
             self._copy = tempfile.TemporaryDirectory(prefix="lancewood-")
             location = self._copied
         self._writer = open_writer(
-            location, self._plan.arrow, self._plan.file_version, self._home.storage_options
+            location, self._plan.arrow, self._plan.file_version, self._file_root.storage_options
         )
 
     @property
-    def _home(self) -> DataHome:
-        return self._homes[self._turn]
+    def _file_root(self) -> FileRoot:
+        return self._file_roots[self._turn]
 
     @property
     def _key(self) -> str:
-        return self._home.key(self._name)
+        return self._file_root.key(self._name)
 
     @property
     def _copied(self) -> str:
@@ -195,11 +195,11 @@ class _Output:
         self._writer = None
         if self._copy is not None:
             with open(self._copied, "rb") as file:
-                self._home.store.put(self._key, file.read())
+                self._file_root.store.put(self._key, file.read())
             self._drop_copy()
         ids = self._plan.ids
         file_of = DataFile.make(
-            self._name, ids, range(len(ids)), self._plan.version, size, self._home.base_id
+            self._name, ids, range(len(ids)), self._plan.version, size, self._file_root.base_id
         )
         self._fragments.append(Fragment.make([file_of], self._rows))
         self._rows = self._bytes = 0

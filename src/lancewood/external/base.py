@@ -115,7 +115,7 @@ class ManifestName(NamedTuple):
         return self.name == self.final
 
 
-def place_of(base: str, entry: ManifestEntry) -> ManifestName:
+def location_of(base: str, entry: ManifestEntry) -> ManifestName:
     """The place that an entry's path names; raises FormatError if the path does not fit the
     version and base."""
     directory, _, name = entry.path.rpartition("/")

@@ -157,8 +157,8 @@ class RenamingStore(StoreAround):
 
     @property
     def probed_as(self) -> str | None:
-        place = self.inner.probed_as
-        return None if place is None else f"renaming in {place}"
+        location = self.inner.probed_as
+        return None if location is None else f"renaming in {location}"
 
     def put_new(self, key: str, data: bytes) -> PutOutcome:
         staged = f"{key}-{uuid4()}"

@@ -26,8 +26,8 @@ from lancewood.external.base import (
     ManifestEntry,
     ManifestName,
     ManifestStore,
+    location_of,
     path_of,
-    place_of,
     staged_name,
 )
 from lancewood.format.layout import VERSIONS_DIR
@@ -65,9 +65,9 @@ class Root:
                 self._delete(staged)
                 return self._lost(found, name, data)
             # A store that asks twice has met itself: the entry is ours.
-        place = ManifestName(staged, name)
+        location = ManifestName(staged, name)
         try:
-            is_there = self._copy(entry, place)
+            is_there = self._copy(entry, location)
         except (StorageError, UnsupportedError) as error:
             raise _unclear(error) from error
         except IntegrityError:
@@ -78,7 +78,7 @@ class Root:
             return PutOutcome.EXISTS
         if is_there:  # else it was completed and removed meanwhile, and the entry is another's
             with suppress(StorageError, UnsupportedError):  # it is where everybody finds it
-                self._point_to(entry, place)
+                self._point_to(entry, location)
         return PutOutcome.CREATED
 
     def complete(self, entry: ManifestEntry) -> ManifestName:
@@ -86,12 +86,12 @@ class Root:
 
         Raises StorageError where that cannot be done now, IntegrityError where it never can.
         """
-        place = place_of(self.base, entry)
-        if place.is_final:
-            return place
+        location = location_of(self.base, entry)
+        if location.is_final:
+            return location
         try:
-            if self._copy(entry, place):
-                self._point_to(entry, place)
+            if self._copy(entry, location):
+                self._point_to(entry, location)
         except (StorageError, UnsupportedError) as error:
             raise StorageError(
                 f"version {entry.version} of {self.store.uri} is committed, but was not brought to "
@@ -99,7 +99,7 @@ class Root:
                 "is not read in its place; try again, with the right to write",
                 **{**error.facts, "version": entry.version},
             ) from error
-        return ManifestName(place.final, place.final)
+        return ManifestName(location.final, location.final)
 
     def register(self, version: Version, name: str) -> None:
         """Tell the manifest store of a version that was committed without it, best effort."""
@@ -126,26 +126,26 @@ class Root:
             paths = {version: path_of(self.base, name) for version, name in gone.items()}
             self.manifests.forget(self.base, paths)
 
-    def _copy(self, entry: ManifestEntry, place: ManifestName) -> bool:
+    def _copy(self, entry: ManifestEntry, location: ManifestName) -> bool:
         """Step 3, which may be done twice, and by several at once. False where the entry is gone,
         or another one, since: then there is nothing left to do."""
         try:
-            self.store.copy(_key(place.name), _key(place.final))
+            self.store.copy(_key(location.name), _key(location.final))
         except (NotFoundError, StorageError) as error:
-            if isinstance(error, StorageError) and self._is_there(place.name):
+            if isinstance(error, StorageError) and self._is_there(location.name):
                 raise
             # Another has finished it, and deleted what was staged.
-            if not self._is_there(place.final):
-                self._check_gone(entry, place)
+            if not self._is_there(location.final):
+                self._check_gone(entry, location)
                 return False
         return True
 
-    def _point_to(self, entry: ManifestEntry, place: ManifestName) -> None:
+    def _point_to(self, entry: ManifestEntry, location: ManifestName) -> None:
         """Step 4, likewise."""
-        size = self.store.head(_key(place.final)).size if entry.size is None else entry.size
-        path = path_of(self.base, place.final)
+        size = self.store.head(_key(location.final)).size if entry.size is None else entry.size
+        path = path_of(self.base, location.final)
         self.manifests.put_if_exists(self.base, ManifestEntry(entry.version, path, size))
-        self._delete(place.name)
+        self._delete(location.name)
 
     def _put_first(self, entry: ManifestEntry) -> bool:
         """Step 2. An unclear answer is settled by asking what is there: the path is ours alone."""
@@ -153,7 +153,7 @@ class Root:
             return self.manifests.put_if_not_exists(self.base, entry)
         except StorageError as error:
             if error.facts.get("landed") is False:
-                self._delete(place_of(self.base, entry).name)
+                self._delete(location_of(self.base, entry).name)
                 raise
             unclear = _unclear(error)
         try:
@@ -168,16 +168,16 @@ class Root:
         """What it means that the version has an entry already."""
         if found is None:
             return PutOutcome.EXISTS  # forgotten since: whoever lists finds what there is
-        version, place = found.version, place_of(self.base, found)
-        if not place.is_final:
+        version, location = found.version, location_of(self.base, found)
+        if not location.is_final:
             return PutOutcome.EXISTS
-        if not self._is_there(place.final):
+        if not self._is_there(location.final):
             raise self.gone(version)
-        if place.final == name:
+        if location.final == name:
             return PutOutcome.EXISTS
         # The version has a name of the other scheme. The same bytes are the same version, which
         # is being renamed; others are another's.
-        if self.store.get(_key(place.final)) != data:
+        if self.store.get(_key(location.final)) != data:
             return PutOutcome.EXISTS
         self.store.put(_key(name), data)
         self.manifests.put_if_exists(
@@ -185,13 +185,13 @@ class Root:
         )
         return PutOutcome.CREATED
 
-    def _check_gone(self, entry: ManifestEntry, place: ManifestName) -> None:
+    def _check_gone(self, entry: ManifestEntry, location: ManifestName) -> None:
         """Raise IntegrityError unless the entry has changed since, or is gone."""
         now = self.manifests.get(self.base, entry.version)
         if now == entry:
             raise IntegrityError(
                 f"version {entry.version} of {self.store.uri} is committed in the manifest store, "
-                f"but its manifest is gone: neither {place.name} nor {place.final} is in "
+                f"but its manifest is gone: neither {location.name} nor {location.final} is in "
                 f"{VERSIONS_DIR}. Bring one of them back; if that cannot be, repair() with the "
                 "manifest store forgets the version",
                 version=entry.version,

@@ -18,9 +18,9 @@ from lancewood.external.base import (
     ManifestKey,
     ManifestStore,
     final_name,
+    location_of,
     manifest_key_parts,
     path_of,
-    place_of,
     versions_root,
 )
 from lancewood.external.lock import StoreAround
@@ -155,8 +155,8 @@ class ExternalStore(StoreAround):
         latest = self.manifests.latest(self.base)
         if latest is None:
             return None
-        place = place_of(self.base, latest)
-        for name in {place.name, place.final}:
+        location = location_of(self.base, latest)
+        for name in {location.name, location.final}:
             try:
                 self.inner.head(f"{VERSIONS_DIR}/{name}")
             except NotFoundError:
@@ -171,7 +171,7 @@ class ExternalStore(StoreAround):
         while (version := self.lost_version()) is not None:
             found = self.manifests.get(self.base, version)
             if found is not None:
-                self._root("").forget({version: place_of(self.base, found).name})
+                self._root("").forget({version: location_of(self.base, found).name})
 
     def check_forgets(self) -> None:
         """Raise UnsupportedError for a manifest store that cannot forget."""
@@ -226,9 +226,9 @@ class ExternalStore(StoreAround):
         latest = self.manifests.latest(root.base)
         if latest is None:
             return None
-        place = root.complete(latest)
+        location = root.complete(latest)
         self._seen[root.base] = latest.version
-        return ManifestEntry(latest.version, place.final, latest.size)
+        return ManifestEntry(latest.version, location.final, latest.size)
 
     def _names(self, root_key: str, directory: str) -> Iterator[str]:
         """The names in a directory of manifests. Raises IntegrityError where the newest version is

@@ -43,7 +43,7 @@ def deep_clone_manifest(
 
 
 def copied_name(file: table_pb2.DataFile) -> str:
-    """What tells a data file from one of the same name in another home."""
+    """What tells a data file from one of the same name in another root."""
     return f"{file.base_id if file.HasField('base_id') else ''}:{file.path}"
 
 

@@ -15,7 +15,7 @@ from io import BytesIO
 from dulwich.config import ConfigFile, StackedConfig
 
 from lancewood.errors import FormatError, InvalidInputError, StorageError
-from lancewood.git.places import locked
+from lancewood.git.ref_files import locked
 from lancewood.store.disk_root import refuse_links
 from lancewood.store.wholefile import move_over, read_file, stage, sync_directory
 

@@ -1,7 +1,7 @@
-"""Names of branches, tags and refs by git's rules, and the home of a repository.
+"""Names of branches, tags and refs by git's rules, and the root of a repository.
 
 A refused name comes with the rule that it breaks. Rules of Lance for names are checked elsewhere. A
-home is a directory of a disk, or a place in a bucket by its uri. Symbolic links below it are
+root is a directory of a disk, or a place in a bucket by its uri. Symbolic links below it are
 refused: they lead out of the repository.
 """
 
@@ -28,7 +28,7 @@ _UNSEEN = dict.fromkeys(
     [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 )
 """Characters that one file system leaves out when it compares names."""
-Home: TypeAlias = Path | str
+RepositoryRoot: TypeAlias = Path | str
 """A ``Path`` is a directory; a ``str`` is the uri of a place in an object store."""
 _has_scheme = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://").match
 
@@ -120,27 +120,27 @@ def _said(character: str) -> str:
     return f"the control character {character!r}"
 
 
-def is_uri(place: str | os.PathLike[str]) -> bool:
+def is_uri(location: str | os.PathLike[str]) -> bool:
     """Whether a place is given by a uri other than ``file:``, and so is not on a disk."""
-    if not isinstance(place, str):
+    if not isinstance(location, str):
         return False
-    return _has_scheme(place) is not None and not place.lower().startswith("file:")
+    return _has_scheme(location) is not None and not location.lower().startswith("file:")
 
 
-def below(home: Home, key: str) -> Home:
+def below(root: RepositoryRoot, key: str) -> RepositoryRoot:
     """A place inside; the key has no characters that need quoting in a uri. Raises
     InvalidInputError if the place, or a directory on the way, is a symbolic link."""
-    if not isinstance(home, Path):
-        return f"{home.rstrip('/')}/{key}"
-    refuse_links(str(home), key)
-    return home / key
+    if not isinstance(root, Path):
+        return f"{root.rstrip('/')}/{key}"
+    refuse_links(str(root), key)
+    return root / key
 
 
-def real_home(home: Home) -> str:
-    """For comparing homes: a directory without symbolic links, a uri as it is."""
-    return os.path.realpath(home) if isinstance(home, Path) else home.rstrip("/")
+def real_repository_root(root: RepositoryRoot) -> str:
+    """For comparing roots: a directory without symbolic links, a uri as it is."""
+    return os.path.realpath(root) if isinstance(root, Path) else root.rstrip("/")
 
 
-def home_at(text: str) -> Home:
-    """A home from the text that ``real_home`` gave."""
+def parse_repository_root(text: str) -> RepositoryRoot:
+    """A root from the text that ``real_repository_root`` gave."""
     return text if is_uri(text) else Path(text)

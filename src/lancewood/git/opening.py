@@ -15,34 +15,34 @@ from lancewood.store.locate import open_store
 
 
 def init_git(
-    place: str | os.PathLike[str],
+    location: str | os.PathLike[str],
     *,
     settings: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
 ) -> GitRepository:
     """A new repository at a path or a uri; see ``GitRepository.init``."""
-    if is_uri(place):
+    if is_uri(location):
         return BucketRepository.init(
-            place, settings=settings, fsync=fsync, storage_options=storage_options
+            location, settings=settings, fsync=fsync, storage_options=storage_options
         )
-    return GitRepository.init(_path(place), settings=settings, fsync=fsync)
+    return GitRepository.init(_path(location), settings=settings, fsync=fsync)
 
 
 def open_git(
-    place: str | os.PathLike[str],
+    location: str | os.PathLike[str],
     *,
     storage_options: Mapping[str, str] | None = None,
     fsync: bool | None = None,
 ) -> GitRepository:
     """The repository at a path or a uri; see ``GitRepository.open``."""
-    if is_uri(place):
-        return BucketRepository.open(place, fsync=fsync, storage_options=storage_options)
-    return GitRepository.open(_path(place), fsync=fsync)
+    if is_uri(location):
+        return BucketRepository.open(location, fsync=fsync, storage_options=storage_options)
+    return GitRepository.open(_path(location), fsync=fsync)
 
 
-def _path(place: str | os.PathLike[str]) -> str | os.PathLike[str]:
+def _path(location: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The path in a ``file:`` uri; any other as it is."""
-    if isinstance(place, str) and place.lower().startswith("file:"):
-        return open_store(place).uri
-    return place
+    if isinstance(location, str) and location.lower().startswith("file:"):
+        return open_store(location).uri
+    return location

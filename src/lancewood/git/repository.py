@@ -22,10 +22,10 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.git.config import Config, GitSettings
-from lancewood.git.names import HEAD, HEADS, Home, checked_branch
+from lancewood.git.names import HEAD, HEADS, RepositoryRoot, checked_branch
 from lancewood.git.objects import Objects
 from lancewood.git.parts import RefStore
-from lancewood.git.places import LEFT_BEHIND, PATIENCE
+from lancewood.git.ref_files import LEFT_BEHIND, PATIENCE
 from lancewood.git.refs import Refs
 from lancewood.git.syncing import sync_paths
 from lancewood.store.base import Store, is_in_the_making
@@ -105,13 +105,13 @@ def _setting(name: str, value: str) -> bytes:
 class GitRepository:
     """A repository on a disk, made by ``init`` and ``open``; see also ``BucketRepository``."""
 
-    home: Home
+    root: RepositoryRoot
     objects: Objects
     refs: RefStore
     config: GitSettings
 
     def __init__(self, path: str, *, fsync: bool, patience: float = PATIENCE) -> None:
-        self.home = Path(path)
+        self.root = Path(path)
         self.objects = Objects(f"{path}/objects", fsync=fsync)
         self._refs = Refs(path, fsync=fsync, write_objects=self.objects.write, patience=patience)
         self.refs = self._refs
@@ -120,9 +120,9 @@ class GitRepository:
     @property
     def path(self) -> Path:
         """The directory; raises InvalidInputError for a repository in a bucket."""
-        if isinstance(self.home, Path):
-            return self.home
-        raise InvalidInputError(f"{self.home} is in a bucket and has no path: use its uri")
+        if isinstance(self.root, Path):
+            return self.root
+        raise InvalidInputError(f"{self.root} is in a bucket and has no path: use its uri")
 
     @classmethod
     def init(
@@ -231,7 +231,7 @@ class GitRepository:
         self.objects.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.home}>"
+        return f"<{type(self).__name__} {self.root}>"
 
 
 def _refuse_links(root: str) -> None:

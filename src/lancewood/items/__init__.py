@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ItemFrames", "ItemsDone", "import_plain", "read", "tag", "write"]
 
-_HOMES = {
+_MODULES = {
     "ItemFrames": "lancewood.items.spark.reading",
     "ItemsDone": "lancewood.items.spark.running",
     "import_plain": "lancewood.items.spark.tagging",
@@ -26,4 +26,4 @@ _HOMES = {
     "tag": "lancewood.items.spark.tagging",
     "write": "lancewood.items.spark.writing",
 }
-__getattr__, __dir__ = lazy_names(globals(), _HOMES)
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

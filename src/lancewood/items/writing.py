@@ -34,11 +34,11 @@ from lancewood.git.objects import TREE, Objects, TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.items.birth import PackedObjects, make_whole
+from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
-from lancewood.items.places import ItemPlaces, checked_item
 from lancewood.model.refs import MAIN
 from lancewood.repo.committing.swapping import swap
-from lancewood.repo.grounds import ID, SECTION, RepoContext
+from lancewood.repo.context import ID, SECTION, RepoContext
 from lancewood.repo.identity import checked_message
 from lancewood.repo.ref_names import branch_ref
 from lancewood.store.disk import DiskStore
@@ -141,7 +141,7 @@ class ItemWriter:
     def __init__(self, folder: str, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
         self._fsync = DiskStore(folder, snapshots.fsync).fsync
-        self._places = ItemPlaces(folder, fsync=self._fsync)
+        self._locations = ItemFolder(folder, fsync=self._fsync)
 
     def write(self, files: ItemFiles) -> ItemOutcome:
         """Write a snapshot of one item; a refusal is an outcome.
@@ -157,27 +157,27 @@ class ItemWriter:
 
     def settle(self) -> None:
         """Make everything that was written durable."""
-        self._places.settle()
+        self._locations.settle()
 
     def _write(self, files: ItemFiles) -> ItemOutcome:
-        path = self._places.path(files.item)
+        path = self._locations.path(files.item)
         if files.files:
-            self._places.make_room(files.item)
+            self._locations.make_room(files.item)
         elif not os.path.lexists(f"{path}/HEAD"):
             return ItemOutcome(files.item, ItemDone.UNCHANGED)
         else:
-            self._places.check_inside(files.item)
+            self._locations.check_inside(files.item)
         if not os.path.lexists(f"{path}/HEAD"):
-            if self._places.check_free(files.item):
+            if self._locations.check_free(files.item):
                 tip = self._born(path, files)
                 if tip is not None:
-                    self._places.check_alone(files.item)
-                    self._places.named(files.item)
+                    self._locations.check_alone(files.item)
+                    self._locations.named(files.item)
                     return ItemOutcome(files.item, ItemDone.WRITTEN, tip)
             if not os.path.lexists(f"{path}/HEAD"):
-                self._places.check_free(files.item)
+                self._locations.check_free(files.item)
                 self._begun(path)
-                self._places.named(files.item)
+                self._locations.named(files.item)
         return self._moved(path, files)
 
     def _born(self, path: str, files: ItemFiles) -> Hash | None:
@@ -189,7 +189,7 @@ class ItemWriter:
         ref = branch_ref(snapshots.branch or MAIN)
         is_born = make_whole(
             path,
-            staging=self._places.staging(),
+            staging=self._locations.staging(),
             head=ref,
             refs={ref: tip},
             objects=packed.found,
@@ -210,18 +210,18 @@ class ItemWriter:
         snapshots = self._snapshots
         git = GitRepository.open(path, fsync=self._fsync)
         try:
-            grounds = RepoContext(git, fsync=self._fsync)
-            branch = snapshots.branch or grounds.current()
+            context = RepoContext(git, fsync=self._fsync)
+            branch = snapshots.branch or context.current()
             head = git.refs.head().hash
             ref = branch_ref(branch)
-            proposal = _Proposal(grounds, files, snapshots)
+            proposal = _Proposal(context, files, snapshots)
             if head is not None and git.refs.read(ref) is None:
                 # What is refused is refused before the branch is there.
                 proposal.tree(head)
                 why = "branch: Created from HEAD"
                 git.refs.move(ref, None, head, why=why, by=snapshots.author)
             commit = swap(
-                grounds,
+                context,
                 branch,
                 proposal,
                 message=with_run(files.message, snapshots.run),
@@ -239,20 +239,20 @@ class ItemWriter:
 class _Proposal:
     """The files of an item as a commit; asked for again whenever another writer was faster."""
 
-    grounds: RepoContext
+    context: RepoContext
     files: ItemFiles
     snapshots: Snapshots
     found: Literal[ItemDone.ALREADY, ItemDone.UNCHANGED] = ItemDone.UNCHANGED
     hash: Hash | None = None
 
     def tree(self, tip: Hash | None) -> TableTree | None:
-        objects = self.grounds.git.objects
+        objects = self.context.git.objects
         if tip is not None:
             made = made_by(objects, tip, self.snapshots.run)
             if made is not None:
                 self.found, self.hash = ItemDone.ALREADY, made
                 return None
-        before = self.grounds.tree(tip)
+        before = self.context.tree(tip)
         if self.snapshots.mode == "replace":
             wanted = put_files(objects, self.files.files)
         else:

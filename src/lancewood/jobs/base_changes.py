@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from lancewood.engine.base import WORKERS, in_order
-from lancewood.engine.place import (
+from lancewood.engine.location import (
     Base,
     NewBase,
-    check_place,
+    check_location,
     checked_bases,
     find_base_path,
     is_table_root,
@@ -40,8 +40,8 @@ def add_base_path(snapshot: Snapshot, base: NewBase, terms: Terms) -> Snapshot:
     """The version that declares the base path; raises InvalidInputError for one that may not be."""
 
     def prepare(now: Snapshot) -> Change[None]:
-        now.place.settle(now.manifest)
-        new = checked_bases(now.place, now.manifest.base_paths, [base])
+        now.location.settle(now.manifest)
+        new = checked_bases(now.location, now.manifest.base_paths, [base])
         return Change(UpdateBases(new), None)
 
     return execute(snapshot, prepare, terms)[0]
@@ -62,10 +62,10 @@ def set_base_path(
     goal = normal_path(path)
 
     def prepare(now: Snapshot) -> Change[None]:
-        old = find_base_path(now.place, now.manifest, base)
+        old = find_base_path(now.location, now.manifest, base)
         if old is None:
             raise InvalidInputError(
-                f"{now.place.uri} is the table's own root, which is where the table is; "
+                f"{now.location.uri} is the table's own root, which is where the table is; "
                 "base paths alone can be set"
             )
         if old.path == goal:
@@ -85,7 +85,7 @@ def set_base_path(
     if terms.policy.serializable and read != last:
         raise RetryableConflictError(
             f"setting base path {base!r} is serializable and asked of version {read} of "
-            f"{snapshot.place.uri}, but version {last} has landed; ask it of latest()",
+            f"{snapshot.location.uri}, but version {last} has landed; ask it of latest()",
             version=last,
         )
     return execute(newest, prepare, terms)[0]
@@ -95,32 +95,32 @@ def _with_moved_pins(
     snapshot: Snapshot, old: table_pb2.BasePath, new: table_pb2.BasePath
 ) -> dict[str, str] | None:
     """The configuration of a clone that finds its pins at the new place, too; None: as it is."""
-    config, place = snapshot.manifest.config, snapshot.place
+    config, location = snapshot.manifest.config, snapshot.location
     record = read_record(config)
     if record is None:
         return None
-    moved = record.with_moved(uri_of_base(place, old), uri_of_base(place, new))
+    moved = record.with_moved(uri_of_base(location, old), uri_of_base(location, new))
     return None if moved == record else {**config, PINS_CONFIG: moved.encode()}
 
 
 def _check_goal(snapshot: Snapshot, base: table_pb2.BasePath) -> None:
-    place = snapshot.place
+    location = snapshot.location
     others = {
-        uri_of_base(place, each): f"base path {each.id}"
+        uri_of_base(location, each): f"base path {each.id}"
         for each in snapshot.manifest.base_paths
         if each.id != base.id
     }
-    taken = {place.uri: "the table's own root", **others}.get(base.path)
+    taken = {location.uri: "the table's own root", **others}.get(base.path)
     if taken is not None:
         raise InvalidInputError(
             f"base path {base.id} cannot be set to {base.path!r}: that is {taken}", path=base.path
         )
-    if not (base.is_dataset_root and is_table_root(place.base_store(base))):
-        check_place(place, base)
+    if not (base.is_dataset_root and is_table_root(location.base_store(base))):
+        check_location(location, base)
 
 
 def _check_files(snapshot: Snapshot, base: table_pb2.BasePath) -> None:
-    store = snapshot.place.base_store(base)
+    store = snapshot.location.base_store(base)
     checks = (partial(_problems, store, key, size) for key, size in _some_files(snapshot, base))
     for problem in in_order(checks, workers=WORKERS):
         raise InvalidInputError(
@@ -139,9 +139,9 @@ def _some_files(snapshot: Snapshot, base: table_pb2.BasePath) -> list[tuple[str,
         if file.HasField("base_id") and file.base_id == base.id
     ]
     step = max(1, len(found) / MOST_CHECKED)
-    places = sorted({int(at * step) for at in range(min(len(found), MOST_CHECKED))})
-    some = [found[at] for at in places]
-    if found and places[-1] != len(found) - 1:
+    locations = sorted({int(at * step) for at in range(min(len(found), MOST_CHECKED))})
+    some = [found[at] for at in locations]
+    if found and locations[-1] != len(found) - 1:
         some[-1] = found[-1]
     return [
         (

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.place import NewFile
+from lancewood.engine.location import NewFile
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConflictError
 from lancewood.jobs.runner import Runner
@@ -111,7 +111,7 @@ def execute(
         raise last
     seconds = terms.persistence.clock() - started
     raise RetryableConflictError(
-        f"{told_operation(transaction.operation)} on {snapshot.place.uri} was executed {limit} "
+        f"{told_operation(transaction.operation)} on {snapshot.location.uri} was executed {limit} "
         f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "
         f"fewer are active. The last conflict: {last.message}",
         **{**last.facts, "attempts": limit, "seconds": seconds},
@@ -201,7 +201,7 @@ class CompactionCounts:
 
 @dataclass(frozen=True, slots=True)
 class MoveCounts:
-    """What was moved to another home. Files are data files; bytes of blobs are included."""
+    """What was moved to another root. Files are data files; bytes of blobs are included."""
 
     fragments: int = 0
     files: int = 0

@@ -1,4 +1,4 @@
-"""Moving fragments: their data files are copied to another home, then one commit switches.
+"""Moving fragments: their data files are copied to another root, then one commit switches.
 
 Rows, their ids and versions, deletion files and indices stay as they are, and other writers are not
 blocked: see ``rules.moves``. Old files stay until a cleanup finds that no version needs them; files
@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import as_list, check_number, in_order
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import Base, NewFile, find_home
+from lancewood.engine.location import Base, NewFile, find_file_root
 from lancewood.engine.rows import FragmentScan, Pruner, RowShape
 from lancewood.engine.schema import Parameters, project, row_schema
 from lancewood.engine.snapshot import Snapshot
@@ -58,7 +58,7 @@ class Move:
     def plan(self, snapshot: Snapshot) -> MoveCounts:
         """What would be moved; only recorded sizes count."""
         self._check(snapshot)
-        residents = Residents(snapshot, self._home(snapshot))
+        residents = Residents(snapshot, self._file_root(snapshot))
         files = [residents.outside(each) for each in self._fragments(snapshot, residents)]
         return MoveCounts(
             len(files), sum(map(len, files)), sum(file.size or 0 for each in files for file in each)
@@ -67,26 +67,28 @@ class Move:
     def _check(self, snapshot: Snapshot) -> None:
         snapshot.check_writable()
         self.choice.check(snapshot)
-        self._home(snapshot)
+        self._file_root(snapshot)
 
-    def _home(self, snapshot: Snapshot) -> DataHome:
+    def _file_root(self, snapshot: Snapshot) -> FileRoot:
         if self.base is None:
-            return snapshot.data_home
-        return find_home(snapshot.place, snapshot.manifest, self.base)
+            return snapshot.default_file_root
+        return find_file_root(snapshot.location, snapshot.manifest, self.base)
 
     def _fragments(self, snapshot: Snapshot, residents: Residents) -> list[Fragment]:
         chosen = self.choice.fragments(snapshot, self.runner)
         return [each for each in chosen if residents.outside(each)]
 
     def _prepare(self, snapshot: Snapshot) -> Change[tuple[CopiedFragment, ...]]:
-        home = self._home(snapshot)
+        file_root = self._file_root(snapshot)
         tasks = list(
-            pack_fragments(self._fragments(snapshot, Residents(snapshot, home)), self.runner.slots)
+            pack_fragments(
+                self._fragments(snapshot, Residents(snapshot, file_root)), self.runner.slots
+            )
         )
         if not tasks:
             return Change(None, ())
-        PutIfAbsent().check_trust(snapshot.place.store)
-        work = partial(move_in, snapshot.bare(), home)
+        PutIfAbsent().check_trust(snapshot.location.store)
+        work = partial(move_in, snapshot.bare(), file_root)
         done = gather(self.runner, work, tasks, what="copying files", snapshot=snapshot)
         copied = tuple(each for part in done for each in part.fragments)
         return Change(
@@ -107,9 +109,11 @@ class CopiedFragments:
         return tuple(file for each in self.fragments for file in each.files)
 
 
-def move_in(snapshot: Snapshot, home: DataHome, fragments: Sequence[Fragment]) -> CopiedFragments:
+def move_in(
+    snapshot: Snapshot, file_root: FileRoot, fragments: Sequence[Fragment]
+) -> CopiedFragments:
     """The task: copy the data files of some fragments."""
-    return CopiedFragments(copy_fragments(snapshot, fragments, home))
+    return CopiedFragments(copy_fragments(snapshot, fragments, file_root))
 
 
 def _sorted(
@@ -168,7 +172,7 @@ class FragmentChoice:
             if manifest.position_of(each) is None:
                 raise NotFoundError(
                     f"fragment {each} not found in version {manifest.version} of "
-                    f"{snapshot.place.uri}; nothing was moved",
+                    f"{snapshot.location.uri}; nothing was moved",
                     fragment=each,
                 )
         Matching(snapshot, self.where, self.parameters)
@@ -245,7 +249,7 @@ def _old_version(snapshot: Snapshot, today: datetime, older_than: timedelta) -> 
         moment = today - older_than
     except OverflowError:
         return None
-    store, newest = snapshot.place.store, snapshot.manifest
+    store, newest = snapshot.location.store, snapshot.manifest
     if newest.timestamp <= moment:
         return newest
     found = list_versions(store)

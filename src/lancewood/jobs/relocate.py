@@ -1,6 +1,6 @@
 """Writing the present place of a moved table into its manifests, so that others find its files.
 
-Lancewood reads a table wherever its directory was brought to (``engine.place``); readers that
+Lancewood reads a table wherever its directory was brought to (``engine.location``); readers that
 believe base paths look for what branches inherit at the old place. So every manifest of every root,
 detached ones included, gets the present paths of those base paths that were found to have moved,
 and nothing else changes. Each manifest is replaced as a whole, by compare-and-swap: no version is
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lancewood.engine.place import Place, moved_bases
+from lancewood.engine.location import Location, moved_bases
 from lancewood.engine.snapshot import manifest_names
 from lancewood.engine.versions import branch_manifests, load_version
 from lancewood.errors import (
@@ -74,7 +74,7 @@ class RelocationReport:
 
 
 def relocate(
-    place: Place,
+    location: Location,
     runner: Runner,
     *,
     dry_run: bool = False,
@@ -90,15 +90,15 @@ def relocate(
         raise InvalidInputError(
             f"in_flight takes a timedelta that is not negative, got {in_flight!r}"
         )
-    newest, _ = load_version(place.store)
+    newest, _ = load_version(location.store)
     if newest.branch is not None:
-        main = place.main(newest)
+        main = location.main(newest)
         raise InvalidInputError(
-            f"relocate takes a whole table, and {place.uri} is its branch {newest.branch!r}"
+            f"relocate takes a whole table, and {location.uri} is its branch {newest.branch!r}"
             + ("" if main is None else f"; give {main.uri}"),
             branch=newest.branch,
         )
-    job = _Relocation(place, runner)
+    job = _Relocation(location, runner)
     listed = job.manifests()
     surveys = job.survey(listed)
     moved: dict[str, str] = {}
@@ -107,7 +107,7 @@ def relocate(
             moved.setdefault(path, root)
     stale = job.stale(surveys, moved)
     if stale and not dry_run:
-        _check_quiet(place, surveys, stale, in_flight, now)
+        _check_quiet(location, surveys, stale, in_flight, now)
         job.rewrite(stale, moved)
         job.check_no_newer(listed)
     return RelocationReport(
@@ -123,7 +123,7 @@ def relocate(
 class SurveyTask:
     """Manifests of one root, to be looked at."""
 
-    place: Place
+    location: Location
     names: tuple[str, ...]
 
 
@@ -155,21 +155,21 @@ _Listed = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class _Relocation:
-    place: Place
+    location: Location
     runner: Runner
 
     def manifests(self) -> _Listed:
-        found = {"": list(manifest_names(self.place.store))}
-        for root, name in branch_manifests(self.place.store):
+        found = {"": list(manifest_names(self.location.store))}
+        for root, name in branch_manifests(self.location.store):
             found.setdefault(root, []).append(name)
         return {root: sorted(names) for root, names in found.items()}
 
     def survey(self, listed: _Listed) -> list[tuple[str, Survey]]:
         tasks, roots = [], []
         for root, names in listed.items():
-            home = self.place.at(self._store(root)) if root else self.place
+            file_root = self.location.at(self._store(root)) if root else self.location
             for some in self._shares(names):
-                tasks.append(SurveyTask(home, some))
+                tasks.append(SurveyTask(file_root, some))
                 roots.append(root)
         done = self.runner.run(survey_manifests, tasks, what="reading manifests")
         return list(zip(roots, done, strict=True))
@@ -206,7 +206,7 @@ class _Relocation:
                 )
 
     def _store(self, root: str) -> Store:
-        return self.place.store.at(root) if root else self.place.store
+        return self.location.store.at(root) if root else self.location.store
 
     def _shares(self, names: Sequence[str]) -> list[tuple[str, ...]]:
         return shares(names, self.runner.slots, _AT_ONCE)
@@ -220,9 +220,9 @@ def survey_manifests(task: SurveyTask) -> Survey:
     left = []
     for name in task.names:
         key = f"{VERSIONS_DIR}/{name}"
-        file = f"{task.place.uri}/{key}"
+        file = f"{task.location.uri}/{key}"
         try:
-            manifest = decode_manifest_file(task.place.store.get(key), name=file)
+            manifest = decode_manifest_file(task.location.store.get(key), name=file)
             check_readable(manifest)
             check_writable(manifest, ANY_REPOSITORY)
         except NotFoundError:
@@ -233,7 +233,7 @@ def survey_manifests(task: SurveyTask) -> Survey:
         newest_ns = max(newest_ns, manifest.timestamp_ns)
         if manifest.base_paths:
             paths[name] = tuple(each.path for each in manifest.base_paths)
-            moved.update(moved_bases(task.place, manifest, also_relative=True))
+            moved.update(moved_bases(task.location, manifest, also_relative=True))
     return Survey(moved, paths, newest_ns, tuple(left))
 
 
@@ -271,7 +271,7 @@ def _rewrite(store: Store, key: str, moved: Mapping[str, str]) -> None:
 
 
 def _check_quiet(
-    place: Place,
+    location: Location,
     surveys: Sequence[tuple[str, Survey]],
     stale: Mapping[str, Sequence[str]],
     in_flight: timedelta,
@@ -279,13 +279,13 @@ def _check_quiet(
 ) -> None:
     if not in_flight:
         return
-    now = now or time_by(place.store, TRANSACTIONS_DIR)
+    now = now or time_by(location.store, TRANSACTIONS_DIR)
     for root, survey in surveys:
         age = abs(now.timestamp() - survey.newest_ns / 1e9)
         if root in stale and age < in_flight.total_seconds():
             raise RetryableConflictError(
-                f"a version of {place.uri}{root and '/' + root} was committed {age:.0f} s ago, so "
-                "somebody may be writing; nothing was changed. Run it again when nobody has "
+                f"a version of {location.uri}{root and '/' + root} was committed {age:.0f} s ago, "
+                "so somebody may be writing; nothing was changed. Run it again when nobody has "
                 f"written for {in_flight}, or say with in_flight=timedelta(0) that nobody does",
-                uri=place.uri,
+                uri=location.uri,
             )

@@ -140,9 +140,9 @@ class Update:
     """For columns rewritten in place: the rows whose values changed; all, of a fragment that is
     not listed."""
     moves_files: bool = False
-    """The updated fragments have the same columns in copies of their files, in another home: no
+    """The updated fragments have the same columns in copies of their files, in another root: no
     value is another one. Others, who cannot know, take it for columns rewritten in place."""
-    indices_at_home: frozenset[bytes] = frozenset()
+    indices_in_own_root: frozenset[bytes] = frozenset()
     """For moved files: indices, by uuid, whose files are in the own root now; not part of the
     bytes."""
     bases_left: frozenset[BaseId] = frozenset()
@@ -207,7 +207,7 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class UpdateBases:
-    """New homes for files. An id of 0 asks for the next free one."""
+    """New roots for files. An id of 0 asks for the next free one."""
 
     new_bases: tuple[table_pb2.BasePath, ...]
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "RunFacts", "clean", "load", "run"]
 
-_HOMES = {
+_MODULES = {
     "Ending": "lancewood.pipeline.report.facts",
     "RunFacts": "lancewood.pipeline.report.facts",
     "clean": "lancewood.pipeline.running.resume",
     "load": "lancewood.pipeline.definition.load",
     "run": "lancewood.pipeline.start",
 }
-__getattr__, __dir__ = lazy_names(globals(), _HOMES)
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

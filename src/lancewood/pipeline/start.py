@@ -34,8 +34,8 @@ from lancewood.pipeline.loading.quarantine import load_quarantine
 from lancewood.pipeline.report.facts import Listener, RunFacts, Silence
 from lancewood.pipeline.report.following import following
 from lancewood.pipeline.report.page import page
+from lancewood.pipeline.running.context import RunContext, storage_texts
 from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id, run_branch
-from lancewood.pipeline.running.ground import RunContext, storage_texts
 from lancewood.pipeline.running.parts import Parts, Session, Stages, new_facts, start_session
 from lancewood.pipeline.running.story import Story
 from lancewood.pipeline.streaming.stream import run_stream
@@ -47,26 +47,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def load_files(spark: Session, ground: RunContext, table: str, files: Any) -> None:
+def load_files(spark: Session, context: RunContext, table: str, files: Any) -> None:
     """Append the files that a source has read to the table that records them. If the source was
     read from the start, they replace what the table had."""
-    pipeline = ground.pipeline
+    pipeline = context.pipeline
     from_start = [each.name for each in pipeline.sources if each.is_from_start]
     is_anew = table in [checked_files_table(pipeline.name, each) for each in from_start]
-    uri, branch = ground.create(table, arrow_schema(files.schema))
+    uri, branch = context.create(table, arrow_schema(files.schema))
     write(
         files,
         uri,
         "overwrite" if is_anew else "append",
         branch=branch,
-        storage_options=ground.storage_options,
+        storage_options=context.storage_options,
     )
 
 
-def check_file(pipeline: Pipeline, ground: RunContext) -> None:
+def check_file(pipeline: Pipeline, context: RunContext) -> None:
     """Check the file as far as possible without Spark."""
     check_python(pipeline)
-    check_tables(pipeline, ground)
+    check_tables(pipeline, context)
 
 
 PARTS = Parts(

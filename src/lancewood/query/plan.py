@@ -102,7 +102,9 @@ def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterato
     manifest = read.snapshot.manifest
     alias = "" if occurrence.exposed == occurrence.name else f" as {occurrence.exposed}"
     yield f"{occurrence.written}{alias}"
-    yield (f"  version  {manifest.version} of {called(manifest.branch)}, {read.snapshot.place.uri}")
+    yield (
+        f"  version  {manifest.version} of {called(manifest.branch)}, {read.snapshot.location.uri}"
+    )
     if read.known_rows is not None:
         yield f"  rows     {read.known_rows}, from the manifest; no data file is read"
         return

@@ -11,6 +11,6 @@ Begin at ``repository``, then ``committing.transaction``: stage, swap, land. Wor
     diverged    it cannot land: a writer from outside made what does not go together with it
     owe, pay    a branch was moved, and its tables are to follow; whoever writes next sees to it
     cut         where all tables of a branch stand at one moment
-    at home     below the repository, in ``tables/``; other tables are elsewhere
+    own         a table below the repository, in ``tables/``; other tables are elsewhere
     given up    made by commits that no branch leads to any more, and still in the table
 """

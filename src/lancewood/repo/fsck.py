@@ -23,14 +23,14 @@ from lancewood.engine.staging import find_landing
 from lancewood.engine.versions import load_refs
 from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.git.hashes import ZERO, Hash
-from lancewood.git.names import HEAD, TAGS, real_home
+from lancewood.git.names import HEAD, TAGS, real_repository_root
 from lancewood.git.objects import Commit
 from lancewood.git.opening import open_git
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
+from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.catching_up import catch_up
 from lancewood.repo.gc.needed import TableBranch
-from lancewood.repo.grounds import RepoContext
 from lancewood.repo.ref_names import PROTECTED
 
 RESTORE = "Bring it back from a copy of the repository; git fsck says more"
@@ -95,12 +95,12 @@ class FsckReport:
         return not self.problems
 
 
-def check_repository(grounds: RepoContext, *, deep: bool) -> FsckReport:
+def check_repository(context: RepoContext, *, deep: bool) -> FsckReport:
     """What is wrong with a repository now; does not rely on anything kept in memory."""
-    options = grounds.storage_options
-    git = open_git(grounds.home, storage_options=options, fsync=grounds.fsync)
+    options = context.storage_options
+    git = open_git(context.root, storage_options=options, fsync=context.fsync)
     try:
-        here, findings = replace(grounds, git=git), ProblemsFound()
+        here, findings = replace(context, git=git), ProblemsFound()
         return _Check(here, deep, findings, RefCheck(here, findings)).run()
     finally:
         git.close()
@@ -110,7 +110,7 @@ def check_repository(grounds: RepoContext, *, deep: bool) -> FsckReport:
 class _Check:
     """One check of a repository: from refs to commits, then to pins and tables."""
 
-    grounds: RepoContext
+    context: RepoContext
     deep: bool
     findings: ProblemsFound
     refs: RefCheck
@@ -149,7 +149,7 @@ class _Check:
             if at in seen:
                 continue
             seen.add(at)
-            where, load = f"commit {at[:12]}", self.grounds.git.objects.commit
+            where, load = f"commit {at[:12]}", self.context.git.objects.commit
             commit = self.findings.attempt(FaultKind.HISTORY, where, RESTORE, load, at)
             if commit is None:
                 continue
@@ -174,7 +174,7 @@ class _Check:
 
     def _pins_of(self, root: Hash, commit: Hash, seen: set[Hash]) -> frozenset[tuple[str, Hash]]:
         """The pins of a tree; each is decoded when it is first met."""
-        objects = self.grounds.git.objects
+        objects = self.context.git.objects
         inner = tables_entry(objects.tree(root))
         if inner is None:
             return frozenset()
@@ -200,11 +200,11 @@ class _Check:
 
     def _load_pin(self, name: str, blob: Hash) -> Pin:
         """Reads the text of the pin, even if the decoded pin is cached."""
-        objects = self.grounds.git.objects
+        objects = self.context.git.objects
         return load_pin(objects, name, blob, objects.blob(blob))
 
     def _read_files(self, root: Hash, seen: set[Hash]) -> None:
-        objects = self.grounds.git.objects
+        objects = self.context.git.objects
         for path, blob in file_blobs(objects, root, seen):
             self.findings.attempt(FaultKind.HISTORY, f"file {path}", RESTORE, objects.blob, blob)
 
@@ -219,13 +219,13 @@ class _Check:
                 FaultKind.TABLE,
                 f"table {name} in commit {commit[:12]}",
                 "Bring its files back from a copy, or go on from a commit that reads",
-                self.grounds.open,
+                self.context.open,
                 pin,
             )
         return len(wanted)
 
     def _check_landings(self) -> list[TableBranch]:
-        found = catch_up(self.grounds, dry_run=True)
+        found = catch_up(self.context, dry_run=True)
         for each in found.diverged:
             self.findings.tell(
                 FaultKind.DIVERGED, f"table {each.table}", each.conflict.message, _DECIDE
@@ -264,8 +264,8 @@ class _Check:
                 )
 
     def _tags_of(self, pin: Pin) -> set[tuple[BranchName | None, Version]]:
-        main = self.grounds.place(pin.on(None))
-        mine = self.grounds.id
+        main = self.context.location(pin.on(None))
+        mine = self.context.id
         return {
             (each.branch, each.version)
             for each in load_refs(main.store).tags
@@ -280,17 +280,17 @@ class _Check:
         if pin.landing is None:
             return False
         try:
-            versions = find_landing(self.grounds.place(pin), pin.landing).versions
+            versions = find_landing(self.context.location(pin), pin.landing).versions
         except LancewoodError:
             return True
         return not versions or (pin.branch, versions[-1]) in tags
 
     def _check_membership(self) -> None:
         """Check that tables elsewhere know that they belong to this repository, and where it is."""
-        here, seen = real_home(self.grounds.home), set[str]()
+        here, seen = real_repository_root(self.context.root), set[str]()
         for name, blob in sorted(self._at_tips()):
             pin, _ = self.pins[name, blob]
-            if pin.is_at_home or pin.uri in seen:
+            if pin.is_own or pin.uri in seen:
                 continue
             seen.add(pin.uri)
             for why in self._strangeness(pin, here):
@@ -303,14 +303,14 @@ class _Check:
 
     def _strangeness(self, pin: Pin, here: str) -> Iterator[str]:
         try:
-            members = repositories_of(load_snapshot(self.grounds.place(pin.on(None))))
+            members = repositories_of(load_snapshot(self.context.location(pin.on(None))))
         except LancewoodError as error:
             yield f"which repositories it belongs to cannot be read: {error.message}"
             return
-        mine = [each for each in members if each.id == self.grounds.id]
+        mine = [each for each in members if each.id == self.context.id]
         if not mine:
             yield "it does not know that it belongs to this repository"
-        elif real_home(mine[0].repository) != here:
+        elif real_repository_root(mine[0].repository) != here:
             yield f"it belongs, as it says, to this repository at {mine[0].repository}"
 
 
@@ -344,14 +344,14 @@ class ProblemsFound:
 class RefCheck:
     """Checks that refs, HEAD and their logs can be read and lead to commits."""
 
-    grounds: RepoContext
+    context: RepoContext
     findings: ProblemsFound
     tips: dict[str, Hash] = field(default_factory=dict)
     """The commits that refs lead to, by ref."""
     _logged: set[Hash] = field(default_factory=set)
 
     def run(self) -> None:
-        refs, attempt = self.grounds.git.refs, self.findings.attempt
+        refs, attempt = self.context.git.refs, self.findings.attempt
         head = attempt(FaultKind.REF, HEAD, "switch() to a branch", refs.head)
         if head is not None and head.hash is not None:
             self._check(HEAD, head.hash)
@@ -377,7 +377,7 @@ class RefCheck:
         return found
 
     def _check(self, name: str, value: Hash) -> None:
-        peel = self.grounds.git.objects.peel
+        peel = self.context.git.objects.peel
         commit = self.findings.attempt(FaultKind.REF, name, _REMOVE, peel, value)
         if commit is not None:
             self.tips[name] = commit
@@ -386,17 +386,17 @@ class RefCheck:
         """Report a ref that has a log but is gone: deleting a ref removes its log. If the log only
         has the creation, the ref may be about to be made."""
         with suppress(LancewoodError):
-            moves = [*self.grounds.git.refs.log(name)]
+            moves = [*self.context.git.refs.log(name)]
             if any(each.old != ZERO for each in moves):
                 why = f"it is gone, and its log says that it was at {moves[0].new}"
                 way_out = f"Make it there again, or remove logs/{name}"
                 self.findings.tell(FaultKind.REF, name, why, way_out)
 
     def _read_log(self, name: str) -> None:
-        for each in self.grounds.git.refs.log(name):
+        for each in self.context.git.refs.log(name):
             self._logged |= {each.old, each.new}
 
     def _peeled(self, value: Hash) -> Hash | None:
         with suppress(NotFoundError):
-            return self.grounds.git.objects.peel(value)
+            return self.context.git.objects.peel(value)
         return None

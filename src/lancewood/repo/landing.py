@@ -20,12 +20,12 @@ from lancewood.catalog.membership import is_member, join
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import unlanded
 from lancewood.engine.commit import commit, find_landed, lost_staged_file
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import (
     Snapshot,
-    branch_place,
+    branch_location,
     load_snapshot,
-    main_place,
+    main_location,
     same_content,
 )
 from lancewood.engine.staging import Landed, find_landing, land
@@ -51,7 +51,7 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import Clone, Restore
 from lancewood.model.refs import BranchName
 from lancewood.model.transaction import STAGED_PROPERTY, Transaction
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import Owed, forget, is_abandoned, load_notes, strike_out
 from lancewood.repo.outcome import Divergence
 from lancewood.repo.ref_names import lance_branch
@@ -62,36 +62,36 @@ _ATTEMPTS = 10
 
 
 def join_tables(
-    grounds: RepoContext, pins: Mapping[str, Pin | None], *, new: Container[str] = ()
+    context: RepoContext, pins: Mapping[str, Pin | None], *, new: Container[str] = ()
 ) -> None:
     """Mark each table elsewhere as pinned by this repository; one look per table and process.
 
     Skips a table that is gone. Raises as ``check_member`` does, except for the ``new`` tables,
     which the user just named.
     """
-    joined = grounds.memory.joined
+    joined = context.memory.joined
     for name, pin in pins.items():
-        if pin is None or pin.is_at_home or (pin.uri, name) in joined:
+        if pin is None or pin.is_own or (pin.uri, name) in joined:
             continue
         try:
-            head = load_snapshot(grounds.place(pin.on(None)))
+            head = load_snapshot(context.location(pin.on(None)))
         except NotFoundError:
             continue
         if name not in new:
-            check_member(grounds, pin, name)
-        join(head, grounds.home, grounds.id, name)
+            check_member(context, pin, name)
+        join(head, context.root, context.id, name)
         joined.add((pin.uri, name))
 
 
-def check_member(grounds: RepoContext, pin: Pin, name: str) -> None:
+def check_member(context: RepoContext, pin: Pin, name: str) -> None:
     """Raise InvalidInputError for a table elsewhere that was never added to this repository.
 
     One read per table and process.
     """
-    known = grounds.memory.members
-    if pin.is_at_home or pin.uri in known:
+    known = context.memory.members
+    if pin.is_own or pin.uri in known:
         return
-    if not is_member(grounds.place(pin.on(None)).store, grounds.id):
+    if not is_member(context.location(pin.on(None)).store, context.id):
         raise InvalidInputError(
             f"table {name!r} is at {pin.uri}, which is not below the repository, and it does not "
             "say that it belongs to it: commits of others may name any place, so nothing is "
@@ -102,7 +102,7 @@ def check_member(grounds: RepoContext, pin: Pin, name: str) -> None:
     known.add(pin.uri)
 
 
-def landed_version(grounds: RepoContext, pin: Pin) -> Snapshot | None:
+def landed_version(context: RepoContext, pin: Pin) -> Snapshot | None:
     """The version on the pin's branch with the pinned content; None if it has not landed, or landed
     together with something else.
 
@@ -110,24 +110,24 @@ def landed_version(grounds: RepoContext, pin: Pin) -> Snapshot | None:
     there.
     """
     if pin.landing is None:
-        return grounds.open(pin)
-    place = grounds.place(pin)
-    state = find_landing(place, pin.landing)
+        return context.open(pin)
+    location = context.location(pin)
+    state = find_landing(location, pin.landing)
     if not state.versions:
         return None
     try:
-        found = load_snapshot(place, version=state.versions[-1])
+        found = load_snapshot(location, version=state.versions[-1])
     except NotFoundError:
         return None
     return found if content_digest(found.manifest.message) == pin.content else None
 
 
-def pinned_state(grounds: RepoContext, pin: Pin) -> Snapshot:
+def pinned_state(context: RepoContext, pin: Pin) -> Snapshot:
     """The landed version, or else the detached state that was pinned.
 
     Raises NotFoundError, also if files of the state are gone, and IntegrityError.
     """
-    return landed_version(grounds, pin) or _whole(grounds.open(pin), pin)
+    return landed_version(context, pin) or _whole(context.open(pin), pin)
 
 
 def _whole(state: Snapshot, pin: Pin) -> Snapshot:
@@ -135,14 +135,14 @@ def _whole(state: Snapshot, pin: Pin) -> Snapshot:
     before = None
     if pin.landing is not None and pin.landing.base:
         with contextlib.suppress(NotFoundError):
-            before = load_manifest(state.place.store, pin.landing.base, state.scheme)
-    lost = lost_staged_file(state.place, before, state.manifest)
+            before = load_manifest(state.location.store, pin.landing.base, state.scheme)
+    lost = lost_staged_file(state.location, before, state.manifest)
     if lost is not None:
         raise NotFoundError(
-            f"{lost} of {state.place.uri}, which version {pin.version} needs that the commit pins, "
-            "is gone. Another program's cleanup removed it before the commit landed; bring it back "
-            "from a copy, or use another commit",
-            uri=state.place.uri,
+            f"{lost} of {state.location.uri}, which version {pin.version} needs that the commit "
+            "pins, is gone. Another program's cleanup removed it before the commit landed; bring "
+            "it back from a copy, or use another commit",
+            uri=state.location.uri,
             version=pin.version,
             file=lost,
         )
@@ -151,11 +151,11 @@ def _whole(state: Snapshot, pin: Pin) -> Snapshot:
 
 def is_beginning(head: Snapshot, branch: str | None, version: Version) -> bool:
     """Whether a branch of a table was not written since it began at a version of another branch."""
-    made = load_transaction(head.place.store, head.manifest).operations[0]
+    made = load_transaction(head.location.store, head.manifest).operations[0]
     return isinstance(made, Clone) and (made.ref_name, made.ref_version) == (branch, version)
 
 
-def same_table(grounds: RepoContext, one: Pin, other: Pin) -> bool:
+def same_table(context: RepoContext, one: Pin, other: Pin) -> bool:
     """Whether two pins have the same rows and columns of one table, on whatever branches."""
     if one.uri != other.uri:
         return False
@@ -163,22 +163,22 @@ def same_table(grounds: RepoContext, one: Pin, other: Pin) -> bool:
         return True
     if (one.rows, one.fragments, one.schema) != (other.rows, other.fragments, other.schema):
         return False
-    return same_content(grounds.open(one), grounds.open(other))
+    return same_content(context.open(one), context.open(other))
 
 
-def land_pin(grounds: RepoContext, pin: Pin, name: str) -> Landed | None:
+def land_pin(context: RepoContext, pin: Pin, name: str) -> Landed | None:
     """Bring one state onto its branch; None for an ordinary version.
 
     Raises ConflictError for a divergence, and InvalidInputError as ``check_member`` does.
     """
     if pin.landing is None:
         return None
-    check_member(grounds, pin, name)
-    return land(grounds.place(pin), pin.landing)
+    check_member(context, pin, name)
+    return land(context.location(pin), pin.landing)
 
 
 def land_rest(
-    grounds: RepoContext, tip: Hash | None, names: Iterable[str] | None = None
+    context: RepoContext, tip: Hash | None, names: Iterable[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Land everything that commits up to ``tip`` pin, oldest first; of the named tables, or of all.
     A state that is gone counts as a divergence."""
@@ -186,14 +186,14 @@ def land_rest(
         return ()
     wanted = None if names is None else tuple(names)
     try:
-        return _land_all(grounds, tip, wanted)
+        return _land_all(context, tip, wanted)
     except NotFoundError as gone:
         if "hash" in gone.facts:  # of git, not of a table
             raise
     found: list[Divergence] = []
-    for name in grounds.tree(tip).names() if wanted is None else wanted:
+    for name in context.tree(tip).names() if wanted is None else wanted:
         try:
-            found += _land_all(grounds, tip, (name,))
+            found += _land_all(context, tip, (name,))
         except NotFoundError as gone:
             lost = IncompatibleConflictError(
                 f"the state that the commit pins has not landed, and is gone: {gone.message}",
@@ -204,86 +204,86 @@ def land_rest(
 
 
 def _land_all(
-    grounds: RepoContext, tip: Hash, names: tuple[str, ...] | None
+    context: RepoContext, tip: Hash, names: tuple[str, ...] | None
 ) -> tuple[Divergence, ...]:
     found: dict[str, Divergence] = {}
     waiting = unlanded(
-        grounds.git,
+        context.git,
         tip,
-        grounds.home,
+        context.root,
         names=names,
-        storage_options=grounds.storage_options,
-        fsync=grounds.fsync,
-        stores=grounds.memory.stores,
+        storage_options=context.storage_options,
+        fsync=context.fsync,
+        stores=context.memory.stores,
     )
     for name, pin in waiting:
         if name in found:
             continue
         try:
-            land_pin(grounds, pin, name)
+            land_pin(context, pin, name)
         except ConflictError as conflict:
             found[name] = Divergence(name, conflict)
     return tuple(found.values())
 
 
 def settle(
-    grounds: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
+    context: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Bring the named tables, or all, to what a branch at ``tip`` pins after it was moved.
 
     Costs one look at a directory if there is nothing to do.
     """
     found = []
-    for note in load_notes(grounds, branch):
-        if not note.has_happened(grounds, tip):
-            if tip != note.before and is_abandoned(grounds, note):
-                forget(grounds, note)
+    for note in load_notes(context, branch):
+        if not note.has_happened(context, tip):
+            if tip != note.before and is_abandoned(context, note):
+                forget(context, note)
             continue
-        due = note.due(grounds, tip)
+        due = note.due(context, tip)
         done = note.tables.keys() - due.keys()
         for name in due if names is None else due.keys() & {*names}:
             try:
-                pin = grounds.tree(note.after).pin(name)
-                check_member(grounds, pin, name)
-                pay(grounds, branch, pin, due[name])
+                pin = context.tree(note.after).pin(name)
+                check_member(context, pin, name)
+                pay(context, branch, pin, due[name])
                 done.add(name)
             except ConflictError as conflict:
                 found.append(Divergence(name, conflict))
         if done:
-            strike_out(grounds, note, done)
+            strike_out(context, note, done)
     return tuple(found)
 
 
 def pay_and_land(
-    grounds: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
+    context: RepoContext, branch: str, tip: Hash | None, names: Collection[str] | None = None
 ) -> tuple[Divergence, ...]:
     """Everything that comes before a new write: ``settle``, then ``land_rest``.
 
     In this order, since what a branch was moved to takes precedence over what could still land.
     """
-    owed = settle(grounds, branch, tip, names)
-    return (*owed, *land_rest(grounds, tip, names))
+    owed = settle(context, branch, tip, names)
+    return (*owed, *land_rest(context, tip, names))
 
 
-def owed_tables(grounds: RepoContext, branch: str, tip: Hash | None) -> frozenset[str]:
+def owed_tables(context: RepoContext, branch: str, tip: Hash | None) -> frozenset[str]:
     """The tables that are behind after a move; only reads."""
     return frozenset(
         name
-        for note in load_notes(grounds, branch)
-        if note.has_happened(grounds, tip)
-        for name in note.due(grounds, tip)
+        for note in load_notes(context, branch)
+        if note.has_happened(context, tip)
+        for name in note.due(context, tip)
     )
 
 
-def pay(grounds: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
+def pay(context: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
     """Bring one table to what is pinned.
 
     Raises ConflictError if its branch is closed, or if it is unknown whether it was done.
     """
     if owed.uuid is None:
-        _begin_anew(grounds, branch, pin, owed)
+        _begin_anew(context, branch, pin, owed)
     else:
-        _restore(grounds, pin, owed, owed.uuid)
+        _restore(context, pin, owed, owed.uuid)
 
 
 def restoring(
@@ -295,15 +295,15 @@ def restoring(
     return replace(made, uuid=known, properties={**made.properties, STAGED_PROPERTY: known})
 
 
-def _restore(grounds: RepoContext, pin: Pin, owed: Owed, uuid: str) -> None:
+def _restore(context: RepoContext, pin: Pin, owed: Owed, uuid: str) -> None:
     """Reads the head before searching the versions: if somebody does the same in between, either
     the search or the commit sees it."""
-    head = load_snapshot(grounds.place(pin))
+    head = load_snapshot(context.location(pin))
     is_landing = pin.landing is not None and uuid == pin.landing.uuids[-1]
     if not is_landing and content_digest(head.manifest.message) == pin.content:
         return
     try:
-        if find_landed(head.place, head.scheme, uuid, owed.base) is not None:
+        if find_landed(head.location, head.scheme, uuid, owed.base) is not None:
             return
     except CommitUnknownError as unknown:
         raise IncompatibleConflictError(
@@ -311,26 +311,26 @@ def _restore(grounds: RepoContext, pin: Pin, owed: Owed, uuid: str) -> None:
             f"{unknown.message}",
             **unknown.facts,
         ) from unknown
-    source = pinned_state(grounds, pin)
+    source = pinned_state(context, pin)
     transaction = restoring(head, source, uuid, "reset")
-    commit(head.place, head.manifest, head.scheme, transaction)
+    commit(head.location, head.manifest, head.scheme, transaction)
 
 
-def _begin_anew(grounds: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
-    source = landed_version(grounds, pin)
+def _begin_anew(context: RepoContext, branch: str, pin: Pin, owed: Owed) -> None:
+    source = landed_version(context, pin)
     if source is None:
         raise IncompatibleConflictError(
             "its branch is to begin anew from a state that is no version of the history"
         )
-    main, wanted = main_place(source), lance_branch(branch)
+    main, wanted = main_location(source), lance_branch(branch)
     assert wanted is not None, "main does not begin anew"
-    place = branch_place(main, wanted)
+    location = branch_location(main, wanted)
     for _ in range(_ATTEMPTS):
         try:
-            head = load_snapshot(place)
+            head = load_snapshot(location)
         except NotFoundError:
             return  # the branch was deleted: the next writer makes it
-        if _has_begun(place, head, source, owed):
+        if _has_begun(location, head, source, owed):
             return
         try:
             begin_anew(main, source, head, BranchName.found(wanted))
@@ -342,10 +342,10 @@ def _begin_anew(grounds: RepoContext, branch: str, pin: Pin, owed: Owed) -> None
     )
 
 
-def _has_begun(place: Place, head: Snapshot, source: Snapshot, owed: Owed) -> bool:
+def _has_begun(location: Location, head: Snapshot, source: Snapshot, owed: Owed) -> bool:
     """Whether the branch has begun anew since the note was written."""
-    for version in versions_since(place.store, owed.base, head.scheme).versions:
-        for made in load_transaction_of(place.store, version, head.scheme).operations:
+    for version in versions_since(location.store, owed.base, head.scheme).versions:
+        for made in load_transaction_of(location.store, version, head.scheme).operations:
             is_same = (
                 isinstance(made, Clone)
                 and made.ref_version == source.manifest.version

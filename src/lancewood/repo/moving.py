@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lancewood.catalog.pin import Pin
-from lancewood.engine.snapshot import branch_place, load_snapshot
+from lancewood.engine.snapshot import branch_location, load_snapshot
 from lancewood.engine.staging import Stage, find_landing
 from lancewood.engine.versions import load_branch, require_newest
 from lancewood.errors import (
@@ -36,7 +36,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.git.refs import Head
 from lancewood.model.refs import called
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import (
     is_beginning,
@@ -51,7 +51,7 @@ from lancewood.repo.naming.branches import Branches
 from lancewood.repo.notes import Owed, ResetNote, forget, leave_note, load_notes
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, Refusals
 from lancewood.repo.ref_names import branch_ref, lance_branch
-from lancewood.repo.writing.writable import changed_head, is_ours, working_place
+from lancewood.repo.writing.writable import changed_head, is_ours, working_location
 
 _ATTEMPTS = 20
 
@@ -60,7 +60,7 @@ _ATTEMPTS = 20
 class BranchMove:
     """The move of one branch to another commit."""
 
-    grounds: RepoContext
+    context: RepoContext
     branch: str
     target: Hash
     why: str
@@ -80,7 +80,7 @@ class BranchMove:
         Raises IncompatibleConflictError with every table that is in the way; nothing has changed
         then. A warning and the result name tables that could not follow.
         """
-        refs, ref = self.grounds.git.refs, branch_ref(self.branch)
+        refs, ref = self.context.git.refs, branch_ref(self.branch)
         for _ in range(_ATTEMPTS):
             tip = refs.read(ref)
             if only_from is not None and tip != only_from:
@@ -89,15 +89,15 @@ class BranchMove:
             owed = self.plan(tip)
             if tip == self.target:
                 for name, each in owed.items():
-                    pay(self.grounds, self.branch, self.grounds.tree(tip).pin(name), each)
+                    pay(self.context, self.branch, self.context.tree(tip).pin(name), each)
                 return Committed(tip, self.branch, tuple(sorted(owed)), is_new=bool(owed))
-            note = leave_note(self.grounds, self.branch, tip, self.target, owed) if owed else None
+            note = leave_note(self.context, self.branch, tip, self.target, owed) if owed else None
             if self.soft:
                 self._forget_unhappened(tip)
             if self._moves(tip, note):
                 return self._finish(owed, note)
             if note is not None:
-                forget(self.grounds, note)
+                forget(self.context, note)
         raise RetryableConflictError(
             f"branch {self.branch!r} moved {_ATTEMPTS} times while it was to be moved to "
             f"{self.target[:12]}; do it when nobody commits to it",
@@ -108,25 +108,25 @@ class BranchMove:
         """Bring the tables up to the commit that the branch leaves. A commit that cannot be read is
         not an obstacle: it is given up."""
         try:
-            pay_and_land(self.grounds, self.branch, tip)
+            pay_and_land(self.context, self.branch, tip)
         except (FormatError, NotFoundError, UnsupportedError):
             if self.keeps or tip == self.target:
                 raise
-            land_rest(self.grounds, self.target)
+            land_rest(self.context, self.target)
 
     def plan(self, tip: Hash | None) -> dict[str, Owed]:
         """What the tables are to get; raises IncompatibleConflictError. Writes nothing."""
-        wanted = self.grounds.tree(self.target)
-        now = self.grounds.tree(tip if self.keeps else None)
+        wanted = self.context.tree(self.target)
+        now = self.context.tree(tip if self.keeps else None)
         refusals, owed = Refusals(), dict[str, Owed]()
         for name in wanted.names():
             if self.keeps and wanted.blob_hash(name) == now.blob_hash(name):
                 continue
             try:
                 pin = wanted.pin(name)
-                why = out_of_place(self.grounds, self.branch, pin)
+                why = out_of_place(self.context, self.branch, pin)
                 if why is None and self.keeps and now.blob_hash(name) is not None:
-                    why = uncommitted(self.grounds, self.branch, now.pin(name))
+                    why = uncommitted(self.context, self.branch, now.pin(name))
                 if why is not None:
                     refusals.add(name, why)
                 elif not self.soft:
@@ -142,16 +142,16 @@ class BranchMove:
         wanted = lance_branch(self.branch)
         if pin.branch == wanted:
             return self._restoration(pin)
-        main = self.grounds.place(pin.on(None))
+        main = self.context.location(pin.on(None))
         if wanted is None or load_branch(main.store, wanted) is None:
             return None
-        source = landed_version(self.grounds, pin)
+        source = landed_version(self.context, pin)
         if source is None:
             raise ConflictError(
                 f"the commit pins a state of its {called(pin.branch)} that did not land as it is; "
                 "no branch can begin there"
             )
-        head = load_snapshot(branch_place(main, wanted))
+        head = load_snapshot(branch_location(main, wanted))
         if is_beginning(head, source.manifest.branch, source.manifest.version):
             return None
         return Owed(head.manifest.version, None)
@@ -159,24 +159,24 @@ class BranchMove:
     def _restoration(self, pin: Pin) -> Owed | None:
         """What restores a state on its own branch; tried in memory first, to see if it can be
         done."""
-        place = self.grounds.place(pin)
-        head = load_snapshot(place)
+        location = self.context.location(pin)
+        head = load_snapshot(location)
         landing = pin.landing
-        has_landed = landing is None or find_landing(place, landing).is_landed
+        has_landed = landing is None or find_landing(location, landing).is_landed
         if has_landed and content_digest(head.manifest.message) == pin.content:
             return None
-        Stage(head).commit(restoring(head, pinned_state(self.grounds, pin)))
+        Stage(head).commit(restoring(head, pinned_state(self.context, pin)))
         # Under the identity of its last step a state has landed with that, and lands no more.
         uuid = str(uuids.uuid4()) if landing is None or has_landed else landing.uuids[-1]
         return Owed(head.manifest.version, uuid)
 
     def _moves(self, tip: Hash | None, note: ResetNote | None) -> bool:
-        refs, ref = self.grounds.git.refs, branch_ref(self.branch)
+        refs, ref = self.context.git.refs, branch_ref(self.branch)
         try:
             return refs.move(ref, tip, self.target, why=self.why, by=self.by)
         except RetryableConflictError:
             if note is not None:
-                forget(self.grounds, note)
+                forget(self.context, note)
             raise
         except (LancewoodError, OSError):
             if refs.read(ref) == self.target:
@@ -185,17 +185,17 @@ class BranchMove:
 
     def _forget_unhappened(self, tip: Hash | None) -> None:
         """Remove notes of interrupted moves to this commit, which a soft move does not want."""
-        here = tip if tip is not None and tip in self.grounds.git.objects else None
-        for each in load_notes(self.grounds, self.branch):
-            if each.after == self.target and not each.has_happened(self.grounds, here):
-                forget(self.grounds, each)
+        here = tip if tip is not None and tip in self.context.git.objects else None
+        for each in load_notes(self.context, self.branch):
+            if each.after == self.target and not each.has_happened(self.context, here):
+                forget(self.context, each)
 
     def _finish(self, owed: Mapping[str, Owed], note: ResetNote | None) -> Committed:
-        tree = self.grounds.tree(self.target)
+        tree = self.context.tree(self.target)
         diverged, is_settled = [], True
         for name, each in owed.items():
             try:
-                pay(self.grounds, self.branch, tree.pin(name), each)
+                pay(self.context, self.branch, tree.pin(name), each)
             except ConflictError as conflict:
                 is_settled = False
                 diverged.append(Divergence(name, conflict))
@@ -207,13 +207,13 @@ class BranchMove:
                 )
         if note is not None and is_settled:
             with suppress(LancewoodError, OSError):  # a stale note is recognized as done
-                forget(self.grounds, note)
+                forget(self.context, note)
         for each_text in self.told:
             warnings.warn(each_text, NotLandedWarning, stacklevel=5)
         return Committed(self.target, self.branch, tuple(sorted(owed)), diverged=tuple(diverged))
 
 
-def out_of_place(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
+def out_of_place(context: RepoContext, branch: str, pin: Pin) -> str | None:
     """Why a branch of the repository cannot continue from a pin; None if it can."""
     wanted = lance_branch(branch)
     if pin.branch == wanted:
@@ -223,10 +223,10 @@ def out_of_place(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
             f"it is pinned on its {called(pin.branch)}, and main is written on main; merge "
             f"{str(pin.branch)!r} into main instead"
         )
-    record = load_branch(grounds.place(pin.on(None)).store, wanted)
+    record = load_branch(context.location(pin.on(None)).store, wanted)
     if record is None:
         return None
-    if not is_ours(grounds, record):
+    if not is_ours(context, record):
         return (
             f"it has a branch {str(wanted)!r} that this repository did not make; adopt=True in a "
             "transaction takes that over, or choose another name for the branch"
@@ -239,14 +239,14 @@ def out_of_place(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
     return None
 
 
-def uncommitted(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
+def uncommitted(context: RepoContext, branch: str, pin: Pin) -> str | None:
     """Why a table must not be replaced: it has uncommitted writes. None if it has not."""
-    place = working_place(grounds, branch, pin)
-    if place is None:
+    location = working_location(context, branch, pin)
+    if location is None:
         return None
     is_pinned_branch = pin.branch == lance_branch(branch)
     if is_pinned_branch and pin.landing is not None:
-        state = find_landing(place, pin.landing)
+        state = find_landing(location, pin.landing)
         if state.conflict is not None:
             return (
                 f"it has diverged: {state.conflict.message}. commit() takes it as it stands, "
@@ -254,20 +254,20 @@ def uncommitted(grounds: RepoContext, branch: str, pin: Pin) -> str | None:
             )
         if not state.versions:
             return None
-    newest = require_newest(place.store).version
-    if changed_head(pin, place, newest, is_pinned_branch=is_pinned_branch) is None:
+    newest = require_newest(location.store).version
+    if changed_head(pin, location, newest, is_pinned_branch=is_pinned_branch) is None:
         return None
     return f"it was written up to version {newest}, and that is not committed; commit() it first"
 
 
-def reset(grounds: RepoContext, branch: str, revision: str, *, soft: bool) -> Committed:
+def reset(context: RepoContext, branch: str, revision: str, *, soft: bool) -> Committed:
     """See ``Repository.reset``."""
     move = BranchMove(
-        grounds,
+        context,
         branch,
-        grounds.commit(revision),
+        context.commit(revision),
         f"reset: moving to {revision}",
-        author_of(grounds.git),
+        author_of(context.git),
         soft=soft,
         refused=f"branch {branch!r} cannot be reset to {revision!r}",
     )
@@ -276,47 +276,47 @@ def reset(grounds: RepoContext, branch: str, revision: str, *, soft: bool) -> Co
     return done
 
 
-def switch(grounds: RepoContext, branch: str, *, create: bool, at: str) -> Head:
+def switch(context: RepoContext, branch: str, *, create: bool, at: str) -> Head:
     """Set HEAD to a branch; a new branch is made first."""
-    refs = grounds.git.refs
+    refs = context.git.refs
     ref = branch_ref(branch)
-    before = _before(grounds)
+    before = _before(context)
     if create:
-        Branches(grounds).create(branch, at)
+        Branches(context).create(branch, at)
     elif refs.read(ref) is None and before.branch != branch:
-        known = ", ".join(Branches(grounds).list()) or "none yet"
+        known = ", ".join(Branches(context).list()) or "none yet"
         way = "create=True makes it"
-        if _is_commit(grounds, branch):
+        if _is_commit(context, branch):
             way = "it names a commit, and detach() goes there"
         raise NotFoundError(
             f"there is no branch {branch!r} (there is {known}); {way}", branch=branch
         )
-    refs.switch_head(branch, why=_checkout(before, branch), by=author_of(grounds.git))
+    refs.switch_head(branch, why=_checkout(before, branch), by=author_of(context.git))
     return refs.head()
 
 
-def _is_commit(grounds: RepoContext, revision: str) -> bool:
+def _is_commit(context: RepoContext, revision: str) -> bool:
     try:
-        grounds.commit(revision)
+        context.commit(revision)
     except LancewoodError:
         return False
     return True
 
 
-def _before(grounds: RepoContext) -> Head:
+def _before(context: RepoContext) -> Head:
     """What HEAD names; nothing if it cannot be read, since moving HEAD repairs it."""
     try:
-        return grounds.git.refs.head()
+        return context.git.refs.head()
     except FormatError:
         return Head(None, None)
 
 
-def detach(grounds: RepoContext, revision: str) -> Head:
+def detach(context: RepoContext, revision: str) -> Head:
     """Set HEAD to a commit."""
-    refs = grounds.git.refs
-    commit = grounds.commit(revision)
-    why = _checkout(_before(grounds), revision)
-    refs.detach_head(commit, why=why, by=author_of(grounds.git))
+    refs = context.git.refs
+    commit = context.commit(revision)
+    why = _checkout(_before(context), revision)
+    refs.detach_head(commit, why=why, by=author_of(context.git))
     return refs.head()
 
 

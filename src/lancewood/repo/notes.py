@@ -30,7 +30,7 @@ from lancewood.git.history import is_ancestor
 from lancewood.git.objects import Objects
 from lancewood.model.ids import MAX_U64, Version
 from lancewood.model.refs import MAIN
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.store.base import Store
 
 NOTES_DIR = "lancewood"
@@ -48,57 +48,57 @@ _ABANDONED = timedelta(hours=1)
 """After this time nobody is still between writing a note and moving the branch."""
 
 
-def leave_leaving(grounds: RepoContext, branch: str, tip: Hash) -> None:
+def leave_leaving(context: RepoContext, branch: str, tip: Hash) -> None:
     """Note, durably, that a branch is about to be deleted with the branches of its tables."""
-    _save_note(grounds, _key(_LEAVING_DIR, branch), {"commit": tip})
+    _save_note(context, _key(_LEAVING_DIR, branch), {"commit": tip})
 
 
-def load_leaving(grounds: RepoContext, branch: str) -> Hash | None:
+def load_leaving(context: RepoContext, branch: str) -> Hash | None:
     """The commit of a branch that is being deleted; None without a note. Raises FormatError."""
     key = _key(_LEAVING_DIR, branch)
-    document = _load_note(grounds, key)
+    document = _load_note(context, key)
     return None if document is None else _checked_commit(key, "commit", document.get("commit"))
 
 
-def leaving_branches(grounds: RepoContext) -> Iterator[str]:
+def leaving_branches(context: RepoContext) -> Iterator[str]:
     """The branches whose deletion is not finished."""
-    for key in _note_keys(grounds, _LEAVING_DIR):
+    for key in _note_keys(context, _LEAVING_DIR):
         yield unquote(key.removeprefix(f"{_LEAVING_DIR}/"), errors="surrogateescape")
 
 
-def forget_leaving(grounds: RepoContext, branch: str) -> None:
+def forget_leaving(context: RepoContext, branch: str) -> None:
     """Remove the note: the deletion is finished."""
-    _remove_note(grounds, _key(_LEAVING_DIR, branch))
+    _remove_note(context, _key(_LEAVING_DIR, branch))
 
 
-def leave_merged(grounds: RepoContext, branches: Iterable[str], merged: Hash, into: str) -> None:
+def leave_merged(context: RepoContext, branches: Iterable[str], merged: Hash, into: str) -> None:
     """Note that a commit with work of these branches is about to be merged."""
     for branch in branches:
-        known = _load_merges(grounds, branch)
+        known = _load_merges(context, branch)
         if (merged, into) in known:
             continue
         merges = [
             {"commit": at, "into": name} for at, name in [*known, (merged, into)][-_MOST_MERGED:]
         ]
-        _save_note(grounds, _key(_MERGED_DIR, branch), {"merges": merges})
+        _save_note(context, _key(_MERGED_DIR, branch), {"merges": merges})
 
 
-def forget_merged(grounds: RepoContext, branch: str) -> None:
+def forget_merged(context: RepoContext, branch: str) -> None:
     """Remove the note of a deleted branch."""
-    _remove_note(grounds, _key(_MERGED_DIR, branch))
+    _remove_note(context, _key(_MERGED_DIR, branch))
 
 
-def check_unmerged(grounds: RepoContext, branch: str, tip: Hash | None, name: str) -> None:
+def check_unmerged(context: RepoContext, branch: str, tip: Hash | None, name: str) -> None:
     """Raise IncompatibleConflictError if the work on a table at ``tip`` of a branch was merged."""
     if branch == MAIN:
         return
-    for merged, into in _load_merges(grounds, branch):
-        if merged not in grounds.git.objects:
+    for merged, into in _load_merges(context, branch):
+        if merged not in context.git.objects:
             continue
-        if grounds.tree(merged).blob_hash(name) != grounds.tree(tip).blob_hash(name):
+        if context.tree(merged).blob_hash(name) != context.tree(tip).blob_hash(name):
             continue
-        where = grounds.tip(into)
-        if where is None or not is_ancestor(grounds.git.objects, merged, where):
+        where = context.tip(into)
+        if where is None or not is_ancestor(context.git.objects, merged, where):
             continue
         raise IncompatibleConflictError(
             f"table {name!r} has work on branch {branch!r} that was merged into {into!r}; what is "
@@ -110,9 +110,9 @@ def check_unmerged(grounds: RepoContext, branch: str, tip: Hash | None, name: st
         )
 
 
-def _load_merges(grounds: RepoContext, branch: str) -> list[tuple[Hash, str]]:
+def _load_merges(context: RepoContext, branch: str) -> list[tuple[Hash, str]]:
     key = _key(_MERGED_DIR, branch)
-    document = _load_note(grounds, key)
+    document = _load_note(context, key)
     if document is None:
         return []
     merges = document.get("merges")
@@ -147,18 +147,18 @@ class ResetNote:
     after: Hash
     tables: Mapping[str, Owed]
 
-    def has_happened(self, grounds: RepoContext, tip: Hash | None) -> bool:
+    def has_happened(self, context: RepoContext, tip: Hash | None) -> bool:
         """Whether a branch that is at ``tip`` was moved as the note says."""
-        objects = grounds.git.objects
+        objects = context.git.objects
         if tip is None or not _leads(objects, self.after, tip):
             return False
         if self.before is None or _leads(objects, self.before, self.after):
             return True
         return not _leads(objects, self.before, tip)
 
-    def due(self, grounds: RepoContext, tip: Hash | None) -> dict[str, Owed]:
+    def due(self, context: RepoContext, tip: Hash | None) -> dict[str, Owed]:
         """What the tables are still to get, if the move has happened."""
-        wanted, now = grounds.tree(self.after), grounds.tree(tip)
+        wanted, now = context.tree(self.after), context.tree(tip)
         return {
             name: owed
             for name, owed in self.tables.items()
@@ -172,57 +172,57 @@ def _leads(objects: Objects, old: Hash, new: Hash) -> bool:
 
 
 def leave_note(
-    grounds: RepoContext, branch: str, before: Hash | None, after: Hash, tables: Mapping[str, Owed]
+    context: RepoContext, branch: str, before: Hash | None, after: Hash, tables: Mapping[str, Owed]
 ) -> ResetNote:
     """Note a move, durably."""
     note = ResetNote(f"{_key(_RESETS_DIR, branch)}/{uuids.uuid4()}", before, after, dict(tables))
-    _save_reset(grounds, note)
+    _save_reset(context, note)
     return note
 
 
-def load_notes(grounds: RepoContext, branch: str) -> Iterator[ResetNote]:
+def load_notes(context: RepoContext, branch: str) -> Iterator[ResetNote]:
     """The notes of moves of a branch; mostly none. Raises FormatError that names the file."""
-    for key in _note_keys(grounds, _key(_RESETS_DIR, branch)):
-        document = _load_note(grounds, key)
+    for key in _note_keys(context, _key(_RESETS_DIR, branch)):
+        document = _load_note(context, key)
         if document is not None:
             yield _decode_reset(key, document)
 
 
-def strike_out(grounds: RepoContext, note: ResetNote, done: set[str]) -> None:
+def strike_out(context: RepoContext, note: ResetNote, done: set[str]) -> None:
     """Remove tables from a note; with the last one, the note."""
     left = {name: owed for name, owed in note.tables.items() if name not in done}
     if left:
-        _save_reset(grounds, ResetNote(note.key, note.before, note.after, left))
+        _save_reset(context, ResetNote(note.key, note.before, note.after, left))
     else:
-        _remove_note(grounds, note.key)
+        _remove_note(context, note.key)
 
 
-def forget(grounds: RepoContext, note: ResetNote) -> None:
+def forget(context: RepoContext, note: ResetNote) -> None:
     """Remove the note of a move."""
-    _remove_note(grounds, note.key)
+    _remove_note(context, note.key)
 
 
-def forget_all(grounds: RepoContext, branch: str) -> None:
+def forget_all(context: RepoContext, branch: str) -> None:
     """Remove all notes of moves of a deleted branch."""
-    for key in _note_keys(grounds, _key(_RESETS_DIR, branch)):
-        _remove_note(grounds, key)
+    for key in _note_keys(context, _key(_RESETS_DIR, branch)):
+        _remove_note(context, key)
 
 
-def is_abandoned(grounds: RepoContext, note: ResetNote) -> bool:
+def is_abandoned(context: RepoContext, note: ResetNote) -> bool:
     """Whether a note is so old that its move either happened or never will."""
     try:
-        written = _store(grounds).head(note.key + _SUFFIX).modified
+        written = _store(context).head(note.key + _SUFFIX).modified
     except NotFoundError:
         return False
     return datetime.now(UTC) - written > _ABANDONED
 
 
-def _save_reset(grounds: RepoContext, note: ResetNote) -> None:
+def _save_reset(context: RepoContext, note: ResetNote) -> None:
     tables = {
         name: {"base": int(owed.base), "transaction": owed.uuid}
         for name, owed in sorted(note.tables.items())
     }
-    _save_note(grounds, note.key, {"from": note.before, "to": note.after, "tables": tables})
+    _save_note(context, note.key, {"from": note.before, "to": note.after, "tables": tables})
 
 
 def _decode_reset(key: str, document: dict[str, Any]) -> ResetNote:
@@ -252,38 +252,38 @@ def _key(kind: str, branch: str) -> str:
     return f"{kind}/{quote(branch, safe='', errors='surrogateescape')}"
 
 
-def _save_note(grounds: RepoContext, key: str, document: Mapping[str, Any]) -> None:
+def _save_note(context: RepoContext, key: str, document: Mapping[str, Any]) -> None:
     """Write or replace a note, durably."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    _store(grounds).put(key + _SUFFIX, f"{text}\n".encode())
+    _store(context).put(key + _SUFFIX, f"{text}\n".encode())
 
 
-def _load_note(grounds: RepoContext, key: str) -> dict[str, Any] | None:
+def _load_note(context: RepoContext, key: str) -> dict[str, Any] | None:
     """The content of a note; None if there is none. Raises FormatError that names the file."""
     try:
-        data = _store(grounds).get(key + _SUFFIX)
+        data = _store(context).get(key + _SUFFIX)
     except NotFoundError:
         return None
     return decode_object(data, name=_name_of(key), most=_MOST_BYTES)
 
 
-def _note_keys(grounds: RepoContext, directory: str) -> Iterator[str]:
+def _note_keys(context: RepoContext, directory: str) -> Iterator[str]:
     """The notes in a directory, sorted."""
-    home = grounds.home
-    if isinstance(home, Path) and not os.path.isdir(f"{home}/{NOTES_DIR}/{directory}"):
+    root = context.root
+    if isinstance(root, Path) and not os.path.isdir(f"{root}/{NOTES_DIR}/{directory}"):
         return
-    for name in sorted(_store(grounds).names(directory)):
+    for name in sorted(_store(context).names(directory)):
         if name.endswith(_SUFFIX):
             yield f"{directory}/{name.removesuffix(_SUFFIX)}"
 
 
-def _remove_note(grounds: RepoContext, key: str) -> None:
+def _remove_note(context: RepoContext, key: str) -> None:
     """Remove a note, if there is one."""
-    _store(grounds).delete([key + _SUFFIX])
+    _store(context).delete([key + _SUFFIX])
 
 
-def _store(grounds: RepoContext) -> Store:
-    return grounds.store_at("").at(NOTES_DIR)  # so that the directory itself is no link
+def _store(context: RepoContext) -> Store:
+    return context.store_at("").at(NOTES_DIR)  # so that the directory itself is no link
 
 
 def _name_of(key: str) -> str:

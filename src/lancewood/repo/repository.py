@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancewood.catalog.files import checked_files
 from lancewood.catalog.names import TABLES_DIR
 from lancewood.errors import AlreadyExistsError, NotFoundError
-from lancewood.git.names import Home, is_uri
+from lancewood.git.names import RepositoryRoot, is_uri
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.refs import Head
 from lancewood.repo.committing.adding import add_table, remove_table
@@ -29,7 +29,7 @@ from lancewood.repo.committing.items import FileSet
 from lancewood.repo.committing.preparing_work import prepare_new, prepare_work
 from lancewood.repo.committing.swapping import FilesBeside, swap
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import EXCLUSIVE, ID, SECTION, RepoContext
+from lancewood.repo.context import EXCLUSIVE, ID, SECTION, RepoContext
 from lancewood.repo.identity import author_of, checked_message
 from lancewood.repo.moving import detach, switch
 from lancewood.repo.naming.branches import Branches
@@ -43,8 +43,8 @@ from lancewood.table.table import Table
 class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     """Many tables under one history. Made by ``init`` and ``open``."""
 
-    def __init__(self, grounds: RepoContext) -> None:
-        self._grounds = grounds
+    def __init__(self, context: RepoContext) -> None:
+        self._context = context
 
     @classmethod
     def init(
@@ -68,8 +68,8 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         git = init_git(path, settings=settings, storage_options=storage_options, fsync=fsync)
         if not git.get(SECTION, ID):  # the settings of an init that was cut off, and was not ours
             git.set(SECTION, ID, uuid4().hex)
-        if isinstance(git.home, Path):
-            (git.home / TABLES_DIR).mkdir(exist_ok=True)
+        if isinstance(git.root, Path):
+            (git.root / TABLES_DIR).mkdir(exist_ok=True)
         return cls(RepoContext(git, storage_options, fsync))
 
     @classmethod
@@ -83,9 +83,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         """The repository at a path, or at a uri in a bucket. Raises NotFoundError, and FormatError
         for another kind."""
         git = open_git(path, storage_options=storage_options, fsync=fsync)
-        grounds = RepoContext(git, storage_options, fsync)
-        _ = grounds.id
-        return cls(grounds)
+        context = RepoContext(git, storage_options, fsync)
+        _ = context.id
+        return cls(context)
 
     @classmethod
     def open_or_init(
@@ -110,17 +110,17 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
     @property
     def path(self) -> Path:
         """The directory of a repository on a disk; raises InvalidInputError for one in a bucket."""
-        return self._grounds.git.path
+        return self._context.git.path
 
     @property
-    def home(self) -> Home:
+    def root(self) -> RepositoryRoot:
         """The directory, or the uri in a bucket."""
-        return self._grounds.home
+        return self._context.root
 
     @property
     def uri(self) -> str:
         """Where the repository is: its directory, or its uri in a bucket."""
-        return str(self._grounds.home)
+        return str(self._context.root)
 
     # Tables
 
@@ -138,7 +138,7 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         Raises AlreadyExistsError for a name that is taken, NotFoundError where there is no table.
         """
         with self.transaction(branch, message or f"add table {name}", author=author) as changes:
-            add_table(self._grounds, changes, name, uri)
+            add_table(self._context, changes, name, uri)
         return changes.result
 
     def remove(
@@ -159,26 +159,26 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
     @property
     def branches(self) -> Branches:
-        return Branches(self._grounds)
+        return Branches(self._context)
 
     @property
     def tags(self) -> Tags:
-        return Tags(self._grounds)
+        return Tags(self._context)
 
     @property
     def marks(self) -> Marks:
-        return Marks(self._grounds)
+        return Marks(self._context)
 
     def switch(self, branch: str, *, create: bool = False, at: str = "HEAD") -> Head:
         """Make a branch the current one; ``create`` makes it first, at a revision.
 
         Nothing happens to the tables: each branch has its own. Raises NotFoundError.
         """
-        return switch(self._grounds, branch, create=create, at=at)
+        return switch(self._context, branch, create=create, at=at)
 
     def detach(self, revision: str = "HEAD") -> Head:
         """Have HEAD name a commit instead of a branch: for reading, nothing is written there."""
-        return detach(self._grounds, revision)
+        return detach(self._context, revision)
 
     # Committing
 
@@ -198,11 +198,11 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         merged into, squashed: the table's branch then comes from that one's. Raises
         NotFoundError.
         """
-        grounds, name = self._grounds, self._grounds.branch(branch)
+        context, name = self._context, self._context.branch(branch)
         if onto is None:
-            return prepare(grounds, name, table, adopt=adopt)
-        target, by = grounds.branch(onto), author_of(grounds.git)
-        return prepare_work(grounds, name, table, onto=target, by=by)
+            return prepare(context, name, table, adopt=adopt)
+        target, by = context.branch(onto), author_of(context.git)
+        return prepare_work(context, name, table, onto=target, by=by)
 
     def prepare_new(
         self,
@@ -219,9 +219,9 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
 
         Raises AlreadyExistsError if another table is in its place.
         """
-        grounds = self._grounds
-        name, target, by = grounds.branch(branch), grounds.branch(onto), author_of(grounds.git)
-        return prepare_new(grounds, name, table, schema, onto=target, by=by, uri=uri)
+        context = self._context
+        name, target, by = context.branch(branch), context.branch(onto), author_of(context.git)
+        return prepare_new(context, name, table, schema, onto=target, by=by, uri=uri)
 
     def transaction(
         self,
@@ -247,10 +247,10 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
             changes.table("photos").append(photos)
         """
         return Transaction(
-            self._grounds,
-            self._grounds.branch(branch),
+            self._context,
+            self._context.branch(branch),
             checked_message(message),
-            author_of(self._grounds.git, author),
+            author_of(self._context.git, author),
             adopt=adopt,
             files=files,
         )
@@ -268,12 +268,12 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         What is the same as before is no commit; the result says so. ``adopt`` is as for
         ``transaction``.
         """
-        name = self._grounds.branch(branch)
-        cut = Cut(self._grounds, name, adopt)
-        text, author_now = checked_message(message), author_of(self._grounds.git, author)
-        commit = swap(self._grounds, name, cut, message=text, author=author_now)
+        name = self._context.branch(branch)
+        cut = Cut(self._context, name, adopt)
+        text, author_now = checked_message(message), author_of(self._context.git, author)
+        commit = swap(self._context, name, cut, message=text, author=author_now)
         if commit is None:
-            return Committed(self._grounds.tip(name), name, (), is_new=False)
+            return Committed(self._context.tip(name), name, (), is_new=False)
         return Committed(commit, name, cut.changed)
 
     def snapshot(
@@ -292,12 +292,12 @@ class Repository(LookingVerbs, BringingVerbs, KeepingVerbs):
         says so. Raises InvalidInputError for paths that lead out of the commit or into git, and
         RetryableConflictError if another commit changed the files meanwhile.
         """
-        name, checked = self._grounds.branch(branch), checked_files(files)
-        text, author_now = checked_message(message), author_of(self._grounds.git, author)
-        proposal = FileSet(self._grounds, name, checked)
-        commit = swap(self._grounds, name, proposal, message=text, author=author_now)
+        name, checked = self._context.branch(branch), checked_files(files)
+        text, author_now = checked_message(message), author_of(self._context.git, author)
+        proposal = FileSet(self._context, name, checked)
+        commit = swap(self._context, name, proposal, message=text, author=author_now)
         if commit is None:
-            return Committed(self._grounds.tip(name), name, (), is_new=False)
+            return Committed(self._context.tip(name), name, (), is_new=False)
         return Committed(commit, name, ())
 
     def __repr__(self) -> str:

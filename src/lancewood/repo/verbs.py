@@ -16,10 +16,10 @@ from lancewood.repo.bringing.merging import merge
 from lancewood.repo.bringing.reverting import cherry_pick, revert
 from lancewood.repo.committing.adding import fence
 from lancewood.repo.committing.swapping import FilesBeside
+from lancewood.repo.context import RepoContext
 from lancewood.repo.fsck import FsckReport, check_repository
 from lancewood.repo.gc.collecting import collect_garbage
 from lancewood.repo.gc.needed import GcReport
-from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import author_of, checked_message
 from lancewood.repo.looking.comparing import Shown, TableChange, compare, measured, told_apart
 from lancewood.repo.looking.status import Status, find_status, standing_tables
@@ -34,7 +34,7 @@ from lancewood.table.handle import runner_or_threads
 class BringingVerbs:
     """Verbs that bring to a branch what commits did, or revert it."""
 
-    _grounds: RepoContext
+    _context: RepoContext
 
     def merge(
         self,
@@ -71,13 +71,13 @@ class BringingVerbs:
         do not: if there are any, and the merge publishes work on such a table, it is refused with
         RetryableConflictError.
         """
-        grounds = self._grounds
+        context = self._context
         return merge(
-            grounds,
+            context,
             name,
-            grounds.branch(into),
+            context.branch(into),
             message=None if message is None else checked_message(message),
-            author=author_of(grounds.git, author),
+            author=author_of(context.git, author),
             dry_run=dry_run,
             adopt=adopt,
             squash=squash,
@@ -95,7 +95,7 @@ class BringingVerbs:
         branch only. If tables cannot follow, IncompatibleConflictError names all of them, and
         nothing has changed.
         """
-        return reset(self._grounds, self._grounds.branch(branch), revision, soft=soft)
+        return reset(self._context, self._context.branch(branch), revision, soft=soft)
 
     def revert(
         self, revision: str, *, branch: str | None = None, author: str | None = None
@@ -107,9 +107,9 @@ class BringingVerbs:
         them, and nothing has changed. Reverting a merge reverts what it brought to its first
         parent.
         """
-        grounds = self._grounds
-        by = author_of(grounds.git, author)
-        return revert(grounds, grounds.branch(branch), revision, author=by)
+        context = self._context
+        by = author_of(context.git, author)
+        return revert(context, context.branch(branch), revision, author=by)
 
     def cherry_pick(self, revision: str, *, branch: str | None = None) -> Committed:
         """Repeat what a commit did, as a new commit on a branch, by default the current one.
@@ -118,15 +118,15 @@ class BringingVerbs:
         before that commit. If tables are something else, IncompatibleConflictError names all of
         them, and nothing has changed. Author and message are the commit's.
         """
-        grounds = self._grounds
-        by = author_of(grounds.git)
-        return cherry_pick(grounds, grounds.branch(branch), revision, by=by)
+        context = self._context
+        by = author_of(context.git)
+        return cherry_pick(context, context.branch(branch), revision, by=by)
 
 
 class KeepingVerbs:
     """Verbs of a repository that keep it in order."""
 
-    _grounds: RepoContext
+    _context: RepoContext
 
     def protect(self, revision: str = "HEAD") -> tuple[str, ...]:
         """Keep what a commit pins from every cleanup, pylance's too; returns the names of its
@@ -135,19 +135,19 @@ class KeepingVerbs:
         The ref refs/lancewood/protected/<hash> keeps the commit itself. Tagged commits are
         protected already.
         """
-        return protect_commit(self._grounds, self._grounds.commit(revision))
+        return protect_commit(self._context, self._context.commit(revision))
 
     def unprotect(self, revision: str) -> None:
         """Undo ``protect``; raises NotFoundError if the commit is not protected.
 
         Tags and branches still keep what they lead to.
         """
-        unprotect_commit(self._grounds, self._grounds.commit(revision))
+        unprotect_commit(self._context, self._context.commit(revision))
 
     @property
     def is_exclusive(self) -> bool:
         """Whether only transactions of this repository may write to its tables."""
-        return self._grounds.is_exclusive
+        return self._context.is_exclusive
 
     def exclusive(self, is_exclusive: bool, *, author: str | None = None) -> tuple[Committed, ...]:
         """Reserve the tables for transactions of this repository, or open them to every writer;
@@ -160,7 +160,7 @@ class KeepingVerbs:
         IncompatibleConflictError, after all other tables were changed, with tables that have
         diverged or that another repository keeps.
         """
-        return fence(self._grounds, is_exclusive, author_of(self._grounds.git, author))
+        return fence(self._context, is_exclusive, author_of(self._context.git, author))
 
     def gc(
         self,
@@ -188,7 +188,7 @@ class KeepingVerbs:
         """
         retention = Retention.checked(None, None, (), in_flight)
         return collect_garbage(
-            self._grounds, retention, runner_or_threads(runner), dry_run=dry_run, tables=tables
+            self._context, retention, runner_or_threads(runner), dry_run=dry_run, tables=tables
         )
 
     def fsck(self, *, deep: bool = False) -> FsckReport:
@@ -199,32 +199,32 @@ class KeepingVerbs:
         kept by tags in the tables. ``deep`` opens every pin of the history and of the reflogs, each
         once, and reads every file.
         """
-        return check_repository(self._grounds, deep=deep)
+        return check_repository(self._context, deep=deep)
 
 
 class LookingVerbs:
     """Verbs of a repository that change nothing."""
 
-    _grounds: RepoContext
+    _context: RepoContext
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables of HEAD."""
-        head = self._grounds.git.refs.head()
-        return tuple(self._grounds.tree(head.hash).names())
+        head = self._context.git.refs.head()
+        return tuple(self._context.tree(head.hash).names())
 
     def at(self, revision: str = "HEAD") -> View:
         """A commit, to be read: a branch, a tag, a hash, ``HEAD~2``; raises NotFoundError."""
-        return View(self._grounds, self._grounds.commit(revision))
+        return View(self._context, self._context.commit(revision))
 
     @property
     def head(self) -> Head:
         """What HEAD names: a branch, or a commit when it is detached."""
-        return self._grounds.git.refs.head()
+        return self._context.git.refs.head()
 
     def status(self) -> Status:
         """The state of the tables compared with what HEAD pins: content, not version numbers."""
-        return find_status(self._grounds)
+        return find_status(self._context)
 
     def log(
         self,
@@ -241,21 +241,21 @@ class LookingVerbs:
         it: those whose pin differs from that of all their parents. Ends with NotFoundError if no
         such commit ever had the table.
         """
-        tips = [self._grounds.commit(each) for each in revisions or ("HEAD",)]
+        tips = [self._context.commit(each) for each in revisions or ("HEAD",)]
         if table is not None:
-            commits = walk(self._grounds.git.objects, tips, first_parent=first_parent)
-            found = changing(self._grounds, commits, table, tips)
+            commits = walk(self._context.git.objects, tips, first_parent=first_parent)
+            found = changing(self._context, commits, table, tips)
             return paged(found, limit=limit, skip=skip)
         return walk(
-            self._grounds.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
+            self._context.git.objects, tips, limit=limit, skip=skip, first_parent=first_parent
         )
 
     def show(self, revision: str = "HEAD") -> Shown:
         """A commit, and what it changed against its first parent."""
-        commit = self._grounds.git.objects.commit(self._grounds.commit(revision))
+        commit = self._context.git.objects.commit(self._context.commit(revision))
         parent = commit.parents[0] if commit.parents else None
-        before, after = self._grounds.tree(parent), self._grounds.tree(commit.hash)
-        return Shown(commit, measured(self._grounds, compare(before, after)))
+        before, after = self._context.tree(parent), self._context.tree(commit.hash)
+        return Shown(commit, measured(self._context, compare(before, after)))
 
     def diff(self, before: str = "HEAD~1", after: str | None = "HEAD") -> tuple[TableChange, ...]:
         """What differs between two revisions, for each table: how many rows were inserted, updated
@@ -267,27 +267,27 @@ class LookingVerbs:
         None, and the rest is what the pins say; two tables of one name that share no history are
         ``is_unrelated``.
         """
-        grounds = self._grounds
-        one = grounds.commit(before)
+        context = self._context
+        one = context.commit(before)
         if after is None:
-            return measured(grounds, compare(grounds.tree(one), standing_tables(grounds)))
-        other = grounds.commit(after)
-        found = measured(grounds, compare(grounds.tree(one), grounds.tree(other)))
-        return tuple(told_apart(grounds, found, one, other))
+            return measured(context, compare(context.tree(one), standing_tables(context)))
+        other = context.commit(after)
+        found = measured(context, compare(context.tree(one), context.tree(other)))
+        return tuple(told_apart(context, found, one, other))
 
     def merge_base(self, one: str, other: str) -> Hash | None:
         """The best common ancestor; None if there is none."""
-        objects = self._grounds.git.objects
-        return merge_base(objects, self._grounds.commit(one), self._grounds.commit(other))
+        objects = self._context.git.objects
+        return merge_base(objects, self._context.commit(one), self._context.commit(other))
 
     def held(self, commits: Iterable[Hash], revision: str = "HEAD") -> dict[Hash, Hash | None]:
         """Those of the commits that lead to a revision, each with the commit that reverted it, or
         None. A commit that is missing was reset away, or was never there."""
-        return held_commits(self._grounds.git.objects, commits, self._grounds.commit(revision))
+        return held_commits(self._context.git.objects, commits, self._context.commit(revision))
 
     def reflog(self, ref: str = "HEAD") -> Iterator[LogEntry]:
         """Every move of HEAD, of a branch or of a tag, newest first."""
-        refs = self._grounds.git.refs
+        refs = self._context.git.refs
         if not isinstance(ref, str):
             raise InvalidInputError(f"{ref!r} is no ref: HEAD, a branch or a tag is")
         known = () if ref.startswith("refs/") else refs.names("refs/")

@@ -20,9 +20,9 @@ def head_after(
     manifest: Manifest, operation: Update, changed: Mapping[FragmentId, Fragment]
 ) -> HeadChanges:
     """What changes in the head of the newest version, whose fragments ``changed`` replaces."""
-    if not operation.indices_at_home and not operation.bases_left:
+    if not operation.indices_in_own_root and not operation.bases_left:
         return HeadChanges()
-    indices = tuple(_moved(each, operation.indices_at_home) for each in manifest.indices)
+    indices = tuple(_moved(each, operation.indices_in_own_root) for each in manifest.indices)
     used = set(_used(changed.get(each.id, each) for each in manifest.fragments))
     used.update(each.base_id for each in indices if each.base_id is not None)
     left = operation.bases_left - used

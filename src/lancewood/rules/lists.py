@@ -52,7 +52,7 @@ def dependence(base: ManifestHead, operations: Sequence[Operation]) -> str | Non
         first, second, number = found
         names = f"{operation_name(first)} and {operation_name(second)}"
         return f"{names} both change fragment {number}"
-    known, homes = next_fragment_id(base), {each.id for each in base.base_paths}
+    known, file_roots = next_fragment_id(base), {each.id for each in base.base_paths}
     for each in operations:
         name = operation_name(each)
         made = max(_named_fragments(each), default=-1)
@@ -61,7 +61,7 @@ def dependence(base: ManifestHead, operations: Sequence[Operation]) -> str | Non
         if isinstance(each, Restore) and each.version > base.version:
             return f"{name} goes back to version {each.version}, which is an earlier step"
         for file in _new_files(each):
-            if file.HasField("base_id") and file.base_id not in homes:
+            if file.HasField("base_id") and file.base_id not in file_roots:
                 return (
                     f"{name} keeps files at base path {file.base_id}, which an earlier step added"
                 )

@@ -1,4 +1,4 @@
-"""Data files that moved to another home: the same bytes under other names, in one commit. Pure.
+"""Data files that moved to another root: the same bytes under other names, in one commit. Pure.
 
 No operation of the format says so. It is recorded as an Update that rewrites columns in place and
 names none of them. Others then keep off the fragments, which is all that is asked of them: who
@@ -79,7 +79,7 @@ def judge_after_move(mine: Operation, theirs: Update) -> Verdict:
 
 def apply_move(manifest: Manifest, operation: Update) -> ManifestPatch:
     """Fragments with the same columns in other files, and everything else as it is; a deletion
-    file may have another home, too.
+    file may have another root, too.
 
     Raises InvalidInputError for files that do not hold the same columns.
     """
@@ -100,12 +100,12 @@ def rebased_move(base: Manifest, newest: Manifest, operation: Update) -> Update:
     """A move that was built on ``base``, for ``newest``: what is still where it was goes on.
 
     A file that was replaced meanwhile stays as it is, and a fragment that is gone is left out.
-    Raises RetryableConflictError if nothing is left to do, or a home of the new files is another
+    Raises RetryableConflictError if nothing is left to do, or a root of the new files is another
     one now.
     """
     base.expect_lookups(len(operation.updated_fragments))
     newest.expect_lookups(len(operation.updated_fragments))
-    images, homes = [], set[BaseId | None]()
+    images, file_roots = [], set[BaseId | None]()
     for image in operation.updated_fragments:
         if newest.position_of(image.id) is None:
             continue
@@ -117,15 +117,15 @@ def rebased_move(base: Manifest, newest: Manifest, operation: Update) -> Update:
         moved = _with_deletions_of(now.with_files(files), image)
         if moved != now:
             images.append(moved)
-            homes.update(base_id for _, base_id in copies.values())
+            file_roots.update(base_id for _, base_id in copies.values())
     if not images:
         raise RetryableConflictError("none of the files is where it was")
-    _check_homes(base, newest, homes)
+    _check_file_roots(base, newest, file_roots)
     return replace(operation, updated_fragments=tuple(images))
 
 
 def same_elsewhere(file: DataFile, path: str, base_id: BaseId | None) -> DataFile:
-    """The same columns in a copy of the file that has another name, in another home."""
+    """The same columns in a copy of the file that has another name, in another root."""
     message = table_pb2.DataFile()
     message.CopyFrom(file.message)
     message.path = path
@@ -142,7 +142,7 @@ def _copies(then: Fragment, image: Fragment) -> dict[_Place, _Place]:
 
 
 def _with_deletions_of(fragment: Fragment, image: Fragment) -> Fragment:
-    """The deletion file of the image, if it is the same one in another home."""
+    """The deletion file of the image, if it is the same one in another root."""
     mine, other = fragment.deletion_file, image.deletion_file
     if mine is None or other is None or mine == other:
         return fragment
@@ -150,10 +150,12 @@ def _with_deletions_of(fragment: Fragment, image: Fragment) -> Fragment:
     return fragment.with_deletion_file(other) if is_same else fragment
 
 
-def _check_homes(base: ManifestHead, newest: ManifestHead, homes: Set[BaseId | None]) -> None:
+def _check_file_roots(
+    base: ManifestHead, newest: ManifestHead, file_roots: Set[BaseId | None]
+) -> None:
     known = {BaseId(each.id): each for each in newest.base_paths}
     for each in base.base_paths:
-        if each.id in homes and known.get(BaseId(each.id)) != each:
+        if each.id in file_roots and known.get(BaseId(each.id)) != each:
             raise RetryableConflictError(
                 f"base path {each.id} is no longer {each.path!r}", base_id=each.id
             )

@@ -25,7 +25,7 @@ def make_patch(
 ) -> ManifestPatch:
     """The patch with the feature flags that its content needs."""
     changed = changed or {}
-    _check_homes(source, changes, (*add, *changed.values()))
+    _check_file_roots(source, changes, (*add, *changed.values()))
     flags = next_flags(source, changes, (*add, *changed.values()), keep=keep)
     return ManifestPatch(
         head=changes,
@@ -47,7 +47,9 @@ def with_config(
     return replace(patch, head=head, flags=next_flags(source, head, fragments, keep=patch.keep))
 
 
-def _check_homes(source: ManifestHead, changes: HeadChanges, fragments: Iterable[Fragment]) -> None:
+def _check_file_roots(
+    source: ManifestHead, changes: HeadChanges, fragments: Iterable[Fragment]
+) -> None:
     """A base path may go while somebody writes to it: then their files lie where nobody looks."""
     bases = source.base_paths if changes.base_paths is None else changes.base_paths
     known = {each.id for each in bases}

@@ -31,7 +31,7 @@ __all__ = [
     "write",
 ]
 
-_HOMES = {
+_MODULES = {
     "add_columns": "lancewood.spark.columns.add",
     "count": "lancewood.spark.reading.read",
     "explain_sql": "lancewood.spark.querying",
@@ -41,4 +41,4 @@ _HOMES = {
     "write": "lancewood.spark.verbs",
     "Written": "lancewood.spark.writing.work",
 }
-__getattr__, __dir__ = lazy_names(globals(), _HOMES)
+__getattr__, __dir__ = lazy_names(globals(), _MODULES)

@@ -221,7 +221,7 @@ class Trial:
     """
 
     master: str = "local[2]"
-    place: str | None = None
+    location: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
 

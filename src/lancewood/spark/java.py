@@ -71,12 +71,12 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
 def look_for_java(environ: Mapping[str, str], passed_over: list[str]) -> Java | None:
     """What ``find_java`` finds, or None; ``passed_over`` is told of each that will not do."""
-    for place, executable in _own_javas(environ):
+    for location, executable in _own_javas(environ):
         java = ask_java(executable, environ)
         if java is not None and java.version >= OLDEST_JAVA:
             return java
         what = "does not run" if java is None else f"is Java {java.version}"
-        passed_over.append(f"{executable} ({place}) {what}")
+        passed_over.append(f"{executable} ({location}) {what}")
     packaged = packaged_runtime()
     return None if packaged is None else _fit_for_spark(packaged, cache_directory(environ))
 

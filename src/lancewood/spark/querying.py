@@ -37,7 +37,7 @@ Args: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 """Values for ``:name`` (a mapping) or ``?`` (a list), as Spark takes them."""
 _condition = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _state = re.compile(r"\.? *SQLSTATE: \w+")
-_place = re.compile(r"(line \d+),? pos \d+")
+_location = re.compile(r"(line \d+),? pos \d+")
 _MOST_CHARACTERS = 500
 _NO_COLUMN = "__lancewood_row"
 """The column of a frame of which only the number of rows matters."""
@@ -236,5 +236,5 @@ def reason(error: Any) -> str:
     have other names.
     """
     line = _condition.sub("", str(error).strip().partition("\n")[0].strip())
-    line = _place.sub(r"\1", _state.sub("", line)).rstrip(" ;.")
+    line = _location.sub(r"\1", _state.sub("", line)).rstrip(" ;.")
     return line if len(line) <= _MOST_CHARACTERS else f"{line[:_MOST_CHARACTERS]}…"

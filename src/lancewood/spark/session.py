@@ -355,9 +355,9 @@ def connect_endpoint(master: str) -> str | None:
     """Host and port of a server of Spark Connect; None if the master is not one."""
     if not is_connect_address(master):
         return None
-    place = urlsplit(master)
+    location = urlsplit(master)
     try:
-        return f"{place.hostname or ''}:{place.port or CONNECT_PORT}"
+        return f"{location.hostname or ''}:{location.port or CONNECT_PORT}"
     except ValueError as cause:
         raise InvalidInputError(
             f"{without_token(master)!r} is no address: write sc://host or sc://host:port"

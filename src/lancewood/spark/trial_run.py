@@ -50,12 +50,12 @@ def attempt(trial: Trial) -> dict[str, Any]:
 
 
 def _try_table(spark: Any, trial: Trial) -> str | None:
-    place, temporary = trial.place, None
-    if place is None and trial.master.startswith("local"):
-        place = temporary = tempfile.mkdtemp(prefix="lancewood-doctor-")
-    if place is None:
+    location, temporary = trial.location, None
+    if location is None and trial.master.startswith("local"):
+        location = temporary = tempfile.mkdtemp(prefix="lancewood-doctor-")
+    if location is None:
         return None
-    uri = f"{place.rstrip('/')}/lancewood-doctor-{uuid4().hex}.lance"
+    uri = f"{location.rstrip('/')}/lancewood-doctor-{uuid4().hex}.lance"
     try:
         frame = spark.range(ROWS).selectExpr("id", "id % 7 AS week_day")
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from lancewood.engine.base import check_choice, check_number
-from lancewood.engine.place import Bases, NewBase
+from lancewood.engine.location import Bases, NewBase
 from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Access
 from lancewood.errors import BatchAppliedError, InvalidInputError, NotFoundError
@@ -233,9 +233,9 @@ def merge(frame: Any, target: WriteTarget, terms: Terms, choices: dict[str, Any]
     there = target.snapshot
     if there is None:
         raise NotFoundError(
-            f"no table at {target.place.uri} to merge into; write the first rows with mode "
+            f"no table at {target.location.uri} to merge into; write the first rows with mode "
             "'append', or create an empty table",
-            table=target.place.uri,
+            table=target.location.uri,
         )
     table = Table(there)
     if is_applied(there.manifest.config, terms.policy.applied):

@@ -136,7 +136,7 @@ class Changes:
         return reader.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        uri = self._until.place.uri
+        uri = self._until.location.uri
         return f"<Changes of {uri} from version {self.since} to version {self.until}>"
 
     @cached_property
@@ -157,7 +157,7 @@ def changes_between(
         raise InvalidInputError(
             f"version {since.manifest.version} of {called(since.manifest.branch)} is not known to "
             f"be in the past of version {until.manifest.version} of "
-            f"{called(until.manifest.branch)} of {until.place.uri}: row ids of the two may be "
+            f"{called(until.manifest.branch)} of {until.location.uri}: row ids of the two may be "
             "those of different rows; read both versions and compare the rows",
             version=since.manifest.version,
         )
@@ -170,11 +170,11 @@ def _check_comparable(*versions: Snapshot) -> None:
         if is_detached(each.manifest.version):
             raise InvalidInputError(
                 f"version {each.manifest.version} is detached, beside the history of "
-                f"{each.place.uri}: its row ids may be those of other rows there"
+                f"{each.location.uri}: its row ids may be those of other rows there"
             )
         if not each.manifest.has_stable_row_ids:
             raise UnsupportedError(
-                f"version {each.manifest.version} of {each.place.uri} has no stable row ids, "
+                f"version {each.manifest.version} of {each.location.uri} has no stable row ids, "
                 "so that rows of two versions cannot be told to be the same; changes need a "
                 "table that was created with them"
             )
@@ -215,7 +215,7 @@ class ChangeVerbs(Handle):
         if reset is not None:
             later = f"ask for changes since version {reset}, or " if reset > since else ""
             raise InvalidInputError(
-                f"{last.place.uri} was reset in version {reset}, and the row ids of versions "
+                f"{last.location.uri} was reset in version {reset}, and the row ids of versions "
                 f"{since} and {last.manifest.version}, of which one is from before that, are those "
                 f"of different rows; {later}read both versions and compare the rows",
                 version=reset,
@@ -229,9 +229,9 @@ class ChangeVerbs(Handle):
         found = Descent(mine).load(number)
         if not is_there(mine):
             raise NotFoundError(
-                f"version {mine.manifest.version} of {mine.place.uri}, which this handle is on, is "
-                "gone: it was cleaned up, or the table or its branch was made again. What is there "
-                f"now as version {number} may be another table's; open the table again",
+                f"version {mine.manifest.version} of {mine.location.uri}, which this handle is on, "
+                "is gone: it was cleaned up, or the table or its branch was made again. What is "
+                f"there now as version {number} may be another table's; open the table again",
                 version=mine.manifest.version,
             )
         return found

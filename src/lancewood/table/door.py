@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancewood.engine.base import FileLimits
-from lancewood.engine.place import Bases, NewBase
+from lancewood.engine.location import Bases, NewBase
 from lancewood.engine.snapshot import Access, At, has_revision, is_table
 from lancewood.engine.upkeep import MigratedNames, drop_table
 from lancewood.engine.upkeep import migrate_names as migrate_table_names
@@ -65,7 +65,7 @@ def create(
     writers at once may then lose a commit. ``fsync=False`` leaves the syncing of local files to
     the system. ``message`` and ``properties`` are kept with the version.
 
-    ``bases`` declares other homes for the table's files: ``BasePath`` values, or paths. ``into``
+    ``bases`` declares other roots for the table's files: ``BasePath`` values, or paths. ``into``
     says which of them get the data, as ``bases`` of ``Table.append`` does; by default it goes to
     the table's own root. ``base_storage_options`` are storage options of base paths, by name or
     path. Those in another bucket than the table get no credentials of ``storage_options``: without
@@ -160,15 +160,15 @@ def exists(
 
     Without a revision no manifest is opened.
     """
-    place, revision = Access(
+    location, revision = Access(
         uri,
         storage_options=storage_options,
         manifest_store=manifest_store,
         commit_lock=commit_lock,
     ).find()
     if revision is not None:
-        return has_revision(place, revision)
-    return is_table(place.store)
+        return has_revision(location, revision)
+    return is_table(location.store)
 
 
 def drop(
@@ -187,7 +187,7 @@ def drop(
     Those in other buckets need ``base_storage_options``, as for ``open``.
     A manifest store forgets the table, also one that was removed without it. Raises NotFoundError.
     """
-    place = Access(
+    location = Access(
         uri,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
@@ -195,10 +195,10 @@ def drop(
         commit_lock=commit_lock,
     ).whole("drop")
     stay = drop_table(
-        place.store,
+        location.store,
         force=force,
-        storage_options=place.storage_options,
-        base_storage_options=place.base_storage_options,
+        storage_options=location.storage_options,
+        base_storage_options=location.base_storage_options,
     )
     for each in stay:
         warnings.warn(f"{each.root} keeps a pin: {each.why}", stacklevel=2)
@@ -217,14 +217,14 @@ def migrate_names(
     Nobody may write meanwhile, and until it is done the table does not open; run it again if it
     was interrupted. Changes nothing where all names are V2.
     """
-    place = Access(
+    location = Access(
         uri,
         storage_options=storage_options,
         manifest_store=manifest_store,
         commit_lock=commit_lock,
         unsafe=unsafe,
     ).whole("migrate_names")
-    return migrate_table_names(place.store)
+    return migrate_table_names(location.store)
 
 
 def repair(
@@ -243,7 +243,7 @@ def repair(
     hold rows is removed.
     Raises NotFoundError where there is no table.
     """
-    place = Access(
+    location = Access(
         uri,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
@@ -251,7 +251,7 @@ def repair(
         commit_lock=commit_lock,
         unsafe=unsafe,
     ).whole("repair")
-    return repair_table(place, LocalRunner(), dry_run=dry_run)
+    return repair_table(location, LocalRunner(), dry_run=dry_run)
 
 
 def relocate(
@@ -277,11 +277,11 @@ def relocate(
     ``in_flight`` (zero says that nobody writes), before anything changes, and for one that appears.
     Raises InvalidInputError for the root of a branch, NotFoundError where there is no table.
     """
-    place = Access(
+    location = Access(
         uri,
         storage_options=storage_options,
         base_storage_options=base_storage_options,
         manifest_store=manifest_store,
         commit_lock=commit_lock,
     ).whole("relocate")
-    return relocate_table(place, runner_or_threads(runner), dry_run=dry_run, in_flight=in_flight)
+    return relocate_table(location, runner_or_threads(runner), dry_run=dry_run, in_flight=in_flight)

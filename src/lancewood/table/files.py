@@ -9,14 +9,14 @@ from datetime import timedelta
 from typing import Self
 
 from lancewood.engine.base import FileLimits
-from lancewood.engine.place import Base, BasePath, declared_bases, normal_path
+from lancewood.engine.location import Base, BasePath, declared_bases, normal_path
 from lancewood.engine.rows import IndexMask, load_index_mask
 from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Access
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
 from lancewood.jobs.base_changes import add_base_path, set_base_path
-from lancewood.jobs.cloning.clone import base_name, clone_deep, clone_shallow, target_place
+from lancewood.jobs.cloning.clone import base_name, clone_deep, clone_shallow, target_location
 from lancewood.jobs.cloning.detach import detach
 from lancewood.jobs.compaction.compact import Compaction
 from lancewood.jobs.compaction.plan import CompactionGoal
@@ -32,7 +32,7 @@ from lancewood.table.handle import Handle, runner_or_threads, terms
 
 
 class BaseVerbs(Handle):
-    """Verbs on base paths, the other homes of a table's files."""
+    """Verbs on base paths, the other roots of a table's files."""
 
     @property
     def base_paths(self) -> tuple[BasePath, ...]:
@@ -49,7 +49,7 @@ class BaseVerbs(Handle):
         properties: Mapping[str, str] | None = None,
         serializable: bool = False,
     ) -> Self:
-        """Declare another home for data files, which ``append(bases=…)`` can then write to.
+        """Declare another root for data files, which ``append(bases=…)`` can then write to.
 
         Files go directly into ``path`` or, if it ``is_dataset_root``, into its directory ``data``.
         Raises InvalidInputError for a name or place that the table has already, for its own root,
@@ -84,7 +84,7 @@ class BaseVerbs(Handle):
 
 
 class MoveVerbs(Handle):
-    """Verbs that move fragments to another home."""
+    """Verbs that move fragments to another root."""
 
     def move_fragments(
         self,
@@ -100,7 +100,7 @@ class MoveVerbs(Handle):
         runner: Runner | None = None,
         serializable: bool = False,
     ) -> Self:
-        """Move data files to another home of the table, such as cold storage or another region.
+        """Move data files to another root of the table, such as cold storage or another region.
 
         ``base`` is the id, name or path of a declared base path; None is where new files go, and
         brings files back. Of ``fragments`` (by default all), those are moved in which every live
@@ -214,14 +214,14 @@ class CloneVerbs(Handle):
             unsafe=unsafe,
             fsync=fsync,
         )
-        place = target_place(self._snapshot, access)
+        location = target_location(self._snapshot, access)
         name = base_name(self._snapshot, tag)
         if deep:
-            return self._after(*clone_deep(self._snapshot, place, threads, properties=facts))
-        made, left = clone_shallow(self._snapshot, place, base_name=name, properties=facts)
+            return self._after(*clone_deep(self._snapshot, location, threads, properties=facts))
+        made, left = clone_shallow(self._snapshot, location, base_name=name, properties=facts)
         for each in left.unpinned:
             warnings.warn(
-                f"{each.root} cannot know that {place.uri} needs its files, and a cleanup there "
+                f"{each.root} cannot know that {location.uri} needs its files, and a cleanup there "
                 f"may remove them: {each.why}. Tag the version there, or detach the clone",
                 stacklevel=2,
             )
@@ -302,4 +302,4 @@ class UpkeepVerbs(Handle):
         ``dry_run=False`` carries out the proposals. Each says what it changes, and nothing that may
         hold rows is removed.
         """
-        return repair(self._snapshot.place, runner_or_threads(runner), dry_run=dry_run)
+        return repair(self._snapshot.location, runner_or_threads(runner), dry_run=dry_run)

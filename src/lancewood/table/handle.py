@@ -12,7 +12,7 @@ from lancewood.engine.snapshot import (
     Snapshot,
     check_contradictions,
     load_snapshot,
-    main_place,
+    main_location,
     open_revision,
     resolve,
     same_branch,
@@ -83,9 +83,9 @@ class TravelVerbs(Handle):
                 raise InvalidInputError(
                     "checkout needs branch=, version=, tag=, as_of= or at=; latest() is the newest"
                 )
-            return load_snapshot(self._snapshot.place, as_of=as_of)
-        place = main_place(self._snapshot)
-        return open_revision(place, branch=branch, version=version, tag=tag, as_of=as_of)
+            return load_snapshot(self._snapshot.location, as_of=as_of)
+        location = main_location(self._snapshot)
+        return open_revision(location, branch=branch, version=version, tag=tag, as_of=as_of)
 
     def latest(self) -> Self:
         """The newest version of this handle's branch."""
@@ -96,7 +96,7 @@ class TravelVerbs(Handle):
 
         Each is opened only when the iterator reaches it.
         """
-        return iterate_versions(self._snapshot.place.store, limit)
+        return iterate_versions(self._snapshot.location.store, limit)
 
     def restore(
         self,

@@ -133,7 +133,7 @@ class Branches(Generic[H]):
         return self._handle(reset(self._snapshot, name, at, force=force))
 
     def __repr__(self) -> str:
-        return f"<branches of {self._snapshot.place.uri}>"
+        return f"<branches of {self._snapshot.location.uri}>"
 
 
 class Tags:
@@ -185,4 +185,4 @@ class Tags:
         delete_tag(self._snapshot, name, force=force)
 
     def __repr__(self) -> str:
-        return f"<tags of {self._snapshot.place.uri}>"
+        return f"<tags of {self._snapshot.location.uri}>"

@@ -18,7 +18,7 @@ from lancewood.data.blob_file import BlobFile
 from lancewood.data.lance_dataset import open_with_pylance
 from lancewood.engine.base import FileLimits
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.place import Bases, check_not_moved
+from lancewood.engine.location import Bases, check_not_moved
 from lancewood.engine.rows import Numbers, plan_scan, take_blobs, take_positions, take_row_ids
 from lancewood.engine.schema import (
     Columns,
@@ -65,7 +65,7 @@ class Table(
 
     @property
     def uri(self) -> str:
-        return self._snapshot.place.uri
+        return self._snapshot.location.uri
 
     @property
     def version(self) -> int:
@@ -153,7 +153,7 @@ class Table(
         and ``_rowaddr``. ``fragment_ids`` reads only those, so that processes can share the work.
         ``bases`` are names, ids or paths of base paths, and None in a list is the own root: only
         fragments come whose files with columns of this scan are all there, so that a job reads
-        what is near it. One that is spread over several homes comes only where all are named;
+        what is near it. One that is spread over several roots comes only where all are named;
         ``explain`` tells how many others are in part there.
         Of a blob column come descriptors, as from pylance: its bytes are for ``take_blobs``.
         """
@@ -232,20 +232,20 @@ class Table(
 
         What is written through it is pylance's doing; open the table anew to see it.
         """
-        place, head = self._snapshot.place, self._snapshot.manifest
-        if place.store.location("data") is None:
+        location, head = self._snapshot.location, self._snapshot.manifest
+        if location.store.location("data") is None:
             raise UnsupportedError(f"pylance cannot open {self.uri}: it is in this process only")
-        check_not_moved(place, self._snapshot.manifest)
-        main = place.main(head)
+        check_not_moved(location, self._snapshot.manifest)
+        main = location.main(head)
         return open_with_pylance(
-            place.uri if main is None else main.uri,
+            location.uri if main is None else main.uri,
             Version(self.version),
             None if main is None else head.branch,
-            place.storage_options,
+            location.storage_options,
             {
                 each.path: options
                 for each in head.base_paths
-                if (options := place.options_of(each) or {}) != (place.storage_options or {})
+                if (options := location.options_of(each) or {}) != (location.storage_options or {})
             },
         )
 
@@ -266,7 +266,7 @@ class Table(
     ) -> Self:
         """Add rows. Columns are matched by name; a missing nullable one becomes null.
 
-        ``bases`` says where the new files go, to one home after the other: the names, ids or paths
+        ``bases`` says where the new files go, to one root after the other: the names, ids or paths
         of base paths, None in a list for the own root, or ``"all"``. By default that is the own
         root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
         a base path by us, but not by pylance 14.

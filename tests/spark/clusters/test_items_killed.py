@@ -12,7 +12,7 @@ from tests.spark.clusters.conftest import Faulty
 from tests.spark.clusters.faults import Fault
 
 from lancewood import items
-from lancewood.items.places import find_items
+from lancewood.items.folder import find_items
 
 ITEMS = 40
 

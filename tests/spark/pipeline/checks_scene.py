@@ -14,7 +14,7 @@ from lancewood.pipeline.checks.running import plan_checks, run_checks
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Pipeline
 from lancewood.pipeline.report.facts import CheckFacts
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.repo.repository import Repository
 
 HEAD = """
@@ -47,36 +47,36 @@ class Scene:
         with self.repository.transaction("main", "day 1") as changes:
             for name, rows in self.before.items():
                 changes.create_table(name, rows)
-        ground = self.ground(self.pipeline(""))
-        self.repository.branches.create(ground.branch, at=ground.base)
+        context = self.context(self.pipeline(""))
+        self.repository.branches.create(context.branch, at=context.base)
         for name, rows in self.now.items():
-            uri, branch = ground.create(name, rows.schema)
+            uri, branch = context.create(name, rows.schema)
             # In several files, so that there are several tasks.
             table = lw.open(uri, branch=branch).overwrite(rows.slice(0, 2), schema=rows.schema)
             if rows.num_rows > 2:
                 table.append(rows.slice(2))
-        self.repository.commit("loaded", branch=ground.branch)
+        self.repository.commit("loaded", branch=context.branch)
 
     def pipeline(self, checks: str) -> Pipeline:
         file = self.folder / "zoo.toml"
         file.write_text(self.head + checks, encoding="utf-8")
         return load(file, {}, {})
 
-    def ground(self, pipeline: Pipeline) -> RunContext:
+    def context(self, pipeline: Pipeline) -> RunContext:
         base = self.repository.branches.list().get("main")
         return RunContext(self.repository, pipeline, "r1", base)
 
     def plan(self, checks: str, planned: Mapping[str, pa.Schema] | None = None) -> None:
         pipeline = self.pipeline(checks)
-        ground = self.ground(pipeline)
+        context = self.context(pipeline)
         future = {name: each.schema for name, each in self.now.items()}
-        plan_checks(self.spark, pipeline, ground, future if planned is None else planned)
+        plan_checks(self.spark, pipeline, context, future if planned is None else planned)
 
     def run(self, checks: str, **said: Any) -> list[CheckFacts]:
         """Plan and run, as a run does."""
         self.plan(checks)
         pipeline = self.pipeline(checks)
-        return run_checks(self.spark, pipeline, self.ground(pipeline), self.results, **said)
+        return run_checks(self.spark, pipeline, self.context(pipeline), self.results, **said)
 
     @property
     def results(self) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.frames import Frames
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.repo.repository import Repository
 
 
@@ -40,8 +40,8 @@ class Scene:
         file.write_text(f'[pipeline]\nname = "zoo"\n{text}', encoding="utf-8")
         pipeline = load(file, parameters or {}, environment or {})
         base = self.repository.branches.list().get("main")
-        ground = RunContext(self.repository, pipeline, f"r{self.runs}", base)
-        return Frames(self.spark, pipeline, ground, self.states, overrides)
+        context = RunContext(self.repository, pipeline, f"r{self.runs}", base)
+        return Frames(self.spark, pipeline, context, self.states, overrides)
 
     def publish(self, frames: Frames) -> None:
         """What a run does with states and files, once it has loaded its targets."""

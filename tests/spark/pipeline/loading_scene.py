@@ -24,7 +24,7 @@ def target(table: str, mode: str, source: str | None = None, **said: Any) -> Tar
 
 
 @dataclass
-class FakeGround:
+class FakeContext:
     repository: Repository
     pipeline: Pipeline
     run: str = "r1"
@@ -46,7 +46,7 @@ class FakeGround:
     def open(self, table: str, *, revision: str | None = None) -> Table:
         return self.repository.at(revision or "main").table(table)
 
-    def place(self, table: str) -> tuple[str, str | None]:
+    def location(self, table: str) -> tuple[str, str | None]:
         found = self.repository.prepare(table, branch=self.branch)
         return found.uri, found.branch
 
@@ -55,7 +55,7 @@ class FakeGround:
     ) -> tuple[str, str | None]:
         with self.repository.transaction(self.branch, f"make {table}") as changes:
             changes.create_table(table, schema)
-        return self.place(table)
+        return self.location(table)
 
     def begin(self, run: str) -> None:
         """A fresh run, from main as it is now."""
@@ -77,7 +77,7 @@ class FakeGround:
     def root(self, table: str) -> str:
         return str(self.repository.path / "tables" / f"{table}.lance")
 
-    def with_targets(self, *targets: Target) -> FakeGround:
+    def with_targets(self, *targets: Target) -> FakeContext:
         return replace(self, pipeline=replace(self.pipeline, targets=targets))
 
 
@@ -99,7 +99,7 @@ class FakeFrames:
         return []
 
 
-def new_ground(tmp_path: Path, **quarantine: Any) -> FakeGround:
+def new_context(tmp_path: Path, **quarantine: Any) -> FakeContext:
     """A repository with the table ``photos`` on main, and a run that began there."""
     repository = lw.Repository.init(tmp_path / "repo", fsync=False)
     with repository.transaction("main", message="day 1") as changes:
@@ -113,9 +113,9 @@ def new_ground(tmp_path: Path, **quarantine: Any) -> FakeGround:
         spot,
         quarantine=Quarantine(**quarantine),
     )
-    ground = FakeGround(repository, pipeline)
-    ground.begin("r1")
-    return ground
+    context = FakeContext(repository, pipeline)
+    context.begin("r1")
+    return context
 
 
 def rows_of(dataset: lance.LanceDataset) -> list[dict[str, Any]]:

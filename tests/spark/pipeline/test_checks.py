@@ -225,13 +225,13 @@ def test_query_calls_functions_of_the_pipeline_and_one_that_raises_names_the_che
     functions = '[functions.half_of]\npython = "zoo_functions:half"\nreturns = "long"\n'
     checks = functions + '[[checks]]\nname = "halves"\nsql = "{sql}"\n'
     pipeline = scene.pipeline(checks.format(sql="SELECT 1"))
-    ground = scene.ground(pipeline)
+    context = scene.context(pipeline)
     small = scene.pipeline(checks.format(sql="SELECT * FROM animals WHERE half_of(id % 6) > 1"))
-    (found,) = run_checks(scene.spark, small, ground, scene.results)
+    (found,) = run_checks(scene.spark, small, context, scene.results)
     assert found.failing_rows == 2
     large = scene.pipeline(checks.format(sql="SELECT * FROM animals WHERE half_of(id) > 1"))
     with pytest.raises(LancewoodError, match=r"check 'halves' failed on Spark.*six is odd"):
-        run_checks(scene.spark, large, ground, scene.results)
+        run_checks(scene.spark, large, context, scene.results)
     assert not scene.spark.catalog.functionExists("half_of")
 
 

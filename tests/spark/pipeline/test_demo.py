@@ -26,9 +26,9 @@ IS_SET_UP = ("--old-file", ".venv/.installed")
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
-    place = tmp_path / "photos"
+    location = tmp_path / "photos"
     done = subprocess.run(
-        ["make", *IS_SET_UP, "demo", f"DEMO={place}", f"BIN={os.path.dirname(sys.executable)}"],
+        ["make", *IS_SET_UP, "demo", f"DEMO={location}", f"BIN={os.path.dirname(sys.executable)}"],
         cwd=EXAMPLES.parent,
         env=of_a_shell(JDK_JAVA_OPTIONS=QUICK_START),
         capture_output=True,
@@ -59,7 +59,7 @@ def test_the_demo_tells_a_true_story(tmp_path: Path) -> None:
     assert "warning" not in done.stderr.lower().replace("warning: using incubator modules", "")
     assert told.index("checks failed") < told.index("published into") < told.index("already")
 
-    album = Repository.open(place / "album")
+    album = Repository.open(location / "album")
     assert [name for name in album.branches.list() if name.startswith("run/")] == []
     assert album.at("refs/tags/v2").hash == album.at("main").hash
     assert album.at("refs/tags/v1").hash == album.at("main~1").hash

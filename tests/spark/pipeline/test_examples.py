@@ -43,27 +43,27 @@ def applied(files: list[Path]) -> dict[int, dict[str, Any]]:
 def test_changes_that_come_twice_late_and_out_of_order_leave_the_table_right(
     spark: Any, tmp_path: Path
 ) -> None:
-    place = copied("cdc", tmp_path)
-    drops, made = place / "drops", module(place / "make_drops.py")
+    location = copied("cdc", tmp_path)
+    drops, made = location / "drops", module(location / "make_drops.py")
     made.make_snapshot(drops)
-    assert run(place / "snapshot.toml", spark=spark).ending is Ending.PUBLISHED
-    customers = place / "shop" / "tables" / "customers.lance"
+    assert run(location / "snapshot.toml", spark=spark).ending is Ending.PUBLISHED
+    customers = location / "shop" / "tables" / "customers.lance"
     assert len(rows(customers)) == 200
 
     for day in (1, 2):
         made.make_changes(drops, day)
-        facts = run(place / "changes.toml", spark=spark, run_id=f"day-{day}")
+        facts = run(location / "changes.toml", spark=spark, run_id=f"day-{day}")
         assert facts.ending is Ending.PUBLISHED, facts.checks
         assert rows(customers) == applied(sorted(drops.rglob("*.parquet")))
         assert facts.quarantine is not None
         assert facts.quarantine.rows == (1 if day == 1 else 0)
     late = [each for each in made.changes_of(1)[: made.LATE] if each["operation"] != "delete"]
-    positions = rows(place / "shop" / "tables" / "customer_positions.lance")
+    positions = rows(location / "shop" / "tables" / "customer_positions.lance")
     too_late = [each for each in late if positions[each["id"]]["sequence"] > each["sequence"]]
     assert too_late, "some of what came late has to be too late, or nothing is shown"
 
-    assert run(place / "changes.toml", spark=spark).ending is Ending.NOTHING_NEW
-    log = [each.message.splitlines()[0] for each in Repository.open(place / "shop").log("main")]
+    assert run(location / "changes.toml", spark=spark).ending is Ending.NOTHING_NEW
+    log = [each.message.splitlines()[0] for each in Repository.open(location / "shop").log("main")]
     assert len(log) == 3
     assert "day-2" in log[0]
 
@@ -71,22 +71,22 @@ def test_changes_that_come_twice_late_and_out_of_order_leave_the_table_right(
 def test_embeddings_are_computed_once_for_each_text_and_can_be_searched(
     spark: Any, tmp_path: Path
 ) -> None:
-    place = copied("embeddings", tmp_path)
-    texts, made = place / "texts", module(place / "make_texts.py")
+    location = copied("embeddings", tmp_path)
+    texts, made = location / "texts", module(location / "make_texts.py")
     made.main(texts, 1, 60)
-    first = run(place / "embeddings.toml", spark=spark)
+    first = run(location / "embeddings.toml", spark=spark)
     assert first.ending is Ending.PUBLISHED, first.checks
     made.main(texts, 61, 20)
     (texts / "bad.jsonl").write_text('{"id": 81, "topic": "chess", "text": "  "}\n{"id": \n')
-    second = run(place / "embeddings.toml", spark=spark)
+    second = run(location / "embeddings.toml", spark=spark)
     assert second.ending is Ending.PUBLISHED, second.checks
     assert second.quarantine is not None
     assert second.quarantine.rows == 2
 
-    table = place / "library" / "tables" / "texts.lance"
+    table = location / "library" / "tables" / "texts.lance"
     found = rows(table)
     assert sorted(found) == list(range(1, 81))
-    embedding = module(place / "embedding.py")
+    embedding = module(location / "embedding.py")
     for each in found.values():
         assert each["embedding"] == pytest.approx(embedding.embedded(each["text"]).tolist())
     dataset = lance.dataset(str(table))

@@ -92,8 +92,8 @@ def test_the_last_line_and_the_report_name_step_file_and_line_and_the_timeline_i
     assert message.startswith("zoo.toml line ")
     assert f": {spot}" in message
     step = ", in step measured" if 'from = "measured"' in text and stage != "analyse" else ""
-    place = f"; raised by {raised}() at {tmp_path / 'zoo_code.py'} line {line}{step}"
-    assert message.splitlines()[-1].endswith(place)
+    location = f"; raised by {raised}() at {tmp_path / 'zoo_code.py'} line {line}{step}"
+    assert message.splitlines()[-1].endswith(location)
     facts = failed.value.facts[FACTS]
     assert isinstance(facts, RunFacts)
     assert facts.error == message

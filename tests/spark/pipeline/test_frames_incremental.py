@@ -134,7 +134,7 @@ def test_what_spark_has_listed_is_known_without_it_and_no_other_file_is_missed(
 
 
 def _no_news(scene: Scene, frames: Frames) -> bool:
-    return has_no_news(frames._pipeline, frames._ground, scene.states)
+    return has_no_news(frames._pipeline, frames._context, scene.states)
 
 
 @pytest.mark.parametrize("folder", ["zoo", "zoo {1} [a]*?"])

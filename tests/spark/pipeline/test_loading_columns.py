@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.spark.pipeline.loading_scene import (
+    FakeContext,
     FakeFrames,
-    FakeGround,
-    new_ground,
+    new_context,
     rows_of,
     target,
 )
@@ -23,49 +23,49 @@ pytestmark = pytest.mark.spark
 LOUD, QUIET = "upper(title)", "lower(title)"
 
 
-def fill(spark: Any, ground: FakeGround, expression: str = LOUD, **said: Any) -> TargetFacts:
+def fill(spark: Any, context: FakeContext, expression: str = LOUD, **said: Any) -> TargetFacts:
     adding = target("photos", "add-columns", columns={"shout": expression}, **said)
-    return load_target(spark, ground, adding, FakeFrames())
+    return load_target(spark, context, adding, FakeFrames())
 
 
-def shouts(ground: FakeGround) -> dict[int, str | None]:
-    return {each["id"]: each["shout"] for each in rows_of(ground.on_branch("photos"))}
+def shouts(context: FakeContext) -> dict[int, str | None]:
+    return {each["id"]: each["shout"] for each in rows_of(context.on_branch("photos"))}
 
 
-def data_files(ground: FakeGround) -> set[str]:
-    return {each.name for each in (Path(ground.root("photos")) / "data").iterdir()}
+def data_files(context: FakeContext) -> set[str]:
+    return {each.name for each in (Path(context.root("photos")) / "data").iterdir()}
 
 
 def test_only_the_new_column_is_written_and_a_second_run_has_nothing_to_do(
     spark: Any, tmp_path: Path
 ) -> None:
-    ground = new_ground(tmp_path)
-    before = data_files(ground)
-    facts = fill(spark, ground)
-    assert shouts(ground) == {1: "ONE", 2: "TWO", 3: "THREE", 4: "FOUR"}
+    context = new_context(tmp_path)
+    before = data_files(context)
+    facts = fill(spark, context)
+    assert shouts(context) == {1: "ONE", 2: "TWO", 3: "THREE", 4: "FOUR"}
     assert (facts.columns_added, facts.updated, facts.files) == (("shout",), 4, 1)
-    assert before < data_files(ground)
-    assert len(data_files(ground) - before) == 1
-    ground.publish()
-    ground.begin("r2")
-    again = fill(spark, ground)
+    assert before < data_files(context)
+    assert len(data_files(context) - before) == 1
+    context.publish()
+    context.begin("r2")
+    again = fill(spark, context)
     assert (again.columns_added, again.updated, again.files, again.bytes) == ((), 0, 0, 0)
-    assert again.version == ground.on_branch("photos").version
-    assert not ground.repository.commit("nothing", branch=ground.branch).is_new
+    assert again.version == context.on_branch("photos").version
+    assert not context.repository.commit("nothing", branch=context.branch).is_new
 
 
 def test_rows_that_came_later_are_filled_and_others_left_alone(spark: Any, tmp_path: Path) -> None:
-    ground = new_ground(tmp_path)
-    fill(spark, ground)
-    ground.publish()
-    with ground.repository.transaction("main", "day 2") as changes:
+    context = new_context(tmp_path)
+    fill(spark, context)
+    context.publish()
+    with context.repository.transaction("main", "day 2") as changes:
         changes.table("photos").append(pa.table({"id": [5, 6], "title": ["Five", "Six"]}))
-    with ground.repository.transaction("main", "day 3") as changes:
+    with context.repository.transaction("main", "day 3") as changes:
         news = pa.table({"id": [1, 7], "title": ["Uno", "Seven"]})
         changes.table("photos").merge(news, on="id")
-    ground.begin("r2")
-    facts = fill(spark, ground, QUIET)
-    assert shouts(ground) == {
+    context.begin("r2")
+    facts = fill(spark, context, QUIET)
+    assert shouts(context) == {
         1: "ONE",
         2: "TWO",
         3: "THREE",
@@ -75,31 +75,31 @@ def test_rows_that_came_later_are_filled_and_others_left_alone(spark: Any, tmp_p
         7: "seven",
     }
     assert facts.updated == 3
-    ground.publish()
-    ground.begin("r3")
-    assert fill(spark, ground, QUIET).files == 0
+    context.publish()
+    context.begin("r3")
+    assert fill(spark, context, QUIET).files == 0
 
 
 def test_all_rows_are_computed_anew_where_the_file_says_so(spark: Any, tmp_path: Path) -> None:
-    ground = new_ground(tmp_path)
-    fill(spark, ground)
-    facts = fill(spark, ground, QUIET, overwrite=True)
-    assert shouts(ground) == {1: "one", 2: "two", 3: "three", 4: "four"}
+    context = new_context(tmp_path)
+    fill(spark, context)
+    facts = fill(spark, context, QUIET, overwrite=True)
+    assert shouts(context) == {1: "one", 2: "two", 3: "three", 4: "four"}
     assert (facts.updated, facts.files, facts.columns_added) == (4, 1, ())
 
 
 def test_a_value_that_comes_out_as_null_is_not_tried_again_but_one_taken_away_is(
     spark: Any, tmp_path: Path
 ) -> None:
-    ground = new_ground(tmp_path)
-    fill(spark, ground, "if(id = 2, null, upper(title))")
-    assert shouts(ground)[2] is None
-    assert fill(spark, ground, QUIET).updated == 0
-    ground.repository.commit("filled", branch=ground.branch)
-    table = ground.repository.prepare("photos", branch=ground.branch)
+    context = new_context(tmp_path)
+    fill(spark, context, "if(id = 2, null, upper(title))")
+    assert shouts(context)[2] is None
+    assert fill(spark, context, QUIET).updated == 0
+    context.repository.commit("filled", branch=context.branch)
+    table = context.repository.prepare("photos", branch=context.branch)
     table.update({"shout": "NULL"}, where="id = 3", rewrite="columns")
-    facts = fill(spark, ground, QUIET)
-    assert shouts(ground) == {1: "ONE", 2: "two", 3: "three", 4: "FOUR"}
+    facts = fill(spark, context, QUIET)
+    assert shouts(context) == {1: "ONE", 2: "two", 3: "three", 4: "FOUR"}
     assert facts.updated == 2
 
 
@@ -110,16 +110,16 @@ def test_a_vector_of_a_python_function_beside_another_column(spark: Any, tmp_pat
         return [float(len(text)), 0.5]
 
     spark.udf.register("embed", embed, ArrayType(FloatType()))
-    ground = new_ground(tmp_path)
-    fill(spark, ground)
+    context = new_context(tmp_path)
+    fill(spark, context)
     adding = target(
         "photos",
         "add-columns",
         columns={"v": "embed(title)", "shout": LOUD, "size": "length(title)"},
         types={"v": "fixed_size_list<float>[2]"},
     )
-    facts = load_target(spark, ground, adding, FakeFrames())
-    found = ground.on_branch("photos")
+    facts = load_target(spark, context, adding, FakeFrames())
+    found = context.on_branch("photos")
     assert found.schema.field("v").type == pa.list_(pa.float32(), 2)
     assert rows_of(found)[2] == {
         "id": 3,
@@ -134,28 +134,28 @@ def test_a_vector_of_a_python_function_beside_another_column(spark: Any, tmp_pat
 def test_a_column_and_rows_that_others_append_meanwhile_both_land(
     spark: Any, tmp_path: Path
 ) -> None:
-    ground = new_ground(tmp_path)
-    fill(spark, ground)
-    with ground.repository.transaction("main", "meanwhile") as changes:
+    context = new_context(tmp_path)
+    fill(spark, context)
+    with context.repository.transaction("main", "meanwhile") as changes:
         changes.table("photos").append(pa.table({"id": [5], "title": ["five"]}))
-    ground.publish()
-    found = {each["id"]: each["shout"] for each in ground.on_main("photos")}
+    context.publish()
+    found = {each["id"]: each["shout"] for each in context.on_main("photos")}
     assert found == {1: "ONE", 2: "TWO", 3: "THREE", 4: "FOUR", 5: None}
-    assert not ground.open("photos").base_paths
-    ground.begin("r2")
-    assert fill(spark, ground).updated == 1
-    ground.publish()
-    assert ground.on_main("photos")[4]["shout"] == "FIVE"
+    assert not context.open("photos").base_paths
+    context.begin("r2")
+    assert fill(spark, context).updated == 1
+    context.publish()
+    assert context.on_main("photos")[4]["shout"] == "FIVE"
 
 
 def test_a_row_that_a_merge_updates_is_computed_anew(spark: Any, tmp_path: Path) -> None:
-    fresh = new_ground(tmp_path)
+    fresh = new_context(tmp_path)
     news = spark.createDataFrame([(1, "Uno"), (9, "Nine")], "id LONG, title STRING")
     merging = target("photos", "merge", "news", on=("id",))
     adding = target("photos", "add-columns", columns={"shout": LOUD, "size": "length(title)"})
-    ground = fresh.with_targets(merging, adding)
-    load_target(spark, ground, adding, FakeFrames())
-    load_target(spark, ground, merging, FakeFrames({"news": news}))
-    assert shouts(ground) == {1: None, 2: "TWO", 3: "THREE", 4: "FOUR", 9: None}
-    load_target(spark, ground, adding, FakeFrames())
-    assert shouts(ground) == {1: "UNO", 2: "TWO", 3: "THREE", 4: "FOUR", 9: "NINE"}
+    context = fresh.with_targets(merging, adding)
+    load_target(spark, context, adding, FakeFrames())
+    load_target(spark, context, merging, FakeFrames({"news": news}))
+    assert shouts(context) == {1: None, 2: "TWO", 3: "THREE", 4: "FOUR", 9: None}
+    load_target(spark, context, adding, FakeFrames())
+    assert shouts(context) == {1: "UNO", 2: "TWO", 3: "THREE", 4: "FOUR", 9: "NINE"}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.pipeline.loading_scene import FakeFrames, FakeGround, new_ground, target
+from tests.spark.pipeline.loading_scene import FakeContext, FakeFrames, new_context, target
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.loading.places import prepare_places
+from lancewood.pipeline.loading.context import prepare_locations
 from lancewood.pipeline.loading.planning import plan_target, plan_targets
 
 pytestmark = pytest.mark.spark
@@ -20,8 +20,8 @@ ROWS = "id long, title string"
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> FakeGround:
-    made = new_ground(tmp_path_factory.mktemp("plan"))
+def context(tmp_path_factory: pytest.TempPathFactory) -> FakeContext:
+    made = new_context(tmp_path_factory.mktemp("plan"))
     with made.repository.transaction("main", message="more") as changes:
         schema = pa.schema([pa.field("id", pa.int64(), False), ("v", pa.list_(pa.float32(), 2))])
         changes.create_table("vectors", schema)
@@ -120,11 +120,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_does_not_fit_is_refused_with_its_spot(
-    spark: Any, ground: FakeGround, frames: FakeFrames, case: str
+    spark: Any, context: FakeContext, frames: FakeFrames, case: str
 ) -> None:
     asked, why = REFUSED[case]
     with pytest.raises(InvalidInputError) as refused:
-        plan_target(spark, ground, asked, frames)
+        plan_target(spark, context, asked, frames)
     text = str(refused.value)
     assert text.removeprefix("p.toml line 7: ").removeprefix("p.toml: ").startswith(why)
     assert "\n" not in text
@@ -132,9 +132,9 @@ def test_what_does_not_fit_is_refused_with_its_spot(
 
 
 def test_the_plan_knows_what_earlier_targets_make(
-    spark: Any, ground: FakeGround, frames: FakeFrames
+    spark: Any, context: FakeContext, frames: FakeFrames
 ) -> None:
-    later = ground.with_targets(
+    later = context.with_targets(
         target("fresh", "append", "vectors", types={"v": "fixed_size_list<float>[2]"}),
         target("fresh", "add-columns", columns={"w": "v[0]"}),
         target("fresh", "merge", "vectors", on=("id",)),
@@ -145,29 +145,29 @@ def test_the_plan_knows_what_earlier_targets_make(
     vector = pa.list_(pa.float32(), 2)
     assert planned["fresh"].types == [pa.int64(), vector, pa.float32()]
     assert planned["photos"].names == ["id", "v", "n"]
-    assert not ground.has("fresh", revision=ground.branch)
+    assert not context.has("fresh", revision=context.branch)
 
 
 def test_a_table_with_other_columns_is_no_quarantine(
     spark: Any, tmp_path: Path, frames: FakeFrames
 ) -> None:
-    ground = new_ground(tmp_path, table="photos")
+    context = new_context(tmp_path, table="photos")
     with pytest.raises(InvalidInputError, match=r"^p.toml: quarantine.table: table 'photos' is no"):
-        plan_targets(spark, ground, frames)
+        plan_targets(spark, context, frames)
 
 
 def test_tables_of_a_repository_that_keeps_them_are_refused(
     spark: Any, tmp_path: Path, frames: FakeFrames
 ) -> None:
-    ground = new_ground(tmp_path)
-    ground.repository.exclusive(True)
+    context = new_context(tmp_path)
+    context.repository.exclusive(True)
     with pytest.raises(InvalidInputError, match=r"^p.toml line 7: targets\[0\]: table 'photos'"):
-        plan_target(spark, ground, target("photos", "append", "rows"), frames)
+        plan_target(spark, context, target("photos", "append", "rows"), frames)
 
 
 def test_tables_are_made_ready_before_the_first_is_written(tmp_path: Path) -> None:
-    ground = new_ground(tmp_path).with_targets(
+    context = new_context(tmp_path).with_targets(
         target("photos", "append", "rows"), target("fresh", "append", "rows")
     )
-    prepare_places(ground)
-    assert [*lw.open(ground.root("photos")).branches.list()] == [ground.branch]
+    prepare_locations(context)
+    assert [*lw.open(context.root("photos")).branches.list()] == [context.branch]

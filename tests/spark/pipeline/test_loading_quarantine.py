@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.pipeline.loading_scene import FakeFrames, FakeGround, new_ground, rows_of
+from tests.spark.pipeline.loading_scene import FakeContext, FakeFrames, new_context, rows_of
 
 from lancewood.pipeline.loading.quarantine import check_quarantine, load_quarantine
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts
@@ -29,14 +29,14 @@ def bad(spark: Any, *counts: tuple[str, str, int]) -> Any:
     return spark.createDataFrame(rows, BAD).coalesce(1)
 
 
-def quarantined(spark: Any, ground: FakeGround, frames: FakeFrames) -> QuarantineFacts:
-    return load_quarantine(spark, ground, ground.pipeline, frames)
+def quarantined(spark: Any, context: FakeContext, frames: FakeFrames) -> QuarantineFacts:
+    return load_quarantine(spark, context, context.pipeline, frames)
 
 
 def test_bad_rows_are_kept_with_their_run_and_counted_by_reason(spark: Any, tmp_path: Path) -> None:
-    ground = new_ground(tmp_path, most_rows=5)
+    context = new_context(tmp_path, most_rows=5)
     rows = bad(spark, ("photos", "no image", 3), ("labels", "no id", 1), ("photos", "too big", 1))
-    facts = quarantined(spark, ground, FakeFrames(bad=rows))
+    facts = quarantined(spark, context, FakeFrames(bad=rows))
     assert facts.by_reason == (
         ("photos", "no image", 3),
         ("labels", "no id", 1),
@@ -44,7 +44,7 @@ def test_bad_rows_are_kept_with_their_run_and_counted_by_reason(spark: Any, tmp_
     )
     assert (facts.table, facts.rows, facts.is_beyond) == ("quarantine", 5, False)
     assert facts.limit == "at most 5 rows"
-    kept = rows_of(ground.on_branch("quarantine"))
+    kept = rows_of(context.on_branch("quarantine"))
     (moment,) = {each.pop("moment") for each in kept}
     assert abs(datetime.now(UTC) - moment) < timedelta(minutes=5)
     assert {
@@ -63,26 +63,26 @@ def test_bad_rows_are_kept_with_their_run_and_counted_by_reason(spark: Any, tmp_
         ("photos", "no image", "/in/photos.csv", "3", '{"n": 2}'),
         ("photos", "too big", "/in/photos.csv", "1", '{"n": 0}'),
     )
-    assert not ground.has("quarantine")
-    ground.publish()
-    ground.begin("r2")
-    more = quarantined(spark, ground, FakeFrames(bad=bad(spark, ("photos", "no image", 6))))
+    assert not context.has("quarantine")
+    context.publish()
+    context.begin("r2")
+    more = quarantined(spark, context, FakeFrames(bad=bad(spark, ("photos", "no image", 6))))
     assert (more.rows, more.is_beyond) == (6, True)
     assert more.by_reason == (("photos", "no image", 6),)
-    assert len(rows_of(ground.on_branch("quarantine"))) == 11
+    assert len(rows_of(context.on_branch("quarantine"))) == 11
 
 
 def test_bad_rows_of_another_pipeline_with_the_same_run_id_are_its_own(
     spark: Any, tmp_path: Path
 ) -> None:
-    ground = new_ground(tmp_path, most_rows=None, most_share=0.5)
+    context = new_context(tmp_path, most_rows=None, most_share=0.5)
     theirs = bad(spark, ("their source", "no id", 3), ("photos", "no image", 2))
-    quarantined(spark, ground, Counting({"their source": spark.range(9)}, theirs))
-    ground.publish()
-    ground.repository.branches.delete(ground.branch, force=True, tables=True)
-    ground.begin("r1")
+    quarantined(spark, context, Counting({"their source": spark.range(9)}, theirs))
+    context.publish()
+    context.repository.branches.delete(context.branch, force=True, tables=True)
+    context.begin("r1")
     ours = bad(spark, ("photos", "no image", 4), ("photos", "too big", 1))
-    facts = quarantined(spark, ground, Counting(bad=ours))
+    facts = quarantined(spark, context, Counting(bad=ours))
     assert facts.by_reason == (("photos", "no image", 4), ("photos", "too big", 1))
     assert (facts.rows, facts.is_beyond) == (5, False)
     assert len(facts.sample) == 4, "three of one reason, one of the other, none of theirs"
@@ -91,25 +91,25 @@ def test_bad_rows_of_another_pipeline_with_the_same_run_id_are_its_own(
 def test_a_quarantine_of_an_earlier_release_gets_the_columns_that_it_has_not(
     spark: Any, tmp_path: Path
 ) -> None:
-    ground = new_ground(tmp_path, most_rows=None)
+    context = new_context(tmp_path, most_rows=None)
     old = pa.table({each: ["old"] for each in OLDER.names}, schema=OLDER)
-    with ground.repository.transaction("main", message="bad rows") as changes:
+    with context.repository.transaction("main", message="bad rows") as changes:
         changes.create_table("quarantine", old)
-    ground.begin("r2")
-    check_quarantine(ground)
-    assert quarantined(spark, ground, FakeFrames(bad=bad(spark))).rows == 0
-    assert ground.on_branch("quarantine").schema.names == OLDER.names
-    quarantined(spark, ground, FakeFrames(bad=bad(spark, ("photos", "no image", 1))))
-    kept = {each["run"]: each for each in rows_of(ground.on_branch("quarantine"))}
+    context.begin("r2")
+    check_quarantine(context)
+    assert quarantined(spark, context, FakeFrames(bad=bad(spark))).rows == 0
+    assert context.on_branch("quarantine").schema.names == OLDER.names
+    quarantined(spark, context, FakeFrames(bad=bad(spark, ("photos", "no image", 1))))
+    kept = {each["run"]: each for each in rows_of(context.on_branch("quarantine"))}
     assert (kept["old"]["record"], kept["old"]["line"]) == ("old", None)
     assert (kept["r2"]["file"], kept["r2"]["line"]) == ("/in/photos.csv", 1)
 
 
 def test_the_sample_has_short_values_and_names_every_column(spark: Any, tmp_path: Path) -> None:
-    ground = new_ground(tmp_path, most_rows=None)
+    context = new_context(tmp_path, most_rows=None)
     record = json.dumps({"long": "x" * 500, "last": [1, 2], "none": None})
     rows = spark.createDataFrame([("photos", "too long", None, None, record)], BAD)
-    ((_, _, file, line, shown),) = quarantined(spark, ground, FakeFrames(bad=rows)).sample
+    ((_, _, file, line, shown),) = quarantined(spark, context, FakeFrames(bad=rows)).sample
     assert (file, line) == ("", "")
     assert json.loads(shown) == {
         "long": "x" * 80 + "… (500 characters)",
@@ -121,17 +121,17 @@ def test_the_sample_has_short_values_and_names_every_column(spark: Any, tmp_path
 def test_without_bad_rows_there_is_no_quarantine_and_no_new_version_of_one(
     spark: Any, tmp_path: Path
 ) -> None:
-    ground = new_ground(tmp_path, most_rows=None)
+    context = new_context(tmp_path, most_rows=None)
     none = bad(spark)
     for frames in (FakeFrames(), FakeFrames(bad=none)):
-        facts = quarantined(spark, ground, frames)
+        facts = quarantined(spark, context, frames)
         assert (facts.rows, facts.is_beyond, facts.limit) == (0, False, "no limit")
-        assert not ground.has("quarantine", revision=ground.branch)
-    assert quarantined(spark, ground, FakeFrames(bad=bad(spark, ("a", "b", 1)))).rows == 1
-    ground.repository.commit("kept", branch=ground.branch)
-    before = ground.on_branch("quarantine").version
-    assert quarantined(spark, ground, FakeFrames(bad=none)).rows == 0
-    assert ground.on_branch("quarantine").version == before
+        assert not context.has("quarantine", revision=context.branch)
+    assert quarantined(spark, context, FakeFrames(bad=bad(spark, ("a", "b", 1)))).rows == 1
+    context.repository.commit("kept", branch=context.branch)
+    before = context.on_branch("quarantine").version
+    assert quarantined(spark, context, FakeFrames(bad=none)).rows == 0
+    assert context.on_branch("quarantine").version == before
 
 
 class Counting(FakeFrames):
@@ -142,12 +142,12 @@ class Counting(FakeFrames):
 
 
 def test_a_share_is_of_the_rows_of_the_same_source_or_step(spark: Any, tmp_path: Path) -> None:
-    ground = new_ground(tmp_path, most_rows=None, most_share=0.1)
+    context = new_context(tmp_path, most_rows=None, most_share=0.1)
     step = spark.range(19)
     facts = quarantined(
-        spark, ground, Counting({"step": step}, bad(spark, ("photos", "x", 1), ("step", "y", 2)))
+        spark, context, Counting({"step": step}, bad(spark, ("photos", "x", 1), ("step", "y", 2)))
     )
     assert not facts.is_beyond
-    facts = quarantined(spark, ground, Counting({"step": step}, bad(spark, ("photos", "x", 1))))
+    facts = quarantined(spark, context, Counting({"step": step}, bad(spark, ("photos", "x", 1))))
     assert facts.is_beyond, "two of ten by now"
     assert facts.limit == "at most 10 % of the rows of a source or step"

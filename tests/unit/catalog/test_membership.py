@@ -17,7 +17,7 @@ from lancewood.catalog.membership import (
     leave,
     repositories_of,
 )
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.revisions import open_revision
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.errors import AlreadyExistsError, FormatError, InvalidInputError
@@ -41,7 +41,7 @@ def repository(path: Path, *, config: str = f"[lancewood]\n\tid = {ID}\n") -> Pa
 
 def made(path: Path) -> Snapshot:
     lw.create(path, ROWS, fsync=False)
-    return load_snapshot(Place(DiskStore(path, fsync=False)))
+    return load_snapshot(Location(DiskStore(path, fsync=False)))
 
 
 def test_a_table_of_its_own_belongs_to_nobody(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_a_branch_belongs_where_its_table_does(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     made(repo / "tables" / "photos.lance")
     lw.open(repo / "tables" / "photos.lance").branches.create("exp")
-    place = Place(DiskStore(repo / "tables" / "photos.lance"))
-    found = open_revision(place, branch="exp")
+    location = Location(DiskStore(repo / "tables" / "photos.lance"))
+    found = open_revision(location, branch="exp")
     assert found.manifest.branch == "exp"
     assert repositories_of(found) == (Membership(repo, ("photos",)),)
 
@@ -77,7 +77,7 @@ def test_it_moves_with_its_repository(tmp_path: Path) -> None:
     made(repo / "tables" / "photos.lance")
     moved = tmp_path / "moved"
     shutil.move(repo, moved)
-    snapshot = load_snapshot(Place(DiskStore(moved / "tables" / "photos.lance")))
+    snapshot = load_snapshot(Location(DiskStore(moved / "tables" / "photos.lance")))
     assert repositories_of(snapshot) == (Membership(moved, ("photos",)),)
 
 
@@ -86,7 +86,7 @@ def test_a_table_that_is_opened_through_a_link_belongs_to_its_repository(tmp_pat
     made(repo / "tables" / "photos.lance")
     link = tmp_path / "elsewhere"
     link.symlink_to(repo / "tables" / "photos.lance")
-    found = repositories_of(load_snapshot(Place(DiskStore(link))))
+    found = repositories_of(load_snapshot(Location(DiskStore(link))))
     assert found == (Membership(repo, ("photos",)),)
 
 
@@ -95,7 +95,7 @@ def test_a_link_of_one_repository_into_another_leaves_the_table_to_both(tmp_path
     own, other = repository(tmp_path / "own"), repository(tmp_path / "other")
     made(own / "tables" / "photos.lance")
     (other / "tables" / "photos.lance").symlink_to(own / "tables" / "photos.lance")
-    through = load_snapshot(Place(DiskStore(other / "tables" / "photos.lance")))
+    through = load_snapshot(Location(DiskStore(other / "tables" / "photos.lance")))
     found = repositories_of(through)
     assert found == (Membership(other, ("photos",)), Membership(own, ("photos",)))
 
@@ -107,7 +107,7 @@ def test_tables_on_another_disk_behind_a_link_get_a_tag(tmp_path: Path) -> None:
     (repo / "tables").symlink_to(tmp_path / "big")
     snapshot = made(repo / "tables" / "photos.lance")
     assert join(snapshot, repo, ID, "photos")
-    direct = load_snapshot(Place(DiskStore(tmp_path / "big" / "photos.lance")))
+    direct = load_snapshot(Location(DiskStore(tmp_path / "big" / "photos.lance")))
     assert repositories_of(direct) == (Membership(repo, ("photos",), ID, member_tag(ID)),)
 
 
@@ -159,7 +159,7 @@ def test_joining_again_tells_the_new_place_and_the_new_name(tmp_path: Path) -> N
     moved = tmp_path / "moved"
     shutil.move(repo, moved)
     lw.open(tmp_path / "photos.lance").append(ROWS)
-    newer = load_snapshot(snapshot.place)
+    newer = load_snapshot(snapshot.location)
     assert join(newer, moved, ID, "again")
     (found,) = repositories_of(newer)
     assert found == Membership(moved, ("again", "pictures"), ID, member_tag(ID))

@@ -6,11 +6,11 @@ import pytest
 
 from lancewood.catalog.names import (
     checked_table,
-    home_uri,
+    own_table,
+    own_table_uri,
     pin_entry,
     pin_file,
     pinned_table,
-    table_at_home,
 )
 from lancewood.errors import InvalidInputError
 
@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError
 @pytest.mark.parametrize("name", ["a", "photos", "7", "A.b-c_d", "x" * 100, "a..b", "x.lock"])
 def test_a_good_name_is_itself(name: str) -> None:
     assert checked_table(name) == name
-    assert table_at_home(home_uri(name)) == name
+    assert own_table(own_table_uri(name)) == name
     assert pinned_table(pin_entry(name)) == name
     assert pin_file(name) == f"tables/{name}.json"
 
@@ -43,7 +43,7 @@ def test_a_bad_name_is_refused_with_the_rule_that_it_breaks(name: str, why: str)
     with pytest.raises(InvalidInputError) as caught:
         checked_table(name)
     assert why in caught.value.message
-    assert table_at_home(home_uri(name)) is None
+    assert own_table(own_table_uri(name)) is None
     assert pinned_table(pin_entry(name)) is None
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_text_is_refused() -> None:
     "uri", ["tables/a", "tables/a/b.lance", "a.lance", "/tables/a.lance", "tables/../a.lance", ""]
 )
 def test_other_places_are_no_home_of_a_table(uri: str) -> None:
-    assert table_at_home(uri) is None
+    assert own_table(uri) is None
 
 
 @pytest.mark.parametrize("entry", ["README", "a.txt", ".json", "a", "sub"])

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.catalog.world import ROWS, World, append
 
 import lancewood as lw
+from lancewood.catalog.locations import pinned_uri
 from lancewood.catalog.opening import check_kept, open_pin, pin_of
 from lancewood.catalog.pin import Pin, decode_pin, encode_pin
-from lancewood.catalog.places import pinned_uri
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.upkeep.pins import announced
 from lancewood.errors import (
@@ -124,16 +124,16 @@ def test_migrated_names_do_not_break_old_pins(world: World) -> None:
 
 def test_a_table_elsewhere_is_opened_by_its_full_uri(world: World, tmp_path: Path) -> None:
     lw.create(tmp_path / "away.lance", ROWS, fsync=False)
-    snapshot = load_snapshot(Place(open_store(tmp_path / "away.lance")))
-    pin = pin_of(snapshot, pinned_uri(snapshot.place.uri, world.path))
+    snapshot = load_snapshot(Location(open_store(tmp_path / "away.lance")))
+    pin = pin_of(snapshot, pinned_uri(snapshot.location.uri, world.path))
     assert pin.uri == str(tmp_path / "away.lance")
     assert rows(world, pin) == 3
 
 
 def test_a_table_in_memory_is_opened_by_its_full_uri(world: World) -> None:
     lw.create("memory://opening/t", ROWS)
-    snapshot = load_snapshot(Place(open_store("memory://opening/t")))
-    pin = pin_of(snapshot, pinned_uri(snapshot.place.uri, world.path))
+    snapshot = load_snapshot(Location(open_store("memory://opening/t")))
+    pin = pin_of(snapshot, pinned_uri(snapshot.location.uri, world.path))
     assert rows(world, pin) == 3
 
 
@@ -225,7 +225,7 @@ def test_a_version_that_a_cleanup_is_removing_is_not_kept(world: World) -> None:
     pin = world.create("photos")
     lw.open(world.home("photos")).append(ROWS)
     check_kept(pin, world.path)
-    main = world.place("photos").store
+    main = world.location("photos").store
     with (
         announced(main, None, [Version(1)]),
         pytest.raises(RetryableConflictError, match="being removed by a cleanup"),

@@ -226,8 +226,8 @@ def test_a_hostile_uri_is_refused_in_a_file_and_by_a_caller(uri: str) -> None:
 def test_a_place_elsewhere_is_named_in_full(uri: str) -> None:
     pin = some_pin(uri=uri)
     assert decode_pin(encode_pin(pin), FILE) == pin
-    assert not pin.is_at_home
-    assert some_pin().is_at_home
+    assert not pin.is_own
+    assert some_pin().is_own
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from lancewood.catalog.marks import (
 )
 from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.publish import Detached
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.revisions import open_revision
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.upkeep.pins import announced
@@ -46,13 +46,13 @@ ROWS = pa.table({"a": [1, 2, 3]})
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, fsync=False).append(ROWS).append(ROWS).append(ROWS)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, fsync=False).append(ROWS).append(ROWS).append(ROWS)
+    return location
 
 
 def at(uri: str, **revision: Any) -> Snapshot:
-    return open_revision(Place(DiskStore(uri, fsync=False)), **revision)
+    return open_revision(Location(DiskStore(uri, fsync=False)), **revision)
 
 
 def tags(uri: str) -> dict[str, int]:
@@ -91,17 +91,17 @@ def test_a_version_of_a_branch_is_kept_in_the_main_root(uri: str) -> None:
 
 def test_taking_it_back_removes_the_tag_once(uri: str) -> None:
     protect(at(uri, version=2), REF, MINE)
-    place = Place(DiskStore(uri))
-    assert unprotect(place, REF, MINE)
+    location = Location(DiskStore(uri))
+    assert unprotect(location, REF, MINE)
     assert tags(uri) == {}
-    assert not unprotect(place, REF, MINE)
+    assert not unprotect(location, REF, MINE)
 
 
 def test_a_tag_of_that_name_that_somebody_made_is_not_touched(uri: str) -> None:
     lw.open(uri).tags.create(TAG, at=1, force=True)
     with pytest.raises(AlreadyExistsError, match="belongs to somebody else"):
         protect(at(uri, version=2), REF, MINE)
-    assert not unprotect(Place(DiskStore(uri)), REF, MINE)
+    assert not unprotect(Location(DiskStore(uri)), REF, MINE)
     assert tags(uri) == {TAG: 1}
 
 
@@ -109,7 +109,7 @@ def test_another_repositorys_tag_is_not_touched(uri: str) -> None:
     protect(at(uri, version=1), REF, OTHER)
     with pytest.raises(AlreadyExistsError, match=f"belongs to repository {OTHER}"):
         protect(at(uri, version=2), REF, MINE)
-    assert not unprotect(Place(DiskStore(uri)), REF, MINE)
+    assert not unprotect(Location(DiskStore(uri)), REF, MINE)
     assert tags(uri) == {TAG: 1}
 
 

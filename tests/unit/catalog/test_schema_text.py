@@ -6,7 +6,7 @@ import pyarrow as pa
 
 import lancewood as lw
 from lancewood.catalog.opening import column_types
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.store.locate import open_store
 
@@ -14,7 +14,7 @@ from lancewood.store.locate import open_store
 def texts(schema: pa.Schema, name: str) -> list[str]:
     uri = f"memory://schema-text/{name}"
     lw.create(uri, schema)
-    snapshot = load_snapshot(Place(open_store(uri)))
+    snapshot = load_snapshot(Location(open_store(uri)))
     return [f"{column}: {kind}" for column, kind in column_types(snapshot.schema)]
 
 

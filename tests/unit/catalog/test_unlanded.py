@@ -112,7 +112,7 @@ def test_a_divergence_is_told_with_its_conflict(world: World) -> None:
     lw.open(world.home("photos")).overwrite(ROWS)
     (found,) = waiting(world.git, made, world.path)
     assert (found.name, found.pin, found.commit) == ("photos", pin, made)
-    assert found.place.uri == str(world.home("photos"))
+    assert found.location.uri == str(world.home("photos"))
     assert found.state.is_diverged
 
 

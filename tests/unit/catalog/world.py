@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 
 import lancewood as lw
+from lancewood.catalog.locations import location_of
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.places import place_of
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.place.place import Place
-from lancewood.engine.snapshot.revisions import branch_place
+from lancewood.engine.location.location import Location
+from lancewood.engine.snapshot.revisions import branch_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import Landed, land
 from lancewood.engine.staging.staging import Stage
@@ -76,16 +76,16 @@ class World:
         lw.create(self.home(name), rows, fsync=False)
         return self.standing(name)
 
-    def place(self, name: str, branch: str | None = None) -> Place:
-        main = Place(DiskStore(self.home(name), fsync=False))
-        return branch_place(main, None if branch is None else BranchName(branch))
+    def location(self, name: str, branch: str | None = None) -> Location:
+        main = Location(DiskStore(self.home(name), fsync=False))
+        return branch_location(main, None if branch is None else BranchName(branch))
 
     def head(self, name: str, branch: str | None = None) -> Snapshot:
-        return load_snapshot(self.place(name, branch))
+        return load_snapshot(self.location(name, branch))
 
     def standing(self, name: str, branch: str | None = None, version: int | None = None) -> Pin:
         """The pin of the newest version, or of that one."""
-        found = load_snapshot(self.place(name, branch), version=version)
+        found = load_snapshot(self.location(name, branch), version=version)
         return pin_of(found, f"tables/{name}.lance")
 
     def staged(self, name: str, *changes: Change, branch: str | None = None) -> Pin:
@@ -98,4 +98,4 @@ class World:
 
     def land(self, pin: Pin) -> Landed:
         assert pin.landing is not None
-        return land(place_of(pin, self.path, fsync=False), pin.landing)
+        return land(location_of(pin, self.path, fsync=False), pin.landing)

@@ -19,9 +19,9 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS)
+    return location
 
 
 def test_a_home_is_added_and_listed(

@@ -23,11 +23,11 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Main at version 2 with 8 rows; branch exp with 6; tag first on version 1."""
-    place = str(tmp_path / "t.lance")
-    table = lw.create(place, ROWS)
+    location = str(tmp_path / "t.lance")
+    table = lw.create(location, ROWS)
     table.tags.create("first")
     table.append(ROWS).branches.create("exp").delete("id = 1")
-    return place
+    return location
 
 
 @pytest.fixture

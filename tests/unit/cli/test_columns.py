@@ -20,9 +20,9 @@ ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", None], "s": [{"x": 1, "y": 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Three rows in two fragments."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, max_rows_per_file=2)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, max_rows_per_file=2)
+    return location
 
 
 @pytest.fixture

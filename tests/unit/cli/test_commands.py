@@ -22,10 +22,10 @@ ROWS = pa.table({"id": [1, 2, 3], "name": ["a", None, "c"], "raw": [b"\xff", b""
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Three versions: created, appended, configured."""
-    place = str(tmp_path / "t.lance")
-    table = lw.create(place, ROWS, message="first").append(ROWS, message="second")
+    location = str(tmp_path / "t.lance")
+    table = lw.create(location, ROWS, message="first").append(ROWS, message="second")
     table.set_config({"lancewood.note": "x"}, properties={"run": "7"})
-    return place
+    return location
 
 
 def test_create_makes_an_empty_table_of_the_columns(lw_ok: Lw, tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_create_takes_the_columns_of_a_table_by_its_uri(
     assert lance.dataset(str(tmp_path / "a.lance")).schema == ROWS.schema
     asked: list[object] = []
 
-    def opened(place: str, **options: object) -> Any:
-        asked.append((place, options))
+    def opened(location: str, **options: object) -> Any:
+        asked.append((location, options))
         raise lw.NotFoundError("no table there")
 
     monkeypatch.setattr("lancewood.cli.commands.create.lw.open", opened)

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.usefixtures("no_commit_under_way")
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS).delete("id = 1")
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS).delete("id = 1")
+    return location
 
 
 @pytest.fixture

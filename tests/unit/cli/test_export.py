@@ -30,9 +30,9 @@ ROWS = pa.table(
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS.slice(0, 100), max_rows_per_file=40).append(ROWS.slice(100))
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS.slice(0, 100), max_rows_per_file=40).append(ROWS.slice(100))
+    return location
 
 
 READERS: dict[str, Callable[[bytes], pa.Table]] = {

@@ -65,7 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def location(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a copy of it."""
     monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
     shutil.copytree(made, tmp_path / "repo")
@@ -85,7 +85,7 @@ def arguments(command: Any, text: str) -> list[str]:
     return found
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("location")
 @pytest.mark.parametrize(("path", "command"), [*commands()])
 def test_no_command_prints_what_acts_on_a_terminal(
     lw_run: Lw, path: tuple[str, ...], command: Any
@@ -108,7 +108,7 @@ LOOKING = [
 ]
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("location")
 @pytest.mark.parametrize("line", LOOKING)
 def test_what_is_looked_at_is_spelled_out(lw_ok: Lw, line: str) -> None:
     ran = lw_ok(*line.split())
@@ -116,7 +116,7 @@ def test_what_is_looked_at_is_spelled_out(lw_ok: Lw, line: str) -> None:
     assert not BAD.search(ran.out + ran.err)
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("location")
 @pytest.mark.parametrize("line", ["table cat", "table head"])
 def test_texts_are_there_and_json_means_the_same(lw_ok: Lw, line: str) -> None:
     spelled = "a\\x1b[31mb\\u009b31mc\\u202ed\\u2067e\\u2028f\\u007fg\\u200fh"

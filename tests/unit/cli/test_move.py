@@ -20,9 +20,9 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Four rows in four fragments, and a home called cold."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, max_rows_per_file=1).add_base(tmp_path / "cold", name="cold")
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, max_rows_per_file=1).add_base(tmp_path / "cold", name="cold")
+    return location
 
 
 def moved(uri: str) -> list[int]:

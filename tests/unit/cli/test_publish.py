@@ -21,10 +21,10 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Main at version 1; branch exp has lost row 1 and got row 9, at version 3."""
-    place = str(tmp_path / "t.lance")
-    table = lw.create(place, ROWS)
+    location = str(tmp_path / "t.lance")
+    table = lw.create(location, ROWS)
     table.branches.create("exp").delete("id = 1").append(pa.table({"id": [9]}))
-    return place
+    return location
 
 
 def ids(uri: str) -> list[int]:

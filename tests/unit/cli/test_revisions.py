@@ -21,13 +21,13 @@ ROWS = pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", None, "d"]})
 def uri(tmp_path: Path) -> str:
     """Main at version 2 with 8 rows; branch exp left version 1 and has 5 rows at version 2; tag
     first on version 1 of main, tag done on version 2 of exp."""
-    place = str(tmp_path / "t.lance")
-    table = lw.create(place, ROWS)
+    location = str(tmp_path / "t.lance")
+    table = lw.create(location, ROWS)
     exp = table.branches.create("exp").append(ROWS.slice(0, 1))
     table.tags.create("first")
     exp.tags.create("done")
     table.append(ROWS)
-    return place
+    return location
 
 
 def count(lw_ok: Lw, uri: str, *options: object) -> int:

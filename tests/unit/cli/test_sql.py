@@ -19,7 +19,7 @@ ROWS = pa.table({"id": [1, 2, 3], "label": ["cat", "dog", None]})
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
 
     def started(*args: Any, **settings: Any) -> Any:
@@ -31,12 +31,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_plan_is_told_without_spark(lw_ok: Lw, place: Path) -> None:
+def test_a_plan_is_told_without_spark(lw_ok: Lw, location: Path) -> None:
     query = "SELECT id FROM photos@exp WHERE label = 'cat'"
     told = lw_ok("sql", query, "--table", "photos=photos.lance", "--explain").out
     assert told.splitlines() == [
         "photos@exp",
-        f"  version  2 of branch 'exp', {place / 'photos.lance' / 'tree' / 'exp'}",
+        f"  version  2 of branch 'exp', {location / 'photos.lance' / 'tree' / 'exp'}",
         "  columns  id, label (2 of 2)",
         "  where    label = 'cat'",
     ]

@@ -20,10 +20,10 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Main at version 2 with 8 rows; branch exp left it there and has 6 at version 3."""
-    place = str(tmp_path / "t.lance")
-    table = lw.create(place, ROWS).append(ROWS)
+    location = str(tmp_path / "t.lance")
+    table = lw.create(location, ROWS).append(ROWS)
     table.branches.create("exp").delete("id = 1")
-    return place
+    return location
 
 
 @pytest.mark.parametrize(

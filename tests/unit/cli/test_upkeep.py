@@ -24,9 +24,9 @@ ROWS = pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", None, "d"]})
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Four rows in four fragments."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, max_rows_per_file=1)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, max_rows_per_file=1)
+    return location
 
 
 @pytest.fixture

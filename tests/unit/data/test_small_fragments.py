@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.data import codec
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.data.open_files import OpenFiles
 from lancewood.data.reader import FragmentReader
 from lancewood.data.small_fragments import SmallFragments
@@ -35,13 +35,13 @@ TABLE = pa.table(
 SCHEMA = schema_from_arrow(TABLE.schema)
 
 
-class Place:
+class Location:
     """A directory with fragments of ten rows."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.fragments = write_fragments(
-            TABLE.to_reader(), SCHEMA, homes=[DataHome(DiskStore(root))], max_rows=10
+            TABLE.to_reader(), SCHEMA, file_roots=[FileRoot(DiskStore(root))], max_rows=10
         )
         self.open_files = OpenFiles()
 
@@ -61,8 +61,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def located(tmp_path: Path) -> Location:
+    return Location(tmp_path)
 
 
 def part(*names: str) -> Schema:
@@ -70,72 +70,72 @@ def part(*names: str) -> Schema:
 
 
 @pytest.mark.parametrize("wanted", [SCHEMA, part("b"), part("s", "a"), Schema(())])
-def test_rows_are_those_of_the_ordinary_reader(place: Place, wanted: Schema) -> None:
-    reader = place.small(wanted)
-    for fragment in place.fragments:
+def test_rows_are_those_of_the_ordinary_reader(located: Location, wanted: Schema) -> None:
+    reader = located.small(wanted)
+    for fragment in located.fragments:
         assert reader.size(fragment) is not None
         found = reader.read(fragment)
-        (expected,) = place.ordinary(fragment, WantedColumns(wanted)).batches()
+        (expected,) = located.ordinary(fragment, WantedColumns(wanted)).batches()
         assert found.equals(expected)
         assert found.schema.equals(expected.schema, check_metadata=True)
         assert found.num_rows == 10
 
 
-def test_ids_decide_where_names_were_exchanged(place: Place) -> None:
+def test_ids_decide_where_names_were_exchanged(located: Location) -> None:
     a, b = SCHEMA.by_name["a"], SCHEMA.by_name["b"]
     exchanged = Schema((replace(a, name="b"), replace(b, name="a")))
-    found = place.small(exchanged).read(place.fragments[0])
+    found = located.small(exchanged).read(located.fragments[0])
     assert found.to_pydict() == {"b": list(range(10)), "a": list(range(100, 110))}
 
 
-def test_a_column_that_no_file_holds_is_null(place: Place) -> None:
+def test_a_column_that_no_file_holds_is_null(located: Location) -> None:
     free = FieldId(max(each.id for each in SCHEMA.walk()) + 1)
     late = replace(SCHEMA.by_name["a"], name="late", id=free)
     for wanted in (Schema((late,)), Schema((*part("b").fields, late))):
-        found = place.small(wanted).read(place.fragments[1])
+        found = located.small(wanted).read(located.fragments[1])
         assert found.column("late").null_count == 10
         assert found.num_rows == 10
 
 
-def test_errors_are_those_of_the_ordinary_reader(place: Place) -> None:
-    place.path(0).unlink()
-    place.path(1).write_bytes(place.path(1).read_bytes()[:-7])
-    wrong = place.fragments[2]
+def test_errors_are_those_of_the_ordinary_reader(located: Location) -> None:
+    located.path(0).unlink()
+    located.path(1).write_bytes(located.path(1).read_bytes()[:-7])
+    wrong = located.fragments[2]
     message = type(wrong.message)()
     message.CopyFrom(wrong.message)
     message.physical_rows = 11
     for fragment, kind in (
-        (place.fragments[0], NotFoundError),
-        (place.fragments[1], FormatError),
+        (located.fragments[0], NotFoundError),
+        (located.fragments[1], FormatError),
         (Fragment(message), FormatError),
     ):
         with pytest.raises(LancewoodError) as ordinary:
-            list(place.ordinary(fragment, WantedColumns(SCHEMA)).batches())
+            list(located.ordinary(fragment, WantedColumns(SCHEMA)).batches())
         with pytest.raises(kind) as found:
-            place.small().read(fragment)
+            located.small().read(fragment)
         assert str(found.value) == str(ordinary.value)
 
 
-def test_bytes_that_are_no_data_file_are_refused(place: Place) -> None:
-    path = place.path(0)
+def test_bytes_that_are_no_data_file_are_refused(located: Location) -> None:
+    path = located.path(0)
     path.write_bytes(bytes(path.stat().st_size))
     with pytest.raises(FormatError, match=path.name):
-        place.small().read(place.fragments[0])
+        located.small().read(located.fragments[0])
 
 
 def test_readers_of_few_files_are_kept_for_the_next_scan(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    located: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lancewood.data.small_fragments._KEPT_OPEN", 2)
-    reader = place.small()
-    for fragment in place.fragments:
+    reader = located.small()
+    for fragment in located.fragments:
         reader.read(fragment)
-    assert place.open_files.idle_count == 2
+    assert located.open_files.idle_count == 2
 
 
-def test_a_fragment_without_recorded_sizes_is_not_small(place: Place) -> None:
-    fragment = place.fragments[0]
-    assert place.small().size(fragment) is not None
+def test_a_fragment_without_recorded_sizes_is_not_small(located: Location) -> None:
+    fragment = located.fragments[0]
+    assert located.small().size(fragment) is not None
     for change in ("rows", "size"):
         message = type(fragment.message)()
         message.CopyFrom(fragment.message)
@@ -143,24 +143,24 @@ def test_a_fragment_without_recorded_sizes_is_not_small(place: Place) -> None:
             message.physical_rows = 0
         else:
             message.files[0].file_size_bytes = 0
-        assert place.small().size(Fragment(message)) is None
+        assert located.small().size(Fragment(message)) is None
 
 
 def test_values_that_expand_in_memory_are_not_taken_for_small_again(tmp_path: Path) -> None:
     same = pa.table({"t": pa.array(["x" * 500_000] * 20)})
     schema = schema_from_arrow(same.schema)
-    place = Place(tmp_path)
+    located = Location(tmp_path)
     fragments = write_fragments(
-        same.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))], max_rows=10
+        same.to_reader(), schema, file_roots=[FileRoot(DiskStore(tmp_path))], max_rows=10
     )
-    reader = place.small(schema)
+    reader = located.small(schema)
     assert reader.size(fragments[1]) is not None
     assert reader.read(fragments[0]).num_rows == 10
     assert reader.size(fragments[1]) is None
 
 
 def test_only_so_many_clients_of_directories_are_kept(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    located: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = codec._Sessions(most=3)
     monkeypatch.setattr(codec, "_SESSIONS", sessions)
@@ -168,7 +168,7 @@ def test_only_so_many_clients_of_directories_are_kept(
         directory = tmp_path / f"copy {number}"
         directory.mkdir()
         copy = directory / "x.lance"
-        os.link(place.path(0), copy)
+        os.link(located.path(0), copy)
         assert codec.open_reader(str(copy), ["a"], None).facts.num_rows == 10
     assert len(sessions._kept) == 3
     before = list(sessions._kept.values())

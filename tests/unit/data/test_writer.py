@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lancewood.data.home import DataHome, new_data_file_name
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.data.local_copy import readable_location
 from lancewood.data.reader import FragmentReader
 from lancewood.data.writer import write_fragments
@@ -64,7 +64,7 @@ def test_a_name_is_24_binary_and_26_hexadecimal_digits() -> None:
 @pytest.mark.parametrize("sizes", [(10,), (1,) * 10, (3, 0, 7), (4, 4, 2)])
 def test_rows_are_split_exactly(tmp_path: Path, sizes: tuple[int, ...]) -> None:
     store = SpyStore(tmp_path)
-    fragments = write_fragments(numbers(*sizes), SCHEMA, homes=[DataHome(store)], max_rows=4)
+    fragments = write_fragments(numbers(*sizes), SCHEMA, file_roots=[FileRoot(store)], max_rows=4)
     assert [each.physical_rows for each in fragments] == [4, 4, 2]
     assert read(store, fragments, SCHEMA)["n"].to_pylist() == list(range(10))
     assert store.synced == [[f"data/{each.files[0].path}" for each in fragments]]
@@ -76,10 +76,10 @@ def test_rows_are_split_exactly(tmp_path: Path, sizes: tuple[int, ...]) -> None:
 
 def test_bytes_bound_a_file_and_a_row_is_never_cut(tmp_path: Path) -> None:
     store = DiskStore(tmp_path)
-    fragments = write_fragments(numbers(100), SCHEMA, homes=[DataHome(store)], max_bytes=80)
+    fragments = write_fragments(numbers(100), SCHEMA, file_roots=[FileRoot(store)], max_bytes=80)
     assert [each.physical_rows for each in fragments] == [10] * 10
     assert read(store, fragments, SCHEMA)["n"].to_pylist() == list(range(100))
-    wide = write_fragments(numbers(3), SCHEMA, homes=[DataHome(store)], max_bytes=1)
+    wide = write_fragments(numbers(3), SCHEMA, file_roots=[FileRoot(store)], max_bytes=1)
     assert [each.physical_rows for each in wide] == [1, 1, 1]
 
 
@@ -87,7 +87,9 @@ def test_rows_of_uneven_width_stay_below_the_bytes(tmp_path: Path) -> None:
     table = pa.table({"s": ["x" * (1000 if n % 10 == 0 else 1) for n in range(100)]})
     schema = schema_from_arrow(table.schema)
     store = DiskStore(tmp_path)
-    fragments = write_fragments(table.to_reader(), schema, homes=[DataHome(store)], max_bytes=2500)
+    fragments = write_fragments(
+        table.to_reader(), schema, file_roots=[FileRoot(store)], max_bytes=2500
+    )
     assert read(store, fragments, schema).equals(table)
     at = 0
     for each in fragments:
@@ -97,7 +99,9 @@ def test_rows_of_uneven_width_stay_below_the_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sizes", [(), (0,), (0, 0)])
 def test_no_rows_make_no_file_and_no_fragment(tmp_path: Path, sizes: tuple[int, ...]) -> None:
-    assert write_fragments(numbers(*sizes), SCHEMA, homes=[DataHome(DiskStore(tmp_path))]) == []
+    assert (
+        write_fragments(numbers(*sizes), SCHEMA, file_roots=[FileRoot(DiskStore(tmp_path))]) == []
+    )
     assert not list(tmp_path.rglob("*.lance"))
 
 
@@ -108,7 +112,7 @@ def test_ids_are_listed_as_the_version_asks(tmp_path: Path, version: str) -> Non
     schema = schema_from_arrow(table.schema, first_id=1)
     store = DiskStore(tmp_path)
     (fragment,) = write_fragments(
-        table.to_reader(), schema, homes=[DataHome(store)], file_version=version
+        table.to_reader(), schema, file_roots=[FileRoot(store)], file_version=version
     )
     (file,) = fragment.files
     ids = (1, 2, 3, 4, 5) if version == "2.0" else (1, 4, 5)
@@ -132,7 +136,7 @@ def test_slices_of_nested_columns_are_written_whole(tmp_path: Path, version: str
     fragments = write_fragments(
         table.to_reader(max_chunksize=700),
         schema,
-        homes=[DataHome(store)],
+        file_roots=[FileRoot(store)],
         file_version=version,
         max_rows=999,
     )
@@ -141,7 +145,7 @@ def test_slices_of_nested_columns_are_written_whole(tmp_path: Path, version: str
 
 def test_a_store_in_memory_holds_the_files_too() -> None:
     store = MemoryStore()
-    fragments = write_fragments(numbers(10), SCHEMA, homes=[DataHome(store)], max_rows=4)
+    fragments = write_fragments(numbers(10), SCHEMA, file_roots=[FileRoot(store)], max_rows=4)
     assert len(list(store.list("data"))) == 3
     assert read(store, fragments, SCHEMA)["n"].to_pylist() == list(range(10))
 
@@ -170,7 +174,7 @@ def test_an_error_in_the_stream_leaves_no_file(
             return batches()
 
     with pytest.raises(problem, match="the source broke"):
-        write_fragments(Source(), SCHEMA, homes=[DataHome(store)], max_rows=4)
+        write_fragments(Source(), SCHEMA, file_roots=[FileRoot(store)], max_rows=4)
     assert not list(store.list())
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
@@ -179,7 +183,7 @@ def test_a_failing_sync_leaves_no_file(tmp_path: Path) -> None:
     store = SpyStore(tmp_path)
     store.refuses = True
     with pytest.raises(StorageError, match="on fire"):
-        write_fragments(numbers(10), SCHEMA, homes=[DataHome(store)], max_rows=4)
+        write_fragments(numbers(10), SCHEMA, file_roots=[FileRoot(store)], max_rows=4)
     assert not list(tmp_path.rglob("*.lance"))
 
 
@@ -195,7 +199,7 @@ def test_rows_that_do_not_fit_never_reach_the_codec(
     tmp_path: Path, table: pa.Table, words: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        write_fragments(table.to_reader(), SCHEMA, homes=[DataHome(DiskStore(tmp_path))])
+        write_fragments(table.to_reader(), SCHEMA, file_roots=[FileRoot(DiskStore(tmp_path))])
     assert not list(tmp_path.rglob("*.lance"))
 
 
@@ -205,7 +209,7 @@ def test_malformed_json_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
         write_fragments(
             table.to_reader(),
             schema_from_arrow(table.schema),
-            homes=[DataHome(DiskStore(tmp_path))],
+            file_roots=[FileRoot(DiskStore(tmp_path))],
         )
     assert not list(tmp_path.rglob("*.lance"))
 
@@ -229,7 +233,10 @@ def test_what_a_version_cannot_hold_is_named(
     schema = schema_from_arrow(table.schema)
     with pytest.raises(UnsupportedError, match=f"'c' is {words}|'c' is a fixed-size {words}"):
         write_fragments(
-            table.to_reader(), schema, homes=[DataHome(DiskStore(tmp_path))], file_version=version
+            table.to_reader(),
+            schema,
+            file_roots=[FileRoot(DiskStore(tmp_path))],
+            file_version=version,
         )
 
 
@@ -237,10 +244,10 @@ def test_what_a_version_cannot_hold_is_named(
 def test_other_versions_are_not_written(tmp_path: Path, version: str) -> None:
     with pytest.raises(UnsupportedError, match=re.escape(repr(version))):
         write_fragments(
-            numbers(1), SCHEMA, homes=[DataHome(DiskStore(tmp_path))], file_version=version
+            numbers(1), SCHEMA, file_roots=[FileRoot(DiskStore(tmp_path))], file_version=version
         )
 
 
 def test_limits_must_be_positive(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="positive"):
-        write_fragments(numbers(1), SCHEMA, homes=[DataHome(DiskStore(tmp_path))], max_rows=0)
+        write_fragments(numbers(1), SCHEMA, file_roots=[FileRoot(DiskStore(tmp_path))], max_rows=0)

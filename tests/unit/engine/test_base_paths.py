@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.base_paths import base_options, checked_bases, new_base_paths
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.base_paths import base_options, checked_bases, new_base_paths
+from lancewood.engine.location.location import Location
 from lancewood.model.ids import BaseId
 from lancewood.model.manifest import Manifest
 from lancewood.proto import table_pb2
@@ -21,8 +21,8 @@ from lancewood.store.locate import open_store
 ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": ["x"] * 40})
 
 
-def place_at(path: Path) -> Place:
-    return Place(DiskStore(str(path)))
+def location_at(path: Path) -> Location:
+    return Location(DiskStore(str(path)))
 
 
 def head_with(*bases: table_pb2.BasePath) -> Manifest:
@@ -69,15 +69,15 @@ def test_what_is_no_base_path_is_refused(make: Any) -> None:
 
 
 def test_ids_count_from_one_and_go_on_after_the_highest(tmp_path: Path) -> None:
-    place = place_at(tmp_path / "t")
-    new = new_base_paths(place, (), ["/x", lw.BasePath("/y", name="y")])
+    location = location_at(tmp_path / "t")
+    new = new_base_paths(location, (), ["/x", lw.BasePath("/y", name="y")])
     assert [(each.id, each.path, each.name) for each in new] == [(1, "/x", ""), (2, "/y", "y")]
     assert not new[0].HasField("name")
-    assert [each.id for each in new_base_paths(place, (base(0, "/s"),), ["/x"])] == [1]
-    assert [each.id for each in new_base_paths(place, (base(7, "/s"), base(3, "/r")), ["/x"])] == [
-        8
-    ]
-    assert [each.id for each in checked_bases(place, (), ["/x"])] == [0]
+    assert [each.id for each in new_base_paths(location, (base(0, "/s"),), ["/x"])] == [1]
+    assert [
+        each.id for each in new_base_paths(location, (base(7, "/s"), base(3, "/r")), ["/x"])
+    ] == [8]
+    assert [each.id for each in checked_bases(location, (), ["/x"])] == [0]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_base_path_that_cannot_be_is_refused_before_a_file_is_written(
     lw.create("other", ROWS)
     known = (base(5, tmp_path / "known", name="known"),)
     with pytest.raises(lw.InvalidInputError, match=why):
-        checked_bases(place_at(tmp_path / "t"), known, bases)
+        checked_bases(location_at(tmp_path / "t"), known, bases)
     if "known" not in str(bases):
         before = files_below(tmp_path)
         with pytest.raises(lw.InvalidInputError, match=why):
@@ -118,31 +118,33 @@ def test_a_base_path_that_cannot_be_is_refused_before_a_file_is_written(
 def test_places_beside_and_below_a_table_are_free_if_no_cleanup_goes_there(tmp_path: Path) -> None:
     lw.create(tmp_path / "other", ROWS)
     free = ["data/cold", "other/cold", "t/cold", "tree", "x/_versions"]
-    found = checked_bases(place_at(tmp_path / "t"), (), [tmp_path / each for each in free])
+    found = checked_bases(location_at(tmp_path / "t"), (), [tmp_path / each for each in free])
     assert [each.path for each in found] == [str(tmp_path / each) for each in free]
     root = lw.BasePath(tmp_path / "other", is_dataset_root=True)
-    assert checked_bases(place_at(tmp_path / "t"), (), [root]), "files of it may be referred to"
+    assert checked_bases(location_at(tmp_path / "t"), (), [root]), "files of it may be referred to"
 
 
 def test_a_bucket_is_no_directory_of_a_table() -> None:
-    place = Place(open_store("s3://data/t", storage_options={"region": "x"}))
-    assert checked_bases(place, (), ["memory://data/cold"])
+    location = Location(open_store("s3://data/t", storage_options={"region": "x"}))
+    assert checked_bases(location, (), ["memory://data/cold"])
     with pytest.raises(lw.InvalidInputError, match="directory of the table at s3://data/t"):
-        checked_bases(place, (), ["s3://data/t/data/cold"])
+        checked_bases(location, (), ["s3://data/t/data/cold"])
 
 
 def test_options_of_a_base_path_are_found_by_name_and_by_any_spelling_of_its_path() -> None:
     own = {"region": "eu"}
     head = base(1, "s3://cold/t/", name="cold")
     for key in ("cold", "s3://cold/t", "s3://cold/t/", "s3a://cold/t"):
-        place = Place(open_store("memory://own"), {"region": "us"}, None, base_options({key: own}))
-        assert place.options_of(head) == own
-        assert place.options_at(head_with(head), BaseId(1)) == own
-        assert place.options_at(head_with(head), None) == {"region": "us"}
-        assert place.options_of(base(2, "s3://warm/t")) == {"region": "us"}
-        assert "eu" not in repr(place)
-        assert pickle.loads(pickle.dumps(place)).options_of(head) == own
-    store, key = place.foreign_file(head_with(head), "s3://cold/t/x/blob.bin", BaseId(0))
+        location = Location(
+            open_store("memory://own"), {"region": "us"}, None, base_options({key: own})
+        )
+        assert location.options_of(head) == own
+        assert location.options_at(head_with(head), BaseId(1)) == own
+        assert location.options_at(head_with(head), None) == {"region": "us"}
+        assert location.options_of(base(2, "s3://warm/t")) == {"region": "us"}
+        assert "eu" not in repr(location)
+        assert pickle.loads(pickle.dumps(location)).options_of(head) == own
+    store, key = location.foreign_file(head_with(head), "s3://cold/t/x/blob.bin", BaseId(0))
     assert (store.uri, key) == ("s3://cold/t/x", "blob.bin")
 
 

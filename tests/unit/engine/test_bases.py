@@ -13,9 +13,14 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.base_paths import NewBase
-from lancewood.engine.place.homes import Base, find_home, homes_to_write, ids_to_read
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.base_paths import NewBase
+from lancewood.engine.location.file_roots import (
+    Base,
+    file_roots_to_write,
+    find_file_root,
+    ids_to_read,
+)
+from lancewood.engine.location.location import Location
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId
 from lancewood.model.index import Index
@@ -27,8 +32,8 @@ from lancewood.testing.manifests import edit_manifest
 ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": ["x"] * 40})
 
 
-def place_at(path: Path) -> Place:
-    return Place(DiskStore(str(path)))
+def location_at(path: Path) -> Location:
+    return Location(DiskStore(str(path)))
 
 
 def head_with(*bases: table_pb2.BasePath) -> Manifest:
@@ -39,7 +44,7 @@ def base(number: int, path: object, *, root: bool = False, name: str | None = No
     return table_pb2.BasePath(id=number, path=str(path), is_dataset_root=root, name=name)
 
 
-def homes_of(table: lw.Table) -> list[list[int | None]]:
+def file_roots_of(table: lw.Table) -> list[list[int | None]]:
     return [[file.base_id for file in each.files] for each in table.fragments]
 
 
@@ -51,51 +56,55 @@ def files_below(path: Path) -> list[str]:
 
 
 def test_a_home_is_meant_by_id_name_path_or_value(tmp_path: Path) -> None:
-    place = place_at(tmp_path / "t")
+    location = location_at(tmp_path / "t")
     cold, flat = base(0, tmp_path / "cold", root=True, name="cold"), base(4, f"{tmp_path}/flat/")
     head = head_with(cold, flat)
     there = str(tmp_path / "cold")
     each: Base
     for each in (0, "cold", there, there + "/", Path(there), lw.BasePath(there)):
-        home = find_home(place, head, each)
-        assert (home.store.uri, home.key("f"), home.base_id) == (there, "data/f", 0)
+        file_root = find_file_root(location, head, each)
+        assert (file_root.store.uri, file_root.key("f"), file_root.base_id) == (there, "data/f", 0)
     for each in (4, tmp_path / "flat", lw.BasePath("elsewhere", id=4)):
-        home = find_home(place, head, each)
-        assert (home.store.uri, home.key("f"), home.base_id) == (f"{tmp_path}/flat", "f", 4)
+        file_root = find_file_root(location, head, each)
+        assert (file_root.store.uri, file_root.key("f"), file_root.base_id) == (
+            f"{tmp_path}/flat",
+            "f",
+            4,
+        )
     for each in (None, tmp_path / "t", f"file://{tmp_path}/t/"):
-        assert find_home(place, head, each).base_id is None
+        assert find_file_root(location, head, each).base_id is None
 
 
 def test_a_name_wins_over_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     head = head_with(base(1, tmp_path / "x", name="y"), base(2, tmp_path / "y", name="x"))
-    place = place_at(tmp_path / "t")
-    assert find_home(place, head, "x").base_id == 2
-    assert find_home(place, head, Path("x").absolute()).base_id == 1
+    location = location_at(tmp_path / "t")
+    assert find_file_root(location, head, "x").base_id == 2
+    assert find_file_root(location, head, Path("x").absolute()).base_id == 1
 
 
 @pytest.mark.parametrize("bases", ["nope", 9, "/nope", True, 1.5, [], [["cold"]], b"cold", {}, ""])
 def test_a_home_that_is_not_there_is_refused_by_reader_and_writer(
     tmp_path: Path, bases: Any
 ) -> None:
-    place, head = place_at(tmp_path / "t"), head_with(base(1, tmp_path / "cold", name="cold"))
+    location, head = location_at(tmp_path / "t"), head_with(base(1, tmp_path / "cold", name="cold"))
     with pytest.raises(lw.InvalidInputError, match=r"bases|base path"):
-        homes_to_write(place, head, bases)
+        file_roots_to_write(location, head, bases)
     if bases != []:
         with pytest.raises(lw.InvalidInputError, match=r"bases|base path"):
-            ids_to_read(place, head, bases)
+            ids_to_read(location, head, bases)
 
 
 def test_the_error_names_what_the_table_declares(tmp_path: Path) -> None:
-    place = place_at(tmp_path / "t")
+    location = location_at(tmp_path / "t")
     with pytest.raises(lw.InvalidInputError, match=r"version 3 of .*/t declares none"):
-        find_home(place, head_with(), "cold")
+        find_file_root(location, head_with(), "cold")
     head = head_with(base(1, "/x", name="warm"), base(2, "/y"))
     with pytest.raises(lw.InvalidInputError, match="declares 1 'warm', 2 '/y'"):
-        find_home(place, head, "cold")
+        find_file_root(location, head, "cold")
     twice = head_with(base(1, "/x"), base(2, "/x/"))
     with pytest.raises(lw.InvalidInputError, match="use its id"):
-        find_home(place, twice, "file:///x")
+        find_file_root(location, twice, "file:///x")
 
 
 def test_all_is_the_usual_home_and_every_base_path_but_roots_of_other_tables(
@@ -109,30 +118,30 @@ def test_all_is_the_usual_home_and_every_base_path_but_roots_of_other_tables(
         base(0, tmp_path / "t", root=True),
         base(3, tmp_path / "warm", root=True),
     )
-    place = place_at(tmp_path / "t")
-    assert [each.base_id for each in homes_to_write(place, head, "all")] == [None, 3, 7]
-    assert ids_to_read(place, head, "all") == {None, 0, 1, 2, 3, 7}
+    location = location_at(tmp_path / "t")
+    assert [each.base_id for each in file_roots_to_write(location, head, "all")] == [None, 3, 7]
+    assert ids_to_read(location, head, "all") == {None, 0, 1, 2, 3, 7}
     for each in (1, 2):
         with pytest.raises(lw.InvalidInputError, match=r"holds the table at .*/other"):
-            homes_to_write(place, head, each)
+            file_roots_to_write(location, head, each)
 
 
 def test_the_own_root_is_one_home_even_if_a_base_path_is_declared_for_it(tmp_path: Path) -> None:
-    place = place_at(tmp_path / "t")
+    location = location_at(tmp_path / "t")
     head = head_with(base(0, tmp_path / "t", root=True), base(1, tmp_path / "t"), base(2, "/x"))
-    assert ids_to_read(place, head, [None]) == {None, 0}
-    assert ids_to_read(place, head, 0) == {None, 0}
-    assert ids_to_read(place, head, 1) == {1}, "files directly below the root are elsewhere"
-    assert [each.base_id for each in homes_to_write(place, head, [0, None, 2])] == [None, 2]
+    assert ids_to_read(location, head, [None]) == {None, 0}
+    assert ids_to_read(location, head, 0) == {None, 0}
+    assert ids_to_read(location, head, 1) == {1}, "files directly below the root are elsewhere"
+    assert [each.base_id for each in file_roots_to_write(location, head, [0, None, 2])] == [None, 2]
 
 
 def test_a_base_path_that_cannot_be_opened_is_no_hindrance_for_the_others(tmp_path: Path) -> None:
-    place = Place(DiskStore(str(tmp_path / "t")), allowed_bases=(str(tmp_path),))
+    location = Location(DiskStore(str(tmp_path / "t")), allowed_bases=(str(tmp_path),))
     head = head_with(base(1, "hdfs://x/y"), base(2, "/forbidden"), base(3, tmp_path / "cold"))
-    assert ids_to_read(place, head, [None, 3]) == {None, 3}
-    assert find_home(place, head, str(tmp_path / "cold")).base_id == 3
+    assert ids_to_read(location, head, [None, 3]) == {None, 3}
+    assert find_file_root(location, head, str(tmp_path / "cold")).base_id == 3
     with pytest.raises(lw.InvalidInputError, match="not among the allowed"):
-        find_home(place, head, 2)
+        find_file_root(location, head, 2)
 
 
 # Where files are
@@ -142,7 +151,7 @@ def test_a_base_path_that_cannot_be_opened_is_no_hindrance_for_the_others(tmp_pa
 def test_line_57_every_kind_of_file_is_found_as_its_base_path_says(
     tmp_path: Path, number: int | None
 ) -> None:
-    place = place_at(tmp_path / "t")
+    location = location_at(tmp_path / "t")
     head = head_with(
         base(2, tmp_path / "flat/"), base(0, tmp_path / "t", root=True), base(1, "/r", root=True)
     )
@@ -157,9 +166,9 @@ def test_line_57_every_kind_of_file_is_found_as_its_base_path_says(
     index.uuid.uuid = uuid.bytes
     if number is not None:
         message.deletion_file.base_id = index.base_id = number
-    deletion = place.deletion_file(head, Fragment(message))
+    deletion = location.deletion_file(head, Fragment(message))
     assert deletion is not None
-    found = [place.data_file(head, file), deletion, place.index_directory(head, Index(index))]
+    found = [location.data_file(head, file), deletion, location.index_directory(head, Index(index))]
     keys = ["f.lance", "3-4-5.arrow", str(uuid)]
     if number != 2:
         keys = [
@@ -200,18 +209,18 @@ def test_files_go_to_the_homes_in_turn(tmp_path: Path) -> None:
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
     bases: list[NewBase] = [cold, tmp_path / "flat"]
     table = lw.create(tmp_path / "t", ROWS, bases=bases, into="all", max_rows_per_file=10)
-    assert homes_of(table) == [[None], [1], [2], [None]]
+    assert file_roots_of(table) == [[None], [1], [2], [None]]
     assert [each.id for each in table.base_paths] == [1, 2]
     assert len(files_below(tmp_path / "cold" / "data")) == len(files_below(tmp_path / "flat")) == 1
     assert table.to_arrow() == ROWS
     table = table.append(ROWS, bases=[2, "cold"], max_rows_per_file=20)
-    assert homes_of(table)[4:] == [[2], [1]]
+    assert file_roots_of(table)[4:] == [[2], [1]]
     table = table.append(ROWS, bases=tmp_path / "flat")
-    assert homes_of(table)[6:] == [[2]]
+    assert file_roots_of(table)[6:] == [[2]]
     table = table.append(ROWS).append(ROWS, bases=[None])
-    assert homes_of(table)[7:] == [[None], [None]], "as before, and said"
+    assert file_roots_of(table)[7:] == [[None], [None]], "as before, and said"
     table = table.overwrite(ROWS, bases="cold")
-    assert (homes_of(table), len(table.base_paths)) == ([[1]], 2)
+    assert (file_roots_of(table), len(table.base_paths)) == ([[1]], 2)
     fragments = table.write_fragments(ROWS, bases=[None, 2], max_rows_per_file=20)
     assert [each.files[0].base_id for each in fragments] == [None, 2]
     assert table.verify(deep=True).ok

@@ -8,7 +8,7 @@ import pytest
 
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.commit.composer import Composition
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.engine.versions.history import load_transaction
 from lancewood.errors import IncompatibleConflictError
@@ -69,13 +69,13 @@ def table(branch: str = "") -> tuple[Store, Manifest]:
     empty = empty_manifest("2.2")
     if branch:
         empty.message.branch = branch
-    return store, commit(Place(store), empty, NamingScheme.V2, first, QUIET)
+    return store, commit(Location(store), empty, NamingScheme.V2, first, QUIET)
 
 
 def append(store: Store, name: str) -> None:
     newest, scheme = load_version(store)
     transaction = Transaction.new(newest.version, Append((fragment(name),)))
-    commit(Place(store), newest, scheme, transaction, QUIET)
+    commit(Location(store), newest, scheme, transaction, QUIET)
 
 
 def many(base: Manifest) -> Transaction:
@@ -83,7 +83,7 @@ def many(base: Manifest) -> Transaction:
 
 
 def composed(store: Store, base: Manifest, transaction: Transaction, by: Recorder) -> Manifest:
-    return commit(Place(store), base, NamingScheme.V2, transaction, QUIET, by)
+    return commit(Location(store), base, NamingScheme.V2, transaction, QUIET, by)
 
 
 def test_several_operations_become_the_one_version_that_was_composed() -> None:
@@ -148,15 +148,17 @@ def test_a_transaction_that_landed_is_not_composed_again() -> None:
 def test_nobody_but_the_publisher_writes_after_a_closed_version() -> None:
     store, base = table("exp")
     mark = UpdateConfig(config=MapUpdate({PUBLISHED_KEY: "{}"}))
-    closed = commit(Place(store), base, NamingScheme.V2, Transaction.new(base.version, mark), QUIET)
+    closed = commit(
+        Location(store), base, NamingScheme.V2, Transaction.new(base.version, mark), QUIET
+    )
     for handle in (base, closed):
         transaction = Transaction.new(handle.version, Append((fragment("late"),)))
         with pytest.raises(IncompatibleConflictError, match="it was published"):
-            commit(Place(store), handle, NamingScheme.V2, transaction, QUIET)
+            commit(Location(store), handle, NamingScheme.V2, transaction, QUIET)
     assert list_versions(store).versions == (2, 1)
     relaxed = CommitPolicy(may_be_closed=True)
     opening = UpdateConfig(config=MapUpdate({PUBLISHED_KEY: None}))
     transaction = Transaction.new(closed.version, opening)
-    commit(Place(store), closed, NamingScheme.V2, transaction, relaxed)
+    commit(Location(store), closed, NamingScheme.V2, transaction, relaxed)
     append(store, "open again")
     assert list_versions(store).newest == 4

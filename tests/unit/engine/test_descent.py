@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot import descent
 from lancewood.engine.snapshot.descent import Descent
 from lancewood.engine.snapshot.snapshot import Snapshot
@@ -60,7 +60,7 @@ def test_what_a_branch_has_in_common_with_its_past_is_the_same_byte_for_byte(
     assert set(history.load(3).manifest.message.fragments) & known
     untouched = [each for each in history.load(2).manifest.message.fragments if each in known]
     assert len(untouched) == 1  # the other one has a deletion file by now
-    assert history.load(1).place is deep.place
+    assert history.load(1).location is deep.location
     assert history.load(1).manifest.base_paths == deep.manifest.base_paths
 
 
@@ -83,7 +83,7 @@ def test_a_version_after_the_fork_is_not_the_parents(deep: Snapshot) -> None:
 def test_a_branch_whose_record_cannot_be_read_has_its_own_versions_only(
     deep: Snapshot, record: bytes | None
 ) -> None:
-    main = deep.place.main(deep.manifest)
+    main = deep.location.main(deep.manifest)
     assert main is not None
     key = branch_key(BranchName("deep"))
     if record is None:
@@ -192,7 +192,7 @@ def reset_twice() -> tuple[lw.Table, lw.Table]:
 def test_the_record_of_a_branch_tells_nothing_of_what_was_before_its_reset(is_marked: bool) -> None:
     main, old = reset_twice()
     if not is_marked:
-        store, key = main._snapshot.place.store, branch_key(BranchName("exp"))
+        store, key = main._snapshot.location.store, branch_key(BranchName("exp"))
         found = json.loads(store.get(key))
         assert found.pop("lancewood.reset") == old.latest().version
         store.put(key, json.dumps(found).encode())
@@ -213,7 +213,7 @@ def test_a_record_that_lost_its_mark_is_not_believed_for_versions_of_before() ->
     main = lw.create(f"memory://descent/{next(_names)}", rows(1))
     old = main.branches.create("b").append(rows(100)).append(rows(101)).append(rows(102))
     main.append(rows(2)).append(rows(3)).branches.reset("b", force=True)
-    store, key = main._snapshot.place.store, branch_key(BranchName("b"))
+    store, key = main._snapshot.location.store, branch_key(BranchName("b"))
     found = json.loads(store.get(key))
     assert found.pop("lancewood.reset") == 5
     store.put(key, json.dumps(found).encode())
@@ -225,7 +225,7 @@ def test_a_record_that_lost_its_mark_is_not_believed_for_versions_of_before() ->
 
 def test_a_version_that_was_cleaned_up_is_not_taken_for_the_parents_of_that_number() -> None:
     _, old = reset_twice()
-    old._snapshot.place.store.delete([manifest_key(Version(2), old._snapshot.scheme)])
+    old._snapshot.location.store.delete([manifest_key(Version(2), old._snapshot.scheme)])
     with pytest.raises(NotFoundError, match="version 2"):
         old.changes(since=2)
     assert old.changes(since=1).inserted.to_arrow()["a"].to_pylist() == [100, 101]
@@ -233,7 +233,7 @@ def test_a_version_that_was_cleaned_up_is_not_taken_for_the_parents_of_that_numb
 
 def test_where_nothing_tells_how_a_version_began_it_has_no_past_of_before() -> None:
     main, old = reset_twice()
-    old._snapshot.place.store.delete([manifest_key(Version(1), old._snapshot.scheme)])
+    old._snapshot.location.store.delete([manifest_key(Version(1), old._snapshot.scheme)])
     assert Descent(old._snapshot).find(main.checkout(version=1)._snapshot) is None
     assert Descent(old.latest()._snapshot).find(main._snapshot) is not None
 
@@ -262,7 +262,7 @@ def test_a_parent_that_was_made_again_is_not_the_one_that_a_branch_came_from() -
     main = lw.create(f"memory://descent/{next(_names)}", rows(1, 2))
     dev = main.branches.create("dev").append(rows(100)).append(rows(101))
     child = dev.branches.create("child").append(rows(5))
-    store, record = main._snapshot.place.store, branch_key(BranchName("child"))
+    store, record = main._snapshot.location.store, branch_key(BranchName("child"))
     kept = store.get(record)
     store.delete([record])
     main.branches.delete("dev")
@@ -285,8 +285,8 @@ def test_what_changes_asks_of_the_store_does_not_grow_with_the_versions(
         for number in range(versions):
             table = table.set_config({"a.b": str(number)})
         found = table._snapshot
-        store = FaultyStore(found.place.store, at=10**9, mode="before")
-        counted = lw.Table(Snapshot(Place(store), found.manifest, found.scheme))
+        store = FaultyStore(found.location.store, at=10**9, mode="before")
+        counted = lw.Table(Snapshot(Location(store), found.manifest, found.scheme))
         assert counted.changes(since).counts == RowCounts(inserted=3 - since)
         asked.append(len(store.calls))
     assert asked[0] == asked[1] <= 4

@@ -15,9 +15,9 @@ ROWS = pa.table({"a": [1, 2, 3]})
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS)
+    return location
 
 
 def test_branches_and_tags_are_named_as_people_know_them(uri: str) -> None:

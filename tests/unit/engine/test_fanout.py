@@ -18,7 +18,7 @@ from lancewood.engine.base.fanout import Task, in_order
 
 
 @pytest.fixture(params=["here", "threads"])
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def location(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Whether the work is done right here or in threads."""
     monkeypatch.setattr(fanout, "_QUICK_SECONDS", 60.0 if request.param == "here" else 0.0)
     return str(request.param)
@@ -33,7 +33,7 @@ def running() -> int:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_items_come_in_the_order_of_the_tasks(place: str, workers: int) -> None:
+def test_items_come_in_the_order_of_the_tasks(location: str, workers: int) -> None:
     tasks = [partial(count, 100 * number, number % 7) for number in range(40)]
     expected = [item for task in tasks for item in task()]
     assert list(in_order(tasks, workers=workers)) == expected
@@ -42,7 +42,7 @@ def test_items_come_in_the_order_of_the_tasks(place: str, workers: int) -> None:
     assert running() == 0
 
 
-def test_an_error_is_raised_where_its_items_would_have_come(place: str) -> None:
+def test_an_error_is_raised_where_its_items_would_have_come(location: str) -> None:
     def broken() -> Iterator[int]:
         yield 7
         raise LookupError("in the middle")
@@ -59,7 +59,7 @@ def test_an_error_is_raised_where_its_items_would_have_come(place: str) -> None:
     assert running() == 0
 
 
-def test_an_error_of_the_list_of_tasks_itself_is_raised(place: str) -> None:
+def test_an_error_of_the_list_of_tasks_itself_is_raised(location: str) -> None:
     def tasks() -> Iterator[partial[Iterator[int]]]:
         yield partial(count, 0, 2)
         raise LookupError("no more tasks")
@@ -86,7 +86,7 @@ def test_producers_wait_for_the_consumer(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(made) <= 20
 
 
-def test_an_iterator_that_is_left_stops_its_threads_and_frees_its_tasks(place: str) -> None:
+def test_an_iterator_that_is_left_stops_its_threads_and_frees_its_tasks(location: str) -> None:
     class Held:
         pass
 
@@ -102,7 +102,7 @@ def test_an_iterator_that_is_left_stops_its_threads_and_frees_its_tasks(place: s
         items = in_order([partial(holding, each) for each in kept], workers=3)
         next(items)
         next(items)
-        assert running() == (0 if place == "here" else 3)
+        assert running() == (0 if location == "here" else 3)
         kept.clear()
         del items
         assert running() == 0

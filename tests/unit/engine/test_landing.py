@@ -24,7 +24,7 @@ from tests.unit.engine.test_staging import (
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.commit.publish import PutIfAbsent
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import Landed, LandingState, find_landing, land
 from lancewood.engine.staging.staging import Stage
@@ -74,12 +74,12 @@ def staged(base: Snapshot, *names: str) -> tuple[Stage, Landing]:
 
 
 def newest(base: Snapshot) -> Snapshot:
-    return load_snapshot(base.place)
+    return load_snapshot(base.location)
 
 
-def put_steps(place: Place, landing: Landing, count: int) -> None:
+def put_steps(location: Location, landing: Landing, count: int) -> None:
     """A lander that dies after so many steps."""
-    store = FaultyStore(place.store, at=count + 1, mode="kill")
+    store = FaultyStore(location.store, at=count + 1, mode="kill")
     real = store._call
 
     def only_puts(verb: str, key: str, action: Callable[[], object]) -> object:
@@ -87,7 +87,7 @@ def put_steps(place: Place, landing: Landing, count: int) -> None:
 
     store._call = only_puts  # type: ignore[method-assign, assignment]
     with pytest.raises(BaseException, match="died before"):
-        land(Place(store), landing, QUIET)
+        land(Location(store), landing, QUIET)
 
 
 # Nobody else wrote
@@ -96,37 +96,37 @@ def put_steps(place: Place, landing: Landing, count: int) -> None:
 def test_steps_become_the_next_versions_as_they_were_staged() -> None:
     base = table()
     stage, landing = staged(base, "one", "two")
-    assert land(base.place, landing) == Landed((Version(2), Version(3), Version(4)), True)
+    assert land(base.location, landing) == Landed((Version(2), Version(3), Version(4)), True)
     for number in range(3):
         state = stage.state(2 + number)
-        landed = load_manifest(base.place.store, Version(2 + number), base.scheme)
+        landed = load_manifest(base.location.store, Version(2 + number), base.scheme)
         assert state is not None
         expected = state.manifest.message
         expected.timestamp.CopyFrom(landed.message.timestamp)
         assert landed.message == expected
         assert landed.index_section == state.manifest.index_section
-        made = load_transaction_of(base.place.store, Version(2 + number), base.scheme)
+        made = load_transaction_of(base.location.store, Version(2 + number), base.scheme)
         assert (made.uuid, made.read_version) == (landing.uuids[number], 1 + number)
 
 
 def test_landing_what_landed_is_one_listing_and_one_small_read() -> None:
     base = table()
     _, landing = staged(base, "one", "two")
-    done = land(base.place, landing)
+    done = land(base.location, landing)
     append(newest(base), "later")
-    before = [each.key for each in base.place.store.list()]
-    store = FaultyStore(base.place.store)
-    assert land(Place(store), landing) == done
+    before = [each.key for each in base.location.store.list()]
+    store = FaultyStore(base.location.store)
+    assert land(Location(store), landing) == done
     assert [verb for verb, _ in store.calls] == ["names", "get_range"]
-    assert find_landing(base.place, landing) == LandingState(done.versions)
-    assert [each.key for each in base.place.store.list()] == before
+    assert find_landing(base.location, landing) == LandingState(done.versions)
+    assert [each.key for each in base.location.store.list()] == before
 
 
 def test_the_writer_need_not_read_what_it_staged() -> None:
     base = table()
     stage, landing = staged(base, "one")
-    store = FaultyStore(base.place.store)
-    assert land(Place(store), landing, stage=stage).is_exact
+    store = FaultyStore(base.location.store)
+    assert land(Location(store), landing, stage=stage).is_exact
     assert [verb for verb, _ in store.calls] == ["put_new", "head", "names"] * 2
 
 
@@ -138,14 +138,14 @@ def test_a_long_directory_is_not_listed_by_the_writer(
     lw.create(uri, ROWS, fsync=False)
     for outsider in (False, True):
         store = FaultyStore(DiskStore(uri, fsync=False))
-        stage = Stage(load_snapshot(Place(store)))
+        stage = Stage(load_snapshot(Location(store)))
         lw.Table(stage.snapshot).set_config({"k": str(outsider)}).set_metadata({"m": "1"})
         before = len(store.calls)
         landing = stage.publish()
         if outsider:
             lw.open(uri).append(ROWS)
         assert stage.is_base_newest() is not outsider
-        assert land(stage.place, landing, stage=stage).is_exact is not outsider
+        assert land(stage.location, landing, stage=stage).is_exact is not outsider
         listings = [verb for verb, _ in store.calls[before:] if verb == "names"]
         assert bool(listings) is outsider
     assert lw.open(uri).count_rows() == 6
@@ -154,13 +154,15 @@ def test_a_long_directory_is_not_listed_by_the_writer(
 def test_landed_times_never_run_back() -> None:
     base = table()
     _, landing = staged(base, "one", "two")
-    put_steps(base.place, landing, 1)
-    ahead = load_manifest(base.place.store, Version(2), base.scheme)
+    put_steps(base.location, landing, 1)
+    ahead = load_manifest(base.location.store, Version(2), base.scheme)
     late = ahead.timestamp_ns + 10**15
     ahead.message.timestamp.FromNanoseconds(late)
-    _put_again(base.place.store, ahead)
-    assert land(base.place, landing, replace(QUIET, clock=lambda: 1)).is_exact
-    times = [load_manifest(base.place.store, Version(n), base.scheme).timestamp_ns for n in (3, 4)]
+    _put_again(base.location.store, ahead)
+    assert land(base.location, landing, replace(QUIET, clock=lambda: 1)).is_exact
+    times = [
+        load_manifest(base.location.store, Version(n), base.scheme).timestamp_ns for n in (3, 4)
+    ]
     assert times == [late, late]
 
 
@@ -177,10 +179,10 @@ def _put_again(store: Store, manifest: Manifest) -> None:
 def test_whoever_comes_lands_the_rest(count: int) -> None:
     base = table()
     _, landing = staged(base, "one", "two")
-    put_steps(base.place, landing, count)
-    assert len(list_versions(base.place.store).versions) == 1 + count
-    assert find_landing(base.place, landing) == LandingState()
-    assert land(base.place, landing, QUIET) == Landed((Version(2), Version(3), Version(4)), True)
+    put_steps(base.location, landing, count)
+    assert len(list_versions(base.location.store).versions) == 1 + count
+    assert find_landing(base.location, landing) == LandingState()
+    assert land(base.location, landing, QUIET) == Landed((Version(2), Version(3), Version(4)), True)
     assert files(newest(base).manifest) == ["first", "one", "two"]
 
 
@@ -196,25 +198,25 @@ def test_a_lost_race_against_another_lander_is_no_loss() -> None:
             nonlocal calls
             calls += 1
             if calls == 1:
-                land(base.place, landing)
+                land(base.location, landing)
             return super().publish(store, version, scheme, data)
 
-    done = land(base.place, landing, replace(QUIET, publisher=Beaten()))
+    done = land(base.location, landing, replace(QUIET, publisher=Beaten()))
     assert (done.versions, done.is_exact) == ((2, 3), True)
-    assert list_versions(base.place.store).versions == (3, 2, 1)
+    assert list_versions(base.location.store).versions == (3, 2, 1)
 
 
 def test_tables_with_old_names_keep_them() -> None:
-    place = Place(MemoryStore())
-    place.store.put("data/one", b"rows")
+    location = Location(MemoryStore())
+    location.store.put("data/one", b"rows")
     first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
-    made = commit(place, empty_manifest("2.2", flags=2), NamingScheme.V1, first, QUIET)
-    base = Snapshot(place, made, NamingScheme.V1)
+    made = commit(location, empty_manifest("2.2", flags=2), NamingScheme.V1, first, QUIET)
+    base = Snapshot(location, made, NamingScheme.V1)
     _, landing = staged(base, "one")
-    assert find_landing(place, landing).is_waiting
-    assert land(place, landing).versions == (2, 3)
-    assert find_landing(place, landing).is_landed
-    assert {"1.manifest", "2.manifest", "3.manifest"} < set(place.store.names("_versions"))
+    assert find_landing(location, landing).is_waiting
+    assert land(location, landing).versions == (2, 3)
+    assert find_landing(location, landing).is_landed
+    assert {"1.manifest", "2.manifest", "3.manifest"} < set(location.store.names("_versions"))
 
 
 def test_an_empty_table_keeps_its_file_version(tmp_path: Path) -> None:
@@ -223,7 +225,7 @@ def test_an_empty_table_keeps_its_file_version(tmp_path: Path) -> None:
     lw.Table(stage.snapshot).overwrite(ROWS.schema, file_version="2.0")
     landing = stage.publish()
     photos.append(ROWS)
-    assert not land(stage.place, landing).is_exact
+    assert not land(stage.location, landing).is_exact
     assert (photos.latest().file_version, photos.latest().count_rows()) == ("2.0", 0)
 
 
@@ -234,41 +236,41 @@ def test_a_writer_from_outside_costs_a_rebase() -> None:
     base = table()
     _, landing = staged(base, "one", "two")
     append(base, "theirs")
-    state = find_landing(base.place, landing)
+    state = find_landing(base.location, landing)
     assert state.is_waiting
     assert not state.is_exact
-    done = land(base.place, landing)
+    done = land(base.location, landing)
     assert done == Landed((Version(3), Version(4), Version(5)), False)
     assert files(newest(base).manifest) == ["first", "theirs", "one", "two"]
     assert newest(base).manifest.config == {"mine": "1"}
-    assert land(base.place, landing) == done
-    assert find_landing(base.place, landing) == LandingState(done.versions, is_exact=False)
+    assert land(base.location, landing) == done
+    assert find_landing(base.location, landing) == LandingState(done.versions, is_exact=False)
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_writer_from_outside_between_two_steps_costs_a_rebase_of_the_rest(count: int) -> None:
     base = table()
     _, landing = staged(base, "one", "two")
-    put_steps(base.place, landing, count)
+    put_steps(base.location, landing, count)
     append(newest(base), "theirs")
-    done = land(base.place, landing)
+    done = land(base.location, landing)
     assert not done.is_exact
     expected = [2, 3, 4, 5]
     expected.remove(2 + count)
     assert list(done.versions) == expected
     assert sorted(files(newest(base).manifest)) == ["first", "one", "theirs", "two"]
     assert newest(base).manifest.config == {"mine": "1"}
-    assert land(base.place, landing) == done
+    assert land(base.location, landing) == done
 
 
 def test_a_rebase_that_was_cut_off_is_finished() -> None:
     base = table()
     _, landing = staged(base, "one", "two")
     append(base, "theirs")
-    put_steps(base.place, landing, 1)
+    put_steps(base.location, landing, 1)
     assert files(newest(base).manifest) == ["first", "theirs", "one"]
     append(newest(base), "again")
-    done = land(base.place, landing)
+    done = land(base.location, landing)
     assert done.versions == (3, 5, 6)
     assert files(newest(base).manifest) == ["first", "theirs", "one", "again", "two"]
 
@@ -277,14 +279,14 @@ def test_what_does_not_go_together_has_diverged() -> None:
     base = table()
     stage, landing = staged(base, "one")
     config(base, mine="2")
-    before = [each.key for each in base.place.store.list()]
-    state = find_landing(base.place, landing)
+    before = [each.key for each in base.location.store.list()]
+    state = find_landing(base.location, landing)
     assert state.is_diverged
     assert isinstance(state.conflict, IncompatibleConflictError)
     with pytest.raises(IncompatibleConflictError, match="the same configuration key") as raised:
-        land(base.place, landing)
+        land(base.location, landing)
     assert str(raised.value) == str(state.conflict)
-    assert [each.key for each in base.place.store.list()] == before
+    assert [each.key for each in base.location.store.list()] == before
     assert files(stage.published.manifest) == ["first", "one"]
 
 
@@ -295,8 +297,8 @@ def test_steps_that_depend_on_each_other_have_diverged(tmp_path: Path) -> None:
     landing = stage.publish()
     photos.append(ROWS)
     with pytest.raises(IncompatibleConflictError, match="depend on each other"):
-        land(stage.place, landing)
-    assert find_landing(stage.place, landing).is_diverged
+        land(stage.location, landing)
+    assert find_landing(stage.location, landing).is_diverged
     assert lw.open(photos.uri, version=landing.version).count_rows() == 4
 
 
@@ -305,9 +307,9 @@ def test_the_rest_of_dependent_steps_lands_after_a_writer_from_outside(tmp_path:
     stage = Stage(photos._snapshot)
     lw.Table(stage.snapshot).append(ROWS).delete("a = 1")
     landing = stage.publish()
-    put_steps(stage.place, landing, 1)
+    put_steps(stage.location, landing, 1)
     photos.latest().append(pa.table({"a": [1], "s": ["outside"]}))
-    assert land(stage.place, landing).versions == (2, 4)
+    assert land(stage.location, landing).versions == (2, 4)
     rows = photos.latest().to_arrow()
     assert rows["s"].to_pylist() == ["y", "z", "y", "z", "outside"]
 
@@ -319,16 +321,16 @@ def test_rows_deleted_on_both_sides_are_rebased_or_diverged(tmp_path: Path) -> N
         lw.Table(stage.snapshot).delete(mine)
         landing = stage.publish()
         photos.delete(theirs)
-        store = FaultyStore(stage.place.store)
-        state = find_landing(Place(store), landing)
+        store = FaultyStore(stage.location.store)
+        state = find_landing(Location(store), landing)
         assert {verb for verb, _ in store.calls} <= READS
         if left is None:
             assert isinstance(state.conflict, RetryableConflictError)
             with pytest.raises(RetryableConflictError, match="both change the row with _rowid 1"):
-                land(stage.place, landing)
+                land(stage.location, landing)
         else:
             assert state.is_waiting
-            assert not land(stage.place, landing).is_exact
+            assert not land(stage.location, landing).is_exact
             assert photos.latest().to_arrow()["a"].to_pylist() == left
 
 
@@ -340,12 +342,12 @@ def test_a_composed_step_lands_after_its_base_and_nowhere_else() -> None:
         stage.compose(Transaction.new(number, ReserveFragments(1), Append(())), Adding())
         landing = stage.publish()
         if not outsider:
-            assert land(base.place, landing).versions == (number + 1,)
+            assert land(base.location, landing).versions == (number + 1,)
             continue
         append(newest(base), "theirs")
         with pytest.raises(IncompatibleConflictError, match="it was composed of several"):
-            land(base.place, landing)
-        assert find_landing(base.place, landing).is_diverged
+            land(base.location, landing)
+        assert find_landing(base.location, landing).is_diverged
 
 
 def test_a_serializable_step_lands_after_its_base_and_nowhere_else() -> None:
@@ -356,7 +358,7 @@ def test_a_serializable_step_lands_after_its_base_and_nowhere_else() -> None:
     landing = stage.publish()
     append(base, "theirs")
     with pytest.raises(IncompatibleConflictError, match="it is serializable"):
-        land(base.place, landing)
+        land(base.location, landing)
 
 
 def test_a_rebased_batch_is_marked_and_one_that_was_loaded_is_not_loaded_again() -> None:
@@ -368,34 +370,34 @@ def test_a_rebased_batch_is_marked_and_one_that_was_loaded_is_not_loaded_again()
         stage.snapshot.commit(Transaction.new(Version(1), Append((fragment(name),))), policy)
         landings.append(stage.publish())
     append(base, "theirs")
-    assert land(base.place, landings[0]).versions == (3,)
+    assert land(base.location, landings[0]).versions == (3,)
     (text,) = newest(base).manifest.config.values()
     assert decode_mark("app", text).uuid == landings[0].uuid
     with pytest.raises(BatchAppliedError):
-        land(base.place, landings[1])
+        land(base.location, landings[1])
 
 
 def test_a_new_table_meets_one_that_somebody_made(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Place(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri, fsync=False)))
     landing = stage.publish()
-    assert find_landing(stage.place, landing).is_waiting
+    assert find_landing(stage.location, landing).is_waiting
     lw.create(uri, ROWS.select(["a"]), fsync=False)
     with pytest.raises(IncompatibleConflictError, match="somebody else made one"):
-        land(stage.place, landing)
-    assert find_landing(stage.place, landing).is_diverged
+        land(stage.location, landing)
+    assert find_landing(stage.location, landing).is_diverged
     assert lw.open(uri).version == 1
     assert lw.open(uri, version=landing.version).to_arrow() == ROWS
 
 
 def test_a_new_table_that_went_on_has_landed(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Place(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri, fsync=False)))
     lw.Table(stage.snapshot).append(ROWS)
     landing = stage.publish()
-    put_steps(stage.place, landing, 1)
+    put_steps(stage.location, landing, 1)
     lw.open(uri).append(ROWS)
-    assert land(stage.place, landing).versions == (1, 3)
+    assert land(stage.location, landing).versions == (1, 3)
     assert lw.open(uri).count_rows() == 9
 
 
@@ -403,8 +405,8 @@ def test_finding_out_writes_nothing() -> None:
     base = table()
     _, waiting = staged(base, "one")
     append(base, "theirs")
-    store = FaultyStore(base.place.store)
-    assert find_landing(Place(store), waiting).is_waiting
+    store = FaultyStore(base.location.store)
+    assert find_landing(Location(store), waiting).is_waiting
     assert {verb for verb, _ in store.calls} <= READS
 
 
@@ -414,19 +416,19 @@ def test_finding_out_writes_nothing() -> None:
 def test_staged_manifests_that_are_gone_are_told() -> None:
     base = table()
     _, landing = staged(base, "one")
-    base.place.store.delete([manifest_key(landing.steps[0], base.scheme)])
+    base.location.store.delete([manifest_key(landing.steps[0], base.scheme)])
     with pytest.raises(NotFoundError):
-        land(base.place, landing)
-    assert list_versions(base.place.store).versions == (1,)
+        land(base.location, landing)
+    assert list_versions(base.location.store).versions == (1,)
 
 
 def test_a_table_that_is_gone_is_told() -> None:
     base = table()
     _, landing = staged(base, "one")
-    base.place.store.delete([manifest_key(Version(1), base.scheme)])
+    base.location.store.delete([manifest_key(Version(1), base.scheme)])
     for act in (land, find_landing):
         with pytest.raises(NotFoundError, match=r"version 1 of .* is gone"):
-            act(base.place, landing)
+            act(base.location, landing)
 
 
 def test_a_manifest_of_another_transaction_does_not_land() -> None:
@@ -435,34 +437,34 @@ def test_a_manifest_of_another_transaction_does_not_land() -> None:
     _, other = staged(base, "two")
     mixed = Landing(landing.base, landing.uuid, (landing.steps[0], other.steps[1]))
     with pytest.raises(IntegrityError, match="is not step 2 of transaction"):
-        land(base.place, mixed)
-    assert list_versions(base.place.store).versions == (1,)
+        land(base.location, mixed)
+    assert list_versions(base.location.store).versions == (1,)
     shifted = Landing(Version(0), landing.uuid, landing.steps)
     with pytest.raises(IncompatibleConflictError):
-        land(base.place, shifted)
+        land(base.location, shifted)
 
 
 def test_versions_that_were_cleaned_up_in_between_are_a_divergence_not_a_second_landing() -> None:
     base = table()
     _, landing = staged(base, "one")
     append(base, "theirs")
-    land(base.place, landing)
+    land(base.location, landing)
     append(newest(base), "later")
     keys = [manifest_key(Version(each), base.scheme) for each in (2, 3, 4)]
-    base.place.store.delete(keys)
+    base.location.store.delete(keys)
     with pytest.raises(
         IncompatibleConflictError, match="whether it landed among them cannot be told"
     ):
-        land(base.place, landing)
-    assert list_versions(base.place.store).versions == (5, 1)
+        land(base.location, landing)
+    assert list_versions(base.location.store).versions == (5, 1)
 
 
 def test_versions_that_were_cleaned_up_before_the_last_step_do_not_matter() -> None:
     base = table()
     _, landing = staged(base, "one", "two")
-    done = land(base.place, landing)
-    base.place.store.delete([manifest_key(Version(each), base.scheme) for each in (1, 2, 3)])
-    assert land(base.place, landing) == done
+    done = land(base.location, landing)
+    base.location.store.delete([manifest_key(Version(each), base.scheme) for each in (1, 2, 3)])
+    assert land(base.location, landing) == done
 
 
 def test_a_restoration_lands_as_it_was_staged_and_after_others() -> None:
@@ -474,7 +476,7 @@ def test_a_restoration_lands_as_it_was_staged_and_after_others() -> None:
         landing = stage.publish()
         if outsider:
             append(newest(base), "theirs")
-        assert land(base.place, landing).is_exact is not outsider
+        assert land(base.location, landing).is_exact is not outsider
         assert files(newest(base).manifest) == ["first"]
 
 
@@ -484,19 +486,19 @@ def test_a_branch_that_was_closed_takes_no_landing() -> None:
     mark = UpdateConfig(config=MapUpdate({PUBLISHED_KEY: "{}"}))
     base.commit(Transaction.new(Version(1), mark))
     with pytest.raises(IncompatibleConflictError, match="it was published"):
-        land(base.place, landing)
-    assert find_landing(base.place, landing).is_diverged
+        land(base.location, landing)
+    assert find_landing(base.location, landing).is_diverged
 
 
 def test_content_is_the_same_after_an_exact_landing_only() -> None:
     base = table()
     stage, landing = staged(base, "one")
     pinned = content_digest(stage.published.manifest.message)
-    land(base.place, landing)
+    land(base.location, landing)
     assert content_digest(newest(base).manifest.message) == pinned
     again, later = staged(newest(base), "two")
     append(newest(base), "theirs")
-    land(base.place, later)
+    land(base.location, later)
     assert content_digest(newest(base).manifest.message) != content_digest(
         again.published.manifest.message
     )
@@ -507,7 +509,7 @@ def test_a_landing_of_a_delete_of_all_fragments_counts_once() -> None:
     stage = Stage(base)
     stage.snapshot.commit(Transaction.new(Version(1), Delete((), (FragmentId(0),))))
     landing = stage.publish()
-    assert [land(base.place, landing).versions for _ in range(3)] == [(2,)] * 3
+    assert [land(base.location, landing).versions for _ in range(3)] == [(2,)] * 3
     assert files(newest(base).manifest) == []
 
 
@@ -517,16 +519,16 @@ def test_a_state_whose_files_are_gone_never_becomes_a_version(has_outsider: bool
     _, landing = staged(base, "one", "two")
     if has_outsider:
         append(base, "theirs")
-    base.place.store.delete(["data/two"])
-    before = list_versions(base.place.store).versions
+    base.location.store.delete(["data/two"])
+    before = list_versions(base.location.store).versions
     with pytest.raises(IncompatibleConflictError, match=r"data/two, which .* is gone") as refused:
-        land(base.place, landing)
+        land(base.location, landing)
     assert refused.value.facts["file"] == "data/two"
-    assert find_landing(base.place, landing).is_diverged
-    assert list_versions(base.place.store).versions == before
-    base.place.store.put("data/two", b"rows")
-    assert find_landing(base.place, landing).is_waiting
-    assert len(land(base.place, landing).versions) == 3
+    assert find_landing(base.location, landing).is_diverged
+    assert list_versions(base.location.store).versions == before
+    base.location.store.put("data/two", b"rows")
+    assert find_landing(base.location, landing).is_waiting
+    assert len(land(base.location, landing).versions) == 3
 
 
 def test_a_state_whose_deletion_file_is_gone_never_becomes_a_version(tmp_path: Path) -> None:
@@ -537,5 +539,5 @@ def test_a_state_whose_deletion_file_is_gone_never_becomes_a_version(tmp_path: P
     (lost,) = (tmp_path / "photos.lance" / "_deletions").iterdir()
     lost.unlink()
     with pytest.raises(IncompatibleConflictError, match=r"_deletions/.* is gone"):
-        land(stage.place, landing)
+        land(stage.location, landing)
     assert photos.latest().version == 1

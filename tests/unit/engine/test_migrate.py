@@ -56,9 +56,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    place = str(tmp_path / "t.lance")
-    old_table(place)
-    return place
+    location = str(tmp_path / "t.lance")
+    old_table(location)
+    return location
 
 
 def test_every_version_gets_its_new_name_and_stays_the_same(uri: str) -> None:
@@ -81,8 +81,8 @@ def test_pylance_would_do_the_same(uri: str, tmp_path: Path) -> None:
     migrate_names(DiskStore(uri))
     lance.dataset(twin).migrate_manifest_paths_v2()
 
-    def names(place: str) -> dict[str, bytes]:
-        files = (Path(place) / "_versions").glob("*.manifest")
+    def names(location: str) -> dict[str, bytes]:
+        files = (Path(location) / "_versions").glob("*.manifest")
         return {each.name: each.read_bytes() for each in files}
 
     assert names(uri) == names(twin)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.base_paths import NewBase
-from lancewood.engine.rows.scan import Homes, Nearness
+from lancewood.engine.location.base_paths import NewBase
+from lancewood.engine.rows.scan import FileRoots, Nearness
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId
 from lancewood.model.schema import Field, Schema
@@ -21,12 +21,12 @@ ROWS = pa.table({"a": pa.array(range(40), pa.int64()), "s": ["x"] * 40})
 
 def file_of(fields: list[int], number: int | None) -> DataFile:
     ids = [FieldId(each) for each in fields]
-    home = None if number is None else BaseId(number)
-    return DataFile.make(f"{number}.lance", ids, [*range(len(ids))], (2, 2), 1, home)
+    file_root = None if number is None else BaseId(number)
+    return DataFile.make(f"{number}.lance", ids, [*range(len(ids))], (2, 2), 1, file_root)
 
 
 @pytest.mark.parametrize(
-    ("files", "wanted", "homes", "expected"),
+    ("files", "wanted", "file_roots", "expected"),
     [
         ([([0, 1], None)], [0], [None], Nearness.ALL),
         ([([0, 1], None)], [0], [0], Nearness.NONE),
@@ -44,13 +44,13 @@ def file_of(fields: list[int], number: int | None) -> DataFile:
 def test_a_fragment_is_near_if_all_that_is_read_of_it_is(
     files: list[tuple[list[int], int | None]],
     wanted: list[int],
-    homes: list[int | None],
+    file_roots: list[int | None],
     expected: Nearness,
 ) -> None:
     fragment = Fragment.make([file_of(*each) for each in files], 1)
     schema = Schema(tuple(Field(FieldId(each), f"c{each}", "int64") for each in wanted))
-    chosen = frozenset(None if each is None else BaseId(each) for each in homes)
-    assert Homes(schema, chosen).nearness(fragment) is expected
+    chosen = frozenset(None if each is None else BaseId(each) for each in file_roots)
+    assert FileRoots(schema, chosen).nearness(fragment) is expected
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_scan_of_every_home_looks_at_no_fragment(
     def never(*args: object) -> Nearness:
         raise AssertionError("a fragment was looked at")
 
-    monkeypatch.setattr(Homes, "nearness", never)
+    monkeypatch.setattr(FileRoots, "nearness", never)
     assert spread.scan(bases="all").count() == 40
     assert spread.scan(bases=[None, 1, 2]).count() == 40
 

@@ -18,8 +18,8 @@ from tests.unit.rules.manifests import (
 )
 
 from lancewood.engine.commit.rebase import rebase_index, rebase_rows
-from lancewood.engine.place.place import Place
-from lancewood.engine.place.vectors import load_deletions, write_deletions
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.vectors import load_deletions, write_deletions
 from lancewood.errors import RetryableConflictError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -39,7 +39,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.store.memory import MemoryStore
 
 ZERO, ONE = FragmentId(0), FragmentId(1)
-PLACE = Place(MemoryStore())
+PLACE = Location(MemoryStore())
 BASE = start(fragment("f", 6), fragment("g", 4))
 
 

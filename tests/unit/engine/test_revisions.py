@@ -16,8 +16,8 @@ import lancewood as lw
 from lancewood.engine.snapshot import Access
 from lancewood.engine.snapshot.revisions import (
     Uri,
-    branch_place,
-    main_place,
+    branch_location,
+    main_location,
     open_revision,
     resolve,
 )
@@ -37,9 +37,9 @@ _names = count()
 
 def branched(source: Snapshot, name: str) -> Snapshot:
     """A branch of the source's version, recorded in the main root."""
-    main = main_place(source)
+    main = main_location(source)
     branch, head = BranchName(name), source.manifest
-    made = write_clone(source, branch_place(main, branch), branch=branch)
+    made = write_clone(source, branch_location(main, branch), branch=branch)
     parent = None if head.branch is None else BranchName(head.branch)
     record = Branch(
         name=branch,
@@ -60,7 +60,7 @@ def tagged(source: Snapshot, name: str, version: int | None = None) -> None:
         version=head.version if version is None else Version(version),
         manifest_size=3,
     )
-    main_place(source).store.put(tag_key(tag.name), encode_tag(tag))
+    main_location(source).store.put(tag_key(tag.name), encode_tag(tag))
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -124,7 +124,7 @@ def test_a_number_and_a_moment_are_looked_up_on_the_branch_at_hand(main: Snapsho
     assert resolve(exp, None) is exp
     first = resolve(exp, 2).manifest.timestamp
     assert where(resolve(exp, first)) == ("exp", 2)
-    assert where(open_revision(main.place, branch="exp", as_of=first)) == ("exp", 2)
+    assert where(open_revision(main.location, branch="exp", as_of=first)) == ("exp", 2)
     with pytest.raises(NotFoundError, match="the oldest is of"):
         resolve(exp, first - timedelta(days=1))
 
@@ -134,7 +134,7 @@ def test_a_version_before_the_fork_is_pointed_to(main: Snapshot) -> None:
     looks: list[Callable[[], object]] = [
         lambda: resolve(exp, 1),
         lambda: resolve(main, "exp:1"),
-        lambda: open_revision(main.place, branch="exp", version=1),
+        lambda: open_revision(main.location, branch="exp", version=1),
     ]
     for look in looks:
         with pytest.raises(NotFoundError, match="left main at version 2: ask for 'main:1'"):
@@ -146,7 +146,7 @@ def test_a_version_before_the_fork_is_pointed_to(main: Snapshot) -> None:
 
 
 def test_a_damaged_record_does_not_keep_a_branch_from_opening(main: Snapshot) -> None:
-    main.place.store.put(branch_key(BranchName("exp")), b"{")
+    main.location.store.put(branch_key(BranchName("exp")), b"{")
     assert where(resolve(main, "exp:")) == ("exp", 3)
     with pytest.raises(NotFoundError, match=r"the newest is 3$"):
         resolve(main, "exp:1")
@@ -176,16 +176,16 @@ def test_a_name_that_is_both_a_branch_and_a_tag_is_refused_with_both_spellings(
 def test_a_branch_called_tag_is_reached_by_its_own_words(main: Snapshot) -> None:
     branched(main, "tag")
     assert where(resolve(main, "tag:")) == ("tag", 3)
-    assert where(open_revision(main.place, branch="tag", version=3)) == ("tag", 3)
+    assert where(open_revision(main.location, branch="tag", version=3)) == ("tag", 3)
     with pytest.raises(NotFoundError, match="give branch='tag', version=3"):
         resolve(main, "tag:3")
 
 
 def test_what_is_not_there_is_told_with_what_is(main: Snapshot) -> None:
     with pytest.raises(NotFoundError, match=r"branch 'exq' .*not found: there are branches 'exp'"):
-        open_revision(main.place, branch="exq")
+        open_revision(main.location, branch="exq")
     with pytest.raises(NotFoundError, match=r"tag 'v2' .*not found: there are tags 'good', 'v1'"):
-        open_revision(main.place, tag="v2")
+        open_revision(main.location, tag="v2")
     with pytest.raises(NotFoundError, match=r"called 'zzz': there are branches .*, .* tags "):
         resolve(main, "zzz")
 
@@ -193,7 +193,7 @@ def test_what_is_not_there_is_told_with_what_is(main: Snapshot) -> None:
 def test_a_table_without_refs_says_so(uri: str) -> None:
     bare = lw.create(uri, ROWS, fsync=False)._snapshot
     with pytest.raises(NotFoundError, match=r"there is no branch$"):
-        open_revision(bare.place, branch="x")
+        open_revision(bare.location, branch="x")
     with pytest.raises(NotFoundError, match=r"there is no branch, there is no tag$"):
         resolve(bare, "x")
 
@@ -211,13 +211,13 @@ def test_a_tag_on_what_is_gone_says_what_to_do(main: Snapshot) -> None:
     ):
         resolve(main, "lost")
     gone = Tag(name=TagName("gone"), branch=BranchName("no"), version=Version(1), manifest_size=1)
-    main.place.store.put(tag_key(gone.name), encode_tag(gone))
+    main.location.store.put(tag_key(gone.name), encode_tag(gone))
     with pytest.raises(NotFoundError, match="version 1 of branch 'no', which is gone"):
-        open_revision(main.place, tag="gone")
+        open_revision(main.location, tag="gone")
 
 
 def test_a_branch_whose_files_are_gone_says_what_to_do(main: Snapshot) -> None:
-    store = main.place.store
+    store = main.location.store
     store.delete(each.key for each in list(store.list(f"{TREE_DIR}/exp/deep")))
     with pytest.raises(NotFoundError, match=r"is recorded, but its root .* holds no version"):
         resolve(main, "exp/deep:")
@@ -226,12 +226,12 @@ def test_a_branch_whose_files_are_gone_says_what_to_do(main: Snapshot) -> None:
 def test_a_branch_that_was_never_recorded_is_told_from_one_that_is_not_there(
     main: Snapshot,
 ) -> None:
-    main.place.store.delete([branch_key(BranchName("exp/deep"))])
+    main.location.store.delete([branch_key(BranchName("exp/deep"))])
     with pytest.raises(
         NotFoundError, match=r"is not recorded, but .*/tree/exp/deep holds versions"
     ):
-        open_revision(main.place, branch="exp/deep")
-    assert lw.open(f"{main.place.uri}/tree/exp/deep").branch == "exp/deep"
+        open_revision(main.location, branch="exp/deep")
+    assert lw.open(f"{main.location.uri}/tree/exp/deep").branch == "exp/deep"
 
 
 def test_a_branch_root_opens_as_a_path_and_finds_the_refs(main: Snapshot, uri: str) -> None:
@@ -279,7 +279,7 @@ CONTRADICTIONS = [
 @pytest.mark.parametrize(("asked", "why"), CONTRADICTIONS)
 def test_a_version_is_said_in_one_way(main: Snapshot, asked: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidInputError, match=why):
-        lw.open(main.place.uri, **asked)
+        lw.open(main.location.uri, **asked)
     with pytest.raises(InvalidInputError, match=why):
         lw.Table(main).checkout(**asked)
 
@@ -304,7 +304,7 @@ def test_what_cannot_be_a_revision_is_refused(
     main: Snapshot, asked: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=why):
-        lw.open(main.place.uri, **asked)
+        lw.open(main.location.uri, **asked)
     with pytest.raises(InvalidInputError, match=why):
         lw.Table(main).checkout(**asked)
 
@@ -376,8 +376,8 @@ def test_a_revision_that_is_not_there_does_not_exist(main: Snapshot, uri: str) -
 
 def test_a_damaged_version_exists(main: Snapshot, uri: str) -> None:
     exp = resolve(main, "exp")
-    newest = exp.manifest.name.removeprefix(f"{exp.place.uri}/")
-    exp.place.store.put(newest, b"not a manifest")
+    newest = exp.manifest.name.removeprefix(f"{exp.location.uri}/")
+    exp.location.store.put(newest, b"not a manifest")
     assert lw.exists(f"{uri}@exp")
 
 
@@ -394,10 +394,10 @@ def test_a_damaged_version_exists(main: Snapshot, uri: str) -> None:
 def test_verbs_on_whole_tables_refuse_a_revision(
     main: Snapshot, uri: str, verb: Callable[[str], object]
 ) -> None:
-    before = sorted(each.key for each in main.place.store.list())
+    before = sorted(each.key for each in main.location.store.list())
     with pytest.raises(InvalidInputError, match=r"takes a whole table, and .* is revision 'new'"):
         verb(f"{uri}@new")
-    assert sorted(each.key for each in main.place.store.list()) == before
+    assert sorted(each.key for each in main.location.store.list()) == before
 
 
 def test_a_table_may_have_an_at_sign_in_its_name(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_tags_that_lancewood_keeps_for_itself_are_not_offered(uri: str) -> None:
     table = lw.create(uri, ROWS, fsync=False)._snapshot
     tagged(table, "lw.clone.1")
     with pytest.raises(NotFoundError, match=r"tag 'lw.clone' .*: there is no tag$"):
-        open_revision(table.place, tag="lw.clone")
+        open_revision(table.location, tag="lw.clone")
     tagged(table, "v1")
     with pytest.raises(NotFoundError, match=r"there is tag 'v1'$"):
-        open_revision(table.place, tag="v2")
+        open_revision(table.location, tag="v2")

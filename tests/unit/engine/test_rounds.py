@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
@@ -80,5 +80,5 @@ def test_a_commit_waits_this_often(
     table = lw.create(tmp_path / "t.lance", ROWS)
     known = table._snapshot
     store = Rounds(DiskStore(table.uri), rounds)
-    change(lw.Table(Snapshot(Place(store), known.manifest, known.scheme)))
+    change(lw.Table(Snapshot(Location(store), known.manifest, known.scheme)))
     assert store.left == []

@@ -18,7 +18,7 @@ import lancewood as lw
 from lancewood.data import open_files, small_fragments
 from lancewood.data.codec import FileReader, open_reader
 from lancewood.engine.rows import fragment_scan
-from lancewood.engine.rows.fragment_scan import places_in
+from lancewood.engine.rows.fragment_scan import locations_in
 from lancewood.engine.rows.row_shape import Fetching
 from lancewood.engine.rows.scan import ScanPlan, ScanRequest, plan_scan
 
@@ -364,7 +364,7 @@ def test_positions_of_true_bits_are_found_in_slices_too() -> None:
     mask = pa.array([True, False, True, True, False, False, True, False, True, True, False])
     for start in range(len(mask)):
         piece = mask.slice(start)
-        assert places_in(piece).tolist() == np.flatnonzero(piece.to_pylist()).tolist()
+        assert locations_in(piece).tolist() == np.flatnonzero(piece.to_pylist()).tolist()
 
 
 def test_a_list_of_parameters_is_for_the_condition_and_columns_say_so() -> None:

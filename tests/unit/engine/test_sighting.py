@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions import finding as sighting
 from lancewood.store.disk import DiskStore
@@ -30,7 +30,7 @@ def _every_directory_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
 def table(tmp_path: Path) -> lw.Table:
     uri = str(tmp_path / "t.lance")
     table = lw.create(uri, ROWS)
-    if table._snapshot.place.store.stamp("_versions") is None:
+    if table._snapshot.location.store.stamp("_versions") is None:
         pytest.skip("the times of directories are not believed on this file system")
     return table.append(ROWS)
 
@@ -39,7 +39,7 @@ def verbs(table: lw.Table) -> tuple[lw.Table, list[str]]:
     """Append through a store that counts."""
     old = table._snapshot
     store = FaultyStore(DiskStore(table.uri))
-    counted = lw.Table(Snapshot(Place(store), old.manifest, old.scheme))
+    counted = lw.Table(Snapshot(Location(store), old.manifest, old.scheme))
     done = counted.append(ROWS)
     return done, [verb for verb, _ in store.calls]
 
@@ -83,7 +83,7 @@ def test_a_gap_is_never_written_into(table: lw.Table) -> None:
 def test_a_commit_within_one_tick_of_the_clock_is_seen(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frozen = table._snapshot.place.store.stamp("_versions")
+    frozen = table._snapshot.location.store.stamp("_versions")
     lance.write_dataset(ROWS, table.uri, mode="append")
     monkeypatch.setattr(DiskStore, "stamp", lambda self, directory: frozen)
     found = table._snapshot.manifest.sighting
@@ -99,7 +99,7 @@ def test_a_sighting_does_not_travel(table: lw.Table) -> None:
 def test_an_ordinary_directory_is_simply_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("commit.judging", "versions.finding"):
-        monkeypatch.setattr(f"lancewood.engine.{place}.WORTH_IT", 2_000)
+    for location in ("commit.judging", "versions.finding"):
+        monkeypatch.setattr(f"lancewood.engine.{location}.WORTH_IT", 2_000)
     table = lw.create(tmp_path / "t.lance", ROWS).append(ROWS)
     assert table._snapshot.manifest.sighting is None

@@ -14,7 +14,7 @@ import lancewood as lw
 from lancewood.engine.base.limits import FileLimits
 from lancewood.engine.commit.commit import CommitPolicy, commit
 from lancewood.engine.commit.composer import Composition
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging.landing import land
 from lancewood.engine.staging.staging import Stage, StagedSnapshot
@@ -72,12 +72,14 @@ def fragment(name: str, rows: int = 5) -> Fragment:
 def table(branch: str | None = None) -> Snapshot:
     """Version 1 with one fragment. Its file does not exist; those of fragments that are staged do,
     for who lands them looks for them."""
-    place = Place(MemoryStore())
+    location = Location(MemoryStore())
     for name in STAGED:
-        place.store.put(f"data/{name}", b"rows")
+        location.store.put(f"data/{name}", b"rows")
     first = Transaction.new(Version(0), Overwrite((fragment("first"),), FIELDS))
     empty = empty_manifest("2.2", flags=2, branch=branch)
-    return Snapshot(place, commit(place, empty, NamingScheme.V2, first, QUIET), NamingScheme.V2)
+    return Snapshot(
+        location, commit(location, empty, NamingScheme.V2, first, QUIET), NamingScheme.V2
+    )
 
 
 def append(on: Snapshot, name: str) -> Snapshot:
@@ -93,8 +95,8 @@ def files(manifest: Manifest) -> list[str]:
     return [file.path for each in manifest.fragments for file in each.files]
 
 
-def names(place: Place) -> list[str]:
-    return sorted(place.store.names("_versions"))
+def names(location: Location) -> list[str]:
+    return sorted(location.store.names("_versions"))
 
 
 @pytest.fixture
@@ -107,10 +109,10 @@ def photos(tmp_path: Path) -> lw.Table:
 
 def test_nothing_is_visible_and_nothing_is_written_while_steps_are_staged() -> None:
     base = table()
-    before = [each.key for each in base.place.store.list()]
+    before = [each.key for each in base.location.store.list()]
     stage = Stage(base)
     append(append(stage.snapshot, "one"), "two")
-    assert [each.key for each in base.place.store.list()] == before
+    assert [each.key for each in base.location.store.list()] == before
     assert files(stage.snapshot.manifest) == ["first", "one", "two"]
     assert [operation_name(each.operation) for each in stage.steps] == ["Append", "Append"]
 
@@ -134,7 +136,7 @@ def test_steps_have_the_identities_that_follow_from_the_stages() -> None:
     for number, each in enumerate(stage.steps, 2):
         state = stage.state(number)
         assert state is not None
-        assert load_transaction(stage.place.store, state.manifest).uuid == each.uuid
+        assert load_transaction(stage.location.store, state.manifest).uuid == each.uuid
 
 
 def test_two_writes_from_one_handle_are_both_there() -> None:
@@ -295,17 +297,17 @@ def test_publishing_writes_a_detached_version_for_each_step() -> None:
     landing = stage.publish()
     assert (landing.base, landing.uuid) == (1, stage.uuid)
     assert all(is_detached(each) for each in landing.steps)
-    assert list_versions(base.place.store).versions == (1,)
+    assert list_versions(base.location.store).versions == (1,)
     for number, version in enumerate(landing.steps):
-        found = load_manifest(base.place.store, version, base.scheme)
-        made = load_transaction(base.place.store, found)
+        found = load_manifest(base.location.store, version, base.scheme)
+        made = load_transaction(base.location.store, found)
         assert made.uuid == landing.uuids[number]
         assert made.read_version == 1 + number
         state = stage.state(2 + number)
         assert state is not None
         assert content_digest(found.message) == content_digest(state.manifest.message)
         assert found.transaction_file is not None
-        assert base.place.store.head(f"_transactions/{found.transaction_file}")
+        assert base.location.store.head(f"_transactions/{found.transaction_file}")
     assert stage.published.manifest.version == landing.version
     assert type(stage.published) is Snapshot
 
@@ -314,13 +316,13 @@ def test_publishing_again_writes_only_what_is_new() -> None:
     stage = Stage(table())
     append(stage.snapshot, "one")
     first = stage.publish()
-    before = names(stage.place)
+    before = names(stage.location)
     assert stage.publish() == first
-    assert names(stage.place) == before
+    assert names(stage.location) == before
     append(stage.snapshot, "two")
     second = stage.publish()
     assert second.steps[:1] == first.steps
-    assert len(names(stage.place)) == len(before) + 1
+    assert len(names(stage.location)) == len(before) + 1
 
 
 def test_nothing_staged_is_nothing_to_publish() -> None:
@@ -335,7 +337,7 @@ def test_publishing_is_refused_if_the_base_was_cleaned_up_meanwhile() -> None:
     base = append(table(), "one")
     stage = Stage(base)
     stage.snapshot.commit(Transaction.new(Version(2), Restore(Version(1))))
-    base.place.store.delete([manifest_key(Version(1), base.scheme)])
+    base.location.store.delete([manifest_key(Version(1), base.scheme)])
     with pytest.raises(RetryableConflictError, match=r"version 1 .* was removed"):
         stage.publish()
 
@@ -343,9 +345,9 @@ def test_publishing_is_refused_if_the_base_was_cleaned_up_meanwhile() -> None:
 # A table that is to be made
 
 
-def new_stage(place: Place) -> Stage:
+def new_stage(location: Location) -> Stage:
     return Stage.new(
-        place,
+        location,
         ROWS,
         NewTable(
             file_version="2.2",
@@ -356,14 +358,14 @@ def new_stage(place: Place) -> Stage:
 
 def test_a_new_table_is_no_table_until_it_lands(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Place(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri, fsync=False)))
     assert stage.base.version == 0
     assert lw.Table(stage.snapshot).append(ROWS).to_arrow().num_rows == 6
     assert not uri.joinpath("_versions").exists()
     landing = stage.publish()
     assert landing.base == 0
     assert not lw.exists(uri)
-    assert land(stage.place, landing).versions == (1, 2)
+    assert land(stage.location, landing).versions == (1, 2)
     table = lw.open(uri)
     assert table.count_rows() == 6
     assert [each.message for each in table.versions()] == [None, "begin"]
@@ -371,12 +373,12 @@ def test_a_new_table_is_no_table_until_it_lands(tmp_path: Path) -> None:
 
 def test_a_new_table_is_refused_where_one_is(photos: lw.Table) -> None:
     with pytest.raises(AlreadyExistsError):
-        new_stage(photos._snapshot.place)
+        new_stage(photos._snapshot.location)
 
 
 def test_a_new_table_is_not_built_anew_on_one_that_somebody_made(tmp_path: Path) -> None:
     uri = tmp_path / "new.lance"
-    stage = new_stage(Place(DiskStore(uri, fsync=False)))
+    stage = new_stage(Location(DiskStore(uri, fsync=False)))
     other = lw.create(uri, ROWS, fsync=False)
     with pytest.raises(IncompatibleConflictError, match="somebody else made one"):
         stage.rebuild(other._snapshot)
@@ -406,7 +408,7 @@ def test_every_verb_works_on_a_stage_and_sees_its_own_writes(photos: lw.Table) -
     table = table.restore(2)
     assert table.count_rows() == 5
     assert lw.open(photos.uri).version == 1
-    done = land(stage.place, stage.publish())
+    done = land(stage.location, stage.publish())
     assert done.is_exact
     assert lw.open(photos.uri).to_arrow() == table.to_arrow()
 
@@ -455,14 +457,14 @@ def test_an_append_is_built_anew_after_others_wrote() -> None:
     landing = fresh.publish()
     assert landing.uuids == old.uuids
     assert not set(landing.steps) & set(old.steps)
-    assert land(base.place, landing).versions == (3, 4)
+    assert land(base.location, landing).versions == (3, 4)
 
 
 def test_a_stage_on_the_same_version_stays_as_it_is() -> None:
     base = table()
     stage = Stage(base)
     append(stage.snapshot, "mine")
-    assert stage.rebuild(load_snapshot(base.place)) is stage
+    assert stage.rebuild(load_snapshot(base.location)) is stage
 
 
 def test_an_empty_stage_moves_without_a_question() -> None:
@@ -495,10 +497,10 @@ def test_what_does_not_go_together_is_refused_and_nothing_changes(
     stage = Stage(base)
     stage.snapshot.commit(Transaction.new(Version(1), Delete((), (FragmentId(0),))))
     head = base.commit(Transaction.new(Version(1), theirs))
-    before = [each.key for each in base.place.store.list()]
+    before = [each.key for each in base.location.store.list()]
     with pytest.raises(kind, match="version 2"):
         stage.rebuild(head)
-    assert [each.key for each in base.place.store.list()] == before
+    assert [each.key for each in base.location.store.list()] == before
     assert len(stage.steps) == 1
 
 
@@ -525,7 +527,7 @@ def test_a_delete_is_built_anew_on_a_fragment_that_lost_other_rows(photos: lw.Ta
     lw.Table(stage.snapshot).delete("a = 1")
     fresh = stage.rebuild(photos.delete("a = 3")._snapshot)
     assert lw.Table(fresh.snapshot).to_arrow()["a"].to_pylist() == [2]
-    landed = land(fresh.place, fresh.publish())
+    landed = land(fresh.location, fresh.publish())
     assert landed.is_exact
     assert photos.latest().to_arrow()["a"].to_pylist() == [2]
     same = Stage(photos.latest()._snapshot)
@@ -541,16 +543,16 @@ def test_a_batch_that_another_loaded_is_refused_when_it_is_built_anew() -> None:
     for each in (stage.snapshot, base):
         each.commit(Transaction.new(Version(1), Append((fragment("rows"),))), policy)
     with pytest.raises(BatchAppliedError):
-        stage.rebuild(load_snapshot(base.place))
+        stage.rebuild(load_snapshot(base.location))
 
 
 def test_what_landed_already_is_not_built_anew() -> None:
     base = table()
     stage = Stage(base)
     append(stage.snapshot, "mine")
-    land(base.place, stage.publish())
+    land(base.location, stage.publish())
     with pytest.raises(CommitUnknownError, match="as version 2: it was committed"):
-        stage.rebuild(load_snapshot(base.place))
+        stage.rebuild(load_snapshot(base.location))
 
 
 # Composed
@@ -592,9 +594,9 @@ def test_a_composed_step_is_built_on_the_steps_before_it() -> None:
     }
     with pytest.raises(RetryableConflictError, match="composed"):
         stage.rebuild(append(base, "theirs"))
-    other = Stage(load_snapshot(base.place))
+    other = Stage(load_snapshot(base.location))
     other.compose(Transaction.new(Version(1), Append(())), Adding())
-    assert land(base.place, other.publish()).versions == (3,)
+    assert land(base.location, other.publish()).versions == (3,)
 
 
 def test_a_composed_step_alone_is_composed_anew() -> None:

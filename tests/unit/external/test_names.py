@@ -14,8 +14,8 @@ from lancewood.external.base import (
     base_by_uri,
     base_in_bucket,
     final_name,
+    location_of,
     manifest_key_parts,
-    place_of,
     staged_name,
 )
 from lancewood.format.layout import NamingScheme, manifest_name
@@ -32,8 +32,8 @@ def test_a_staged_name_leads_to_its_final_one(name: str) -> None:
     assert final_name(staged) == name
     assert final_name(name) is None
     path = f"a/b/_versions/{staged}"
-    assert place_of("a/b", ManifestEntry(Version(7), path)) == ManifestName(staged, name)
-    assert place_of("a/b", ManifestEntry(Version(7), f"a/b/_versions/{name}")).is_final
+    assert location_of("a/b", ManifestEntry(Version(7), path)) == ManifestName(staged, name)
+    assert location_of("a/b", ManifestEntry(Version(7), f"a/b/_versions/{name}")).is_final
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_staged_name_leads_to_its_final_one(name: str) -> None:
 )
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(FormatError, match="the manifest store says that version 7 of 'a/b'"):
-        place_of("a/b", ManifestEntry(Version(7), path))
+        location_of("a/b", ManifestEntry(Version(7), path))
 
 
 def test_only_manifests_of_the_history_are_for_the_manifest_store() -> None:

@@ -27,7 +27,7 @@ from lancewood.testing.manifests import MemoryManifests
 ROWS = pa.table({"a": [1]})
 
 
-class Home:
+class RepositoryRoot:
     """A table on a disk, and its manifest store."""
 
     def __init__(self, directory: Path) -> None:
@@ -49,11 +49,13 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+def home(tmp_path: Path) -> RepositoryRoot:
+    return RepositoryRoot(tmp_path)
 
 
-def test_a_writer_without_the_manifest_store_is_refused_before_it_writes(home: Home) -> None:
+def test_a_writer_without_the_manifest_store_is_refused_before_it_writes(
+    home: RepositoryRoot,
+) -> None:
     home.create()
     table = lw.open(home.uri)
     before = sorted(os.listdir(f"{home.uri}/data"))
@@ -73,7 +75,9 @@ def test_a_writer_without_the_manifest_store_is_refused_before_it_writes(home: H
     assert sorted(os.listdir(f"{home.uri}/data")) == before
 
 
-def test_a_copy_of_the_directory_is_freed_by_one_commit(home: Home, tmp_path: Path) -> None:
+def test_a_copy_of_the_directory_is_freed_by_one_commit(
+    home: RepositoryRoot, tmp_path: Path
+) -> None:
     home.create()
     shutil.copytree(home.uri, tmp_path / "copy")
     freed = lw.open(tmp_path / "copy").set_config({MANIFEST_STORE_KEY: None})
@@ -82,7 +86,7 @@ def test_a_copy_of_the_directory_is_freed_by_one_commit(home: Home, tmp_path: Pa
 
 
 def test_a_table_gets_a_manifest_store_later_and_keeps_it_when_an_old_version_comes_back(
-    home: Home,
+    home: RepositoryRoot,
 ) -> None:
     lw.create(home.uri, ROWS)
     table = home.open().set_config({MANIFEST_STORE_KEY: "sqlite"})
@@ -92,7 +96,9 @@ def test_a_table_gets_a_manifest_store_later_and_keeps_it_when_an_old_version_co
         lw.open(home.uri).append(ROWS)
 
 
-def test_what_was_committed_without_the_manifest_store_is_read_and_registered(home: Home) -> None:
+def test_what_was_committed_without_the_manifest_store_is_read_and_registered(
+    home: RepositoryRoot,
+) -> None:
     home.create().set_config({MANIFEST_STORE_KEY: None})
     lance.write_dataset(ROWS, home.uri, mode="append")
     lance.write_dataset(ROWS, home.uri, mode="append")
@@ -102,7 +108,9 @@ def test_what_was_committed_without_the_manifest_store_is_read_and_registered(ho
     assert home.open().append(ROWS).version == 5
 
 
-def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(home: Home) -> None:
+def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(
+    home: RepositoryRoot,
+) -> None:
     home.create().append(ROWS)
     staged = path_of(base_by_uri(home.uri), staged_name(manifest_name(Version(3), NamingScheme.V2)))
     manifests = open_manifest_store(home.manifests)
@@ -124,7 +132,7 @@ def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(home:
     assert home.open().append(ROWS).version == 3
 
 
-def test_a_newest_manifest_that_somebody_removed_is_not_passed_over(home: Home) -> None:
+def test_a_newest_manifest_that_somebody_removed_is_not_passed_over(home: RepositoryRoot) -> None:
     home.create().append(ROWS)
     os.remove(home.path(2))
     with pytest.raises(lw.IntegrityError, match="knows version 2 of"):
@@ -137,7 +145,7 @@ def test_a_newest_manifest_that_somebody_removed_is_not_passed_over(home: Home) 
 
 @pytest.mark.parametrize("verb", [partial(lw.repair, dry_run=False), lw.drop])
 def test_a_manifest_store_that_cannot_forget_says_so_where_it_has_to(
-    home: Home, verb: Callable[..., object]
+    home: RepositoryRoot, verb: Callable[..., object]
 ) -> None:
     manifests = MemoryManifests()
     lw.create(home.uri, ROWS, manifest_store=manifests).append(ROWS)
@@ -147,7 +155,7 @@ def test_a_manifest_store_that_cannot_forget_says_so_where_it_has_to(
     assert manifests.get(base_by_uri(home.uri), Version(2)) is not None
 
 
-def test_a_damaged_manifest_that_is_set_aside_frees_its_version(home: Home) -> None:
+def test_a_damaged_manifest_that_is_set_aside_frees_its_version(home: RepositoryRoot) -> None:
     home.create().append(ROWS)
     Path(home.path(2)).write_bytes(b"")
     lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
@@ -155,9 +163,9 @@ def test_a_damaged_manifest_that_is_set_aside_frees_its_version(home: Home) -> N
     assert home.open().append(ROWS).version == 2
 
 
-def test_a_staged_manifest_that_nobody_committed_goes_with_a_repair(home: Home) -> None:
+def test_a_staged_manifest_that_nobody_committed_goes_with_a_repair(home: RepositoryRoot) -> None:
     table = home.create()
-    store = table._snapshot.place.store
+    store = table._snapshot.location.store
     key = f"_versions/{staged_name(manifest_name(Version(2), NamingScheme.V2))}"
     store.put(key, b"of a writer that died")
     assert lw.repair(home.uri, manifest_store=home.manifests).ok  # it may still be in his hands
@@ -167,7 +175,7 @@ def test_a_staged_manifest_that_nobody_committed_goes_with_a_repair(home: Home) 
     assert table.append(ROWS).version == 2
 
 
-def test_names_are_migrated_in_both(home: Home) -> None:
+def test_names_are_migrated_in_both(home: RepositoryRoot) -> None:
     for mode in ("create", "append", "append"):
         lance.write_dataset(ROWS, home.uri, mode=mode, enable_v2_manifest_paths=False)
     table = home.open().append(ROWS)
@@ -184,11 +192,11 @@ def test_names_are_migrated_in_both(home: Home) -> None:
 
 
 def test_a_table_that_was_moved_is_another_one_to_the_manifest_store(
-    home: Home, tmp_path: Path
+    home: RepositoryRoot, tmp_path: Path
 ) -> None:
     home.create().branches.create("exp")
     home.open(branch="exp").append(ROWS)
-    moved = Home(tmp_path / "moved")
+    moved = RepositoryRoot(tmp_path / "moved")
     moved.manifests = home.manifests
     shutil.copytree(home.uri, moved.uri)
     report = lw.relocate(moved.uri, in_flight=timedelta(0), manifest_store=home.manifests)
@@ -200,7 +208,7 @@ def test_a_table_that_was_moved_is_another_one_to_the_manifest_store(
     assert home.open(branch="exp").count_rows() == 2
 
 
-def test_branches_are_renamed_and_deleted_in_both(home: Home) -> None:
+def test_branches_are_renamed_and_deleted_in_both(home: RepositoryRoot) -> None:
     table = home.create()
     table.branches.create("old")
     home.open(branch="old").append(ROWS)
@@ -214,23 +222,23 @@ def test_branches_are_renamed_and_deleted_in_both(home: Home) -> None:
 
 
 def test_a_branch_that_is_opened_by_its_own_uri_finds_main_through_the_manifest_store(
-    home: Home,
+    home: RepositoryRoot,
 ) -> None:
     home.create().branches.create("exp")
     table = lw.open(f"{home.uri}/tree/exp", manifest_store=home.manifests)
-    main = table._snapshot.place.main(table._snapshot.manifest)
+    main = table._snapshot.location.main(table._snapshot.manifest)
     assert isinstance(main, ExternalStore)
     assert main.base == base_by_uri(home.uri)
     assert table.checkout(branch="main").append(ROWS).version == 2
 
 
-def test_a_clone_has_a_door_of_its_own(home: Home, tmp_path: Path) -> None:
+def test_a_clone_has_a_door_of_its_own(home: RepositoryRoot, tmp_path: Path) -> None:
     table = home.create()
     for deep in (False, True):
         plain = table.clone(tmp_path / f"plain-{deep}", deep=deep)
         assert plain.append(ROWS).count_rows() == 2
         assert MANIFEST_STORE_KEY not in plain.config
-        other = Home(tmp_path / f"other-{deep}")
+        other = RepositoryRoot(tmp_path / f"other-{deep}")
         (tmp_path / f"other-{deep}").mkdir()
         made = table.clone(other.uri, deep=deep, manifest_store=other.manifests)
         assert made.append(ROWS).count_rows() == 2
@@ -238,7 +246,7 @@ def test_a_clone_has_a_door_of_its_own(home: Home, tmp_path: Path) -> None:
         assert made.config[MANIFEST_STORE_KEY] == "sqlite"
 
 
-def test_a_table_that_was_dropped_is_made_again(home: Home) -> None:
+def test_a_table_that_was_dropped_is_made_again(home: RepositoryRoot) -> None:
     table = home.create().append(ROWS)
     table.branches.create("exp")
     lw.drop(home.uri, force=True, manifest_store=home.manifests)
@@ -249,7 +257,9 @@ def test_a_table_that_was_dropped_is_made_again(home: Home) -> None:
     assert home.create().append(ROWS).version == 2
 
 
-def test_a_table_that_was_removed_by_hand_is_dropped_from_the_manifest_store(home: Home) -> None:
+def test_a_table_that_was_removed_by_hand_is_dropped_from_the_manifest_store(
+    home: RepositoryRoot,
+) -> None:
     home.create().append(ROWS)
     shutil.rmtree(home.uri)
     with pytest.raises(lw.IntegrityError, match=r"drop\(\) \(where no table is left\)"):

@@ -21,7 +21,7 @@ from lancewood.git.bucket import repository as making
 from lancewood.git.bucket.refs import BucketRefs
 from lancewood.git.bucket.repository import BucketConfig, BucketRepository
 from lancewood.git.hashes import Hash
-from lancewood.git.names import below, home_at, is_uri, real_home
+from lancewood.git.names import below, is_uri, parse_repository_root, real_repository_root
 from lancewood.git.opening import init_git, open_git
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
@@ -46,7 +46,7 @@ def test_a_new_repository_has_no_commit_and_is_opened_again(uri: str) -> None:
     assert made.refs.head().branch == "main"
     found = open_git(uri)
     assert found.get("lancewood", "id") == "abc"
-    assert found.home == made.home == uri
+    assert found.root == made.root == uri
     assert [each.key for each in open_store(uri).list()] == ["HEAD", "config"]
     with pytest.raises(InvalidInputError, match="is in a bucket and has no path"):
         _ = found.path
@@ -218,15 +218,15 @@ def test_who_writes_passes_over_a_pack_that_somebody_removed(
 
 
 def test_a_place_is_a_directory_or_a_uri(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("homes")
+    path = tmp_path_factory.mktemp("repository_paths")
     assert is_uri("s3://bucket/x")
     assert not any(is_uri(each) for each in ("x", "/x", "file:///x", "C:x", path))
     assert below("s3://bucket/x/", "tables/a") == "s3://bucket/x/tables/a"
     assert below(path, "tables/a") == path / "tables/a"
     (path / "link").symlink_to(path)
-    assert real_home(path / "link") == real_home(path)
-    assert home_at(real_home(path)) == path
-    assert home_at("s3://bucket/x") == real_home("s3://bucket/x/")
+    assert real_repository_root(path / "link") == real_repository_root(path)
+    assert parse_repository_root(real_repository_root(path)) == path
+    assert parse_repository_root("s3://bucket/x") == real_repository_root("s3://bucket/x/")
     made = init_git(f"file://{path}/made")
     assert type(made) is GitRepository
-    assert open_git(str(path / "made")).home == path / "made"
+    assert open_git(str(path / "made")).root == path / "made"

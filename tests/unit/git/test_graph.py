@@ -182,37 +182,37 @@ def traced(rows: list[str]) -> dict[str, set[str]]:
     for row in rows:
         drawn, _, name = row.partition("#")
         here: Lines = {}
-        for place, mark in enumerate(drawn):
+        for location, mark in enumerate(drawn):
             if mark == "|":
-                here[place, "|"] = arriving(above, place, drawn)
+                here[location, "|"] = arriving(above, location, drawn)
             elif mark == "*":
-                for child in arriving(above, place, drawn):
+                for child in arriving(above, location, drawn):
                     parents[child].add(name)
                 parents[name] = set()
-                here[place, "|"] = {name}
+                here[location, "|"] = {name}
             elif mark != " ":
-                here[place, mark] = slanting(above, place, mark, drawn)
+                here[location, mark] = slanting(above, location, mark, drawn)
         above = here
     return parents
 
 
-def arriving(above: Lines, place: int, drawn: str) -> set[str]:
+def arriving(above: Lines, location: int, drawn: str) -> set[str]:
     """Whose lines come into this column: straight, or from a side where they do not go on."""
-    found = set(above.get((place, "|"), ()))
-    if drawn[max(place - 1, 0) : place] != "/":
-        found |= above.get((place + 1, "/"), set())
-    if drawn[place + 1 : place + 2] != "\\":
-        found |= above.get((place - 1, "\\"), set())
+    found = set(above.get((location, "|"), ()))
+    if drawn[max(location - 1, 0) : location] != "/":
+        found |= above.get((location + 1, "/"), set())
+    if drawn[location + 1 : location + 2] != "\\":
+        found |= above.get((location - 1, "\\"), set())
     return found
 
 
-def slanting(above: Lines, place: int, mark: str, drawn: str) -> set[str]:
+def slanting(above: Lines, location: int, mark: str, drawn: str) -> set[str]:
     """Whose lines run on this slant: it goes on from the row above, or leaves a column."""
     step, back = (1, "\\") if mark == "/" else (-1, "/")
-    before = above.get((place + 2 * step, mark), set())
-    if before and drawn[place + step : place + step + 1] == "|":
+    before = above.get((location + 2 * step, mark), set())
+    if before and drawn[location + step : location + step + 1] == "|":
         return set(before)
-    return before | above.get((place + step, "|"), set()) | above.get((place, back), set())
+    return before | above.get((location + step, "|"), set()) | above.get((location, back), set())
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -176,9 +176,9 @@ class TestWalk:
         order = [int(each) for each in names(commits, *tips)]
         below = ancestors(parents)
         assert sorted(order) == sorted(set().union(*(below[int(each)] for each in tips)))
-        place = {each: index for index, each in enumerate(order)}
+        location = {each: index for index, each in enumerate(order)}
         for child in order:
-            assert all(place[child] < place[parent] for parent in parents[child])
+            assert all(location[child] < location[parent] for parent in parents[child])
 
     @pytest.mark.parametrize("seed", range(8))
     def test_with_right_clocks_the_newest_is_always_next(self, seed: int) -> None:

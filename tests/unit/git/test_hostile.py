@@ -190,13 +190,13 @@ def test_empty_directories_where_a_packed_ref_goes_make_room(git: GitRepository)
 
 def write_pack_of(directory: Path, entries: dict[Hash, bytes]) -> None:
     """A pack of entries as they are, and its index, by the hash that each is to be found by."""
-    data, places = b"PACK" + struct.pack(">II", 2, len(entries)), []
+    data, locations = b"PACK" + struct.pack(">II", 2, len(entries)), []
     for hash, entry in entries.items():
-        places.append((bytes.fromhex(hash), zlib.crc32(entry), len(data)))
+        locations.append((bytes.fromhex(hash), zlib.crc32(entry), len(data)))
         data += entry
     digest = sha256(data).digest()
     (directory / "pack-bomb.pack").write_bytes(data + digest)
-    (directory / "pack-bomb.idx").write_bytes(newpack._index(sorted(places), digest))
+    (directory / "pack-bomb.idx").write_bytes(newpack._index(sorted(locations), digest))
 
 
 def delta_number(value: int) -> bytes:

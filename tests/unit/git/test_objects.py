@@ -28,21 +28,21 @@ H = Hash("ab" * 32)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def location(tmp_path: Path) -> Path:
     (tmp_path / "objects" / "pack").mkdir(parents=True)
     return tmp_path / "objects"
 
 
 @pytest.fixture
-def store(place: Path) -> Objects:
-    return Objects(place)
+def store(location: Path) -> Objects:
+    return Objects(location)
 
 
-def files(place: Path) -> list[str]:
-    return sorted(f"{each.parent.name}{each.name}" for each in place.glob("??/*"))
+def files(location: Path) -> list[str]:
+    return sorted(f"{each.parent.name}{each.name}" for each in location.glob("??/*"))
 
 
-def test_what_was_put_is_read_before_and_after_it_is_synced(store: Objects, place: Path) -> None:
+def test_what_was_put_is_read_before_and_after_it_is_synced(store: Objects, location: Path) -> None:
     blob = store.put_blob(b"data" * 10_000)
     tree = store.put_tree({"a": TreeEntry(FILE, blob)})
     commit = store.put_commit(tree, [], ADA, "one")
@@ -53,8 +53,8 @@ def test_what_was_put_is_read_before_and_after_it_is_synced(store: Objects, plac
         assert store.peel(commit) == commit
         assert blob in store
         store.sync()
-    assert files(place) == sorted([blob, tree, commit])
-    assert Objects(place).commit(commit) == store.commit(commit)
+    assert files(location) == sorted([blob, tree, commit])
+    assert Objects(location).commit(commit) == store.commit(commit)
 
 
 @pytest.mark.parametrize("size", [0, 1, 700, 4074, 4075, 4076, 70_000])
@@ -65,40 +65,40 @@ def test_an_object_is_a_stream_of_zlib_and_a_small_one_takes_one_block(size: int
     assert (len(packed) <= 4096) == (len(whole) <= 4085)
 
 
-def test_a_commit_that_is_there_already_is_written_once_more(place: Path) -> None:
+def test_a_commit_that_is_there_already_is_written_once_more(location: Path) -> None:
     def put() -> Hash:
-        store = Objects(place)
+        store = Objects(location)
         found = store.put_commit(H, [], ADA, "one")
         store.sync()
         return found
 
     first = put()
-    (file,) = place.glob("??/*")
+    (file,) = location.glob("??/*")
     file.chmod(0o644)
     file.write_bytes(b"")
     assert put() == first
-    assert files(place) == [first]
-    assert Objects(place).commit(first).message == "one"
+    assert files(location) == [first]
+    assert Objects(location).commit(first).message == "one"
 
 
-def test_what_is_never_synced_leaves_nothing(store: Objects, place: Path) -> None:
+def test_what_is_never_synced_leaves_nothing(store: Objects, location: Path) -> None:
     store.put_blob(b"data")
-    assert files(place) == []
+    assert files(location) == []
 
 
 def test_large_amounts_are_written_before_they_fill_the_memory(
-    store: Objects, place: Path, monkeypatch: pytest.MonkeyPatch
+    store: Objects, location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(objects, "_MOST_WAITING", 1000)
     for _ in range(3):
         store.put_blob(os.urandom(600))
-    assert len(files(place)) == 2
+    assert len(files(location)) == 2
 
 
-def test_the_same_bytes_are_one_object_and_one_file(store: Objects, place: Path) -> None:
+def test_the_same_bytes_are_one_object_and_one_file(store: Objects, location: Path) -> None:
     first = store.put_blob(b"data")
     store.sync()
-    file = place / first[:2] / first[2:]
+    file = location / first[:2] / first[2:]
     inode = file.stat().st_ino
     os.utime(file, (1, 1))
     assert store.put_blob(b"data") == first
@@ -108,43 +108,45 @@ def test_the_same_bytes_are_one_object_and_one_file(store: Objects, place: Path)
 
 
 def test_what_another_wrote_is_synced_before_we_rest_on_it(
-    store: Objects, place: Path, monkeypatch: pytest.MonkeyPatch
+    store: Objects, location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    careless = Objects(place, fsync=False)
+    careless = Objects(location, fsync=False)
     blob = careless.put_blob(b"data")
     careless.sync()
     synced: list[str] = []
     monkeypatch.setattr(loose, "sync_file", synced.append)
     store.put_blob(b"data")
     store.sync()
-    assert synced == [f"{place}/{blob[:2]}/{blob[2:]}"]
+    assert synced == [f"{location}/{blob[:2]}/{blob[2:]}"]
 
 
-def test_what_another_wrote_and_removed_is_written_after_all(store: Objects, place: Path) -> None:
-    other = Objects(place)
+def test_what_another_wrote_and_removed_is_written_after_all(
+    store: Objects, location: Path
+) -> None:
+    other = Objects(location)
     blob = other.put_blob(b"data")
     other.sync()
     store.put_blob(b"data")
-    (place / blob[:2] / blob[2:]).unlink()
+    (location / blob[:2] / blob[2:]).unlink()
     store.sync()
-    assert Objects(place).blob(blob) == b"data"
+    assert Objects(location).blob(blob) == b"data"
 
 
 def test_each_directory_is_synced_once_and_nothing_without_fsync(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: calls.append(os.readlink(f"/proc/self/fd/{fd}")))
-    quick = Objects(place, fsync=False)
+    quick = Objects(location, fsync=False)
     quick.put_blob(b"quick")
     quick.sync()
     assert calls == []
-    sure = Objects(place)
+    sure = Objects(location)
     hashes = [sure.put_blob(b"%d" % number) for number in range(600)]
     fans = {each[:2] for each in hashes}
     sure.sync()
     directories = [each for each in calls if Path(each).is_dir()]
-    assert sorted(directories) == sorted([*(f"{place}/{each}" for each in fans), str(place)])
+    assert sorted(directories) == sorted([*(f"{location}/{each}" for each in fans), str(location)])
     assert len(calls) - len(directories) == len(hashes)
     calls.clear()
     sure.sync()
@@ -157,7 +159,7 @@ def test_each_directory_is_synced_once_and_nothing_without_fsync(
 
 
 def test_a_failed_sync_is_made_up_for_by_the_next(
-    store: Objects, place: Path, monkeypatch: pytest.MonkeyPatch
+    store: Objects, location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blob = store.put_blob(b"data")
     with monkeypatch.context() as patched:
@@ -168,14 +170,14 @@ def test_a_failed_sync_is_made_up_for_by_the_next(
         patched.setattr(os, "fsync", full)
         with pytest.raises(StorageError, match="No space left"):
             store.sync()
-        assert files(place) == []
+        assert files(location) == []
     assert store.blob(blob) == b"data"
     store.sync()
-    assert files(place) == [blob]
+    assert files(location) == [blob]
 
 
 def test_a_file_that_is_swept_away_before_it_has_its_name_is_written_again(
-    store: Objects, place: Path, monkeypatch: pytest.MonkeyPatch
+    store: Objects, location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashes = [store.put_blob(b"%d" % number) for number in range(3)]
     swept: list[str] = []
@@ -190,17 +192,17 @@ def test_a_file_that_is_swept_away_before_it_has_its_name_is_written_again(
     monkeypatch.setattr(os, "rename", prune_then_rename)
     store.sync()
     assert swept
-    assert files(place) == sorted(hashes)
+    assert files(location) == sorted(hashes)
 
 
-def test_a_directory_that_vanishes_is_made_again(store: Objects, place: Path) -> None:
+def test_a_directory_that_vanishes_is_made_again(store: Objects, location: Path) -> None:
     blob = store.put_blob(b"data")
     store.sync()
-    (place / blob[:2] / blob[2:]).unlink()
-    (place / blob[:2]).rmdir()
+    (location / blob[:2] / blob[2:]).unlink()
+    (location / blob[:2]).rmdir()
     store.put_blob(b"data")
     store.sync()
-    assert files(place) == [blob]
+    assert files(location) == [blob]
 
 
 def test_what_is_not_there_is_not_found(store: Objects) -> None:
@@ -228,9 +230,9 @@ def test_an_object_of_another_kind_is_told(store: Objects) -> None:
         store.peel(blob)
 
 
-def write(place: Path, hash: Hash, data: bytes) -> None:
-    (place / hash[:2]).mkdir(exist_ok=True)
-    (place / hash[:2] / hash[2:]).write_bytes(data)
+def write(location: Path, hash: Hash, data: bytes) -> None:
+    (location / hash[:2]).mkdir(exist_ok=True)
+    (location / hash[:2] / hash[2:]).write_bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -246,39 +248,41 @@ def write(place: Path, hash: Hash, data: bytes) -> None:
     ],
 )
 def test_a_damaged_file_is_a_format_error_that_names_it(
-    store: Objects, place: Path, data: bytes
+    store: Objects, location: Path, data: bytes
 ) -> None:
-    write(place, H, data)
-    with pytest.raises(FormatError, match=f"{place}/{H[:2]}/{H[2:]}"):
+    write(location, H, data)
+    with pytest.raises(FormatError, match=f"{location}/{H[:2]}/{H[2:]}"):
         store.blob(H)
 
 
-def test_whole_bytes_under_another_name_are_an_integrity_error(store: Objects, place: Path) -> None:
-    write(place, H, zlib.compress(b"blob 4\0data"))
+def test_whole_bytes_under_another_name_are_an_integrity_error(
+    store: Objects, location: Path
+) -> None:
+    write(location, H, zlib.compress(b"blob 4\0data"))
     with pytest.raises(IntegrityError, match="other bytes"):
         store.blob(H)
 
 
-def test_a_wrong_header_is_a_format_error(store: Objects, place: Path) -> None:
+def test_a_wrong_header_is_a_format_error(store: Objects, location: Path) -> None:
     for header in (b"blob 5\0data", b"thing 4\0data", b"blob\0data", b"data"):
         name = Hash(sha256(header).hexdigest())
-        write(place, name, zlib.compress(header))
+        write(location, name, zlib.compress(header))
         with pytest.raises(FormatError, match="header"):
             store.blob(name)
 
 
-def test_a_damaged_pack_is_a_format_error(store: Objects, place: Path) -> None:
-    (place / "pack" / "pack-1.idx").write_bytes(b"\xfftOc\0\0\0\2" + b"\0" * 2000)
-    (place / "pack" / "pack-1.pack").write_bytes(b"PACK\0\0\0\2\0\0\0\1" + b"x" * 200)
+def test_a_damaged_pack_is_a_format_error(store: Objects, location: Path) -> None:
+    (location / "pack" / "pack-1.idx").write_bytes(b"\xfftOc\0\0\0\2" + b"\0" * 2000)
+    (location / "pack" / "pack-1.pack").write_bytes(b"PACK\0\0\0\2\0\0\0\1" + b"x" * 200)
     try:
         store.blob(H)
     except (FormatError, NotFoundError):
         pass
     else:
         pytest.fail("read from a damaged pack")
-    (place / "pack" / "pack-1.idx").write_bytes(b"cut")
+    (location / "pack" / "pack-1.idx").write_bytes(b"cut")
     with pytest.raises(FormatError, match="git fsck"):
-        Objects(place).blob(H)
+        Objects(location).blob(H)
 
 
 def test_what_is_too_large_or_no_bytes_is_refused(
@@ -302,7 +306,7 @@ def test_objects_are_found_by_the_start_of_their_hash(store: Objects) -> None:
             store.starting_with(bad)
 
 
-def test_threads_that_put_and_sync_at_once_lose_nothing(store: Objects, place: Path) -> None:
+def test_threads_that_put_and_sync_at_once_lose_nothing(store: Objects, location: Path) -> None:
     made: list[Hash] = []
     missing: list[Hash] = []
 
@@ -320,9 +324,9 @@ def test_threads_that_put_and_sync_at_once_lose_nothing(store: Objects, place: P
     for each in threads:
         each.join()
     assert missing == [], "sync returned before it was there"
-    assert files(place) == sorted(set(made))
+    assert files(location) == sorted(set(made))
 
 
-def test_it_can_be_dropped_without_being_closed(place: Path) -> None:
-    Objects(place).put_blob(b"data")
+def test_it_can_be_dropped_without_being_closed(location: Path) -> None:
+    Objects(location).put_blob(b"data")
     gc.collect()

@@ -42,7 +42,7 @@ for turn in range(count):
 
 VICTIM = """
 import os, signal, sys
-from lancewood.git.places import locked
+from lancewood.git.ref_files import locked
 
 path = sys.argv[1]
 print("ready", flush=True)

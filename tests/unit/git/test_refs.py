@@ -18,7 +18,7 @@ from lancewood.errors import (
 )
 from lancewood.git import refs as refs_module
 from lancewood.git.hashes import ZERO, Hash
-from lancewood.git.places import LEFT_BEHIND, locked
+from lancewood.git.ref_files import LEFT_BEHIND, locked
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature

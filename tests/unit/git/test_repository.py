@@ -19,7 +19,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.git.config import Config
-from lancewood.git.places import LEFT_BEHIND, locked
+from lancewood.git.ref_files import LEFT_BEHIND, locked
 from lancewood.git.refs import Head
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature

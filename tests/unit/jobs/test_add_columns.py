@@ -54,7 +54,7 @@ def files_in(table: lw.Table) -> set[str]:
 
 def operation(table: lw.Table) -> Any:
     snapshot = table._snapshot
-    return load_transaction(snapshot.place.store, snapshot.manifest).operation
+    return load_transaction(snapshot.location.store, snapshot.manifest).operation
 
 
 class Counted:

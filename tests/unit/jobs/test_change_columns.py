@@ -60,7 +60,7 @@ def files_in(table: lw.Table) -> set[str]:
 
 def operation(table: lw.Table) -> Any:
     snapshot = table._snapshot
-    return load_transaction(snapshot.place.store, snapshot.manifest).operation
+    return load_transaction(snapshot.location.store, snapshot.manifest).operation
 
 
 def test_a_drop_and_a_rename_touch_no_file(table: lw.Table) -> None:

@@ -16,7 +16,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.publish import Detached
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.descent import manifest_names
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.versions.refs import TableRefs
@@ -53,10 +53,10 @@ R = TypeVar("R")
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Versions 1 to 5; from 3 on, the rows of 1 and 2 are gone."""
-    place = str(tmp_path / "t.lance")
-    table = lw.create(place, ROWS, fsync=False)
+    location = str(tmp_path / "t.lance")
+    table = lw.create(location, ROWS, fsync=False)
     table.append(ROWS).overwrite(ROWS).append(ROWS).append(ROWS)
-    return place
+    return location
 
 
 def files(uri: str) -> set[str]:
@@ -401,7 +401,7 @@ def test_a_version_restored_while_manifests_go_keeps_its_files(uri: str) -> None
 def test_candidates_are_listed_before_refs_and_manifests_are_read(uri: str) -> None:
     table = lw.open(uri)
     store = FaultyStore(DiskStore(uri))
-    snapshot = Snapshot(Place(store), table._snapshot.manifest, table._snapshot.scheme)
+    snapshot = Snapshot(Location(store), table._snapshot.manifest, table._snapshot.scheme)
     lw.Table(snapshot).cleanup(keep_versions=1, runner=LocalRunner(1))
     assert store.calls[0] == ("names", TAGS_DIR)  # does the table belong to a repository?
     calls = store.calls[1:]

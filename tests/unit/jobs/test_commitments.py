@@ -20,7 +20,7 @@ from lancewood.catalog.membership import join
 from lancewood.catalog.opening import open_pin, pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import PinWalk, pinned, unlanded
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import load_snapshot
 from lancewood.engine.staging.landing import find_landing
 from lancewood.errors import FormatError, NotFoundError
@@ -199,11 +199,11 @@ def test_the_versions_that_states_landed_as_stay_so_that_everybody_knows(world: 
     grow(world, 2)
     report = clean(world)
     assert report.versions == (8,)
-    place = world.place("photos")
+    location = world.location("photos")
     for each in pins:
         assert each.landing is not None
-        assert find_landing(place, each.landing).is_exact
-        assert find_landing(place, each.landing).is_landed
+        assert find_landing(location, each.landing).is_exact
+        assert find_landing(location, each.landing).is_landed
 
 
 def test_a_tip_that_landed_after_others_is_still_found_to_have_landed(world: World) -> None:
@@ -334,7 +334,7 @@ def away(world: World, tmp_path: Path) -> str:
     """A table that a repository took in, with versions 1 to 4, of which 1 and 2 are pinned."""
     uri = str(tmp_path / "away.lance")
     made = lw.create(uri, ROWS, fsync=False)
-    snapshot = load_snapshot(Place(DiskStore(uri, fsync=False)))
+    snapshot = load_snapshot(Location(DiskStore(uri, fsync=False)))
     join(snapshot, world.path, ID, "other")
     world.commit({"other": _pin(uri)})
     made.append(ROWS)
@@ -344,7 +344,7 @@ def away(world: World, tmp_path: Path) -> str:
 
 
 def _pin(uri: str) -> Pin:
-    return pin_of(load_snapshot(Place(DiskStore(uri, fsync=False))), uri)
+    return pin_of(load_snapshot(Location(DiskStore(uri, fsync=False))), uri)
 
 
 def clean_away(uri: str) -> CleanupReport:
@@ -389,7 +389,7 @@ def test_a_repository_that_moved_is_found_again_once_it_has_told(
     shutil.move(world.path, tmp_path / "moved")
     with pytest.raises(NotFoundError):
         clean_away(away)
-    join(load_snapshot(Place(DiskStore(away))), tmp_path / "moved", ID, "other")
+    join(load_snapshot(Location(DiskStore(away))), tmp_path / "moved", ID, "other")
     assert clean_away(away).versions == (3,)
 
 

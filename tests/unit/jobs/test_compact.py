@@ -452,8 +452,8 @@ def test_sequences_outside_the_manifest_come_back_into_it(table: lw.Table) -> No
         fragments = decode_fragments(manifest)
         for each in fragments:
             data = each.inline_row_ids
-            place = each.external_row_ids
-            place.path, place.offset, place.size = "ids.bin", len(out), len(data)
+            location = each.external_row_ids
+            location.path, location.offset, location.size = "ids.bin", len(out), len(data)
             out.extend(data)
         put_fragments(manifest, fragments)
 

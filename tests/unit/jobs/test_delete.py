@@ -73,7 +73,7 @@ def numbers(table: lw.Table) -> list[int]:
 
 
 def store_of(table: lw.Table) -> Store:
-    return table._snapshot.place.store
+    return table._snapshot.location.store
 
 
 def files(table: lw.Table) -> set[str]:

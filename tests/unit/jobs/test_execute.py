@@ -9,7 +9,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
-from lancewood.engine.place.homes import NewFile
+from lancewood.engine.location.file_roots import NewFile
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
@@ -43,7 +43,7 @@ class Job:
 
     def prepare(self, snapshot: Snapshot) -> Change[str]:
         self.versions.append(snapshot.manifest.version)
-        snapshot.place.store.put(SPARE, b"rows")
+        snapshot.location.store.put(SPARE, b"rows")
         if self.others:
             self.others.pop().latest().set_config({"key": f"theirs {len(self.versions)}"})
         operation = UpdateConfig(config=MapUpdate({"key": "mine"}))
@@ -80,7 +80,7 @@ def test_a_change_is_prepared_once_and_committed(table: lw.Table) -> None:
     assert result == "execution 1"
     assert after.manifest.version == 2
     assert after.manifest.config["key"] == "mine"
-    assert after.place.store.get(SPARE) == b"rows"
+    assert after.location.store.get(SPARE) == b"rows"
 
 
 def test_nothing_to_do_is_no_new_version(table: lw.Table) -> None:
@@ -131,7 +131,7 @@ def test_the_files_of_a_change_that_did_not_land_are_removed(
     retryable(monkeypatch, 99, RetryableConflictError)
     with pytest.raises(RetryableConflictError):
         execute(snapshot_of(table), Job().prepare, terms)
-    assert SPARE not in {each.key for each in snapshot_of(table).place.store.list()}
+    assert SPARE not in {each.key for each in snapshot_of(table).location.store.list()}
 
 
 def test_a_serializable_change_is_executed_once(
@@ -151,7 +151,7 @@ def test_a_serializable_change_refuses_a_version_that_is_not_the_newest(table: l
     with pytest.raises(lw.ConflictError):
         execute(snapshot_of(table), Job().prepare, terms)
     assert table.latest().version == 2
-    assert SPARE not in {each.key for each in snapshot_of(table).place.store.list()}
+    assert SPARE not in {each.key for each in snapshot_of(table).location.store.list()}
 
 
 def test_an_incompatible_conflict_is_the_caller_s(table: lw.Table) -> None:
@@ -160,7 +160,7 @@ def test_an_incompatible_conflict_is_the_caller_s(table: lw.Table) -> None:
         execute(snapshot_of(table), job.prepare)
     assert job.versions == [1]
     assert table.latest().config["key"] == "theirs 1"
-    assert SPARE not in {each.key for each in snapshot_of(table).place.store.list()}
+    assert SPARE not in {each.key for each in snapshot_of(table).location.store.list()}
 
 
 def test_files_stay_when_nobody_knows_whether_the_commit_landed(
@@ -171,7 +171,7 @@ def test_files_stay_when_nobody_knows_whether_the_commit_landed(
     with pytest.raises(CommitUnknownError):
         execute(snapshot_of(table), job.prepare)
     assert job.versions == [1], "it might be done twice otherwise"
-    assert snapshot_of(table).place.store.get(SPARE) == b"rows"
+    assert snapshot_of(table).location.store.get(SPARE) == b"rows"
 
 
 def test_an_error_while_preparing_is_raised_as_it_is(table: lw.Table) -> None:
@@ -186,7 +186,7 @@ def test_an_error_while_preparing_is_raised_as_it_is(table: lw.Table) -> None:
 def test_a_store_that_fails_to_discard_does_not_hide_the_reason(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = snapshot_of(table).place.store
+    store = snapshot_of(table).location.store
 
     def fail(keys: object) -> None:
         raise StorageError("not now")

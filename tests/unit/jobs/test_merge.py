@@ -69,11 +69,11 @@ def values(table: lw.Table, *columns: str) -> dict[Any, Any]:
 
 def operation(table: lw.Table) -> Operation:
     snapshot = table._snapshot
-    return load_transaction(snapshot.place.store, snapshot.manifest).operation
+    return load_transaction(snapshot.location.store, snapshot.manifest).operation
 
 
 def files(table: lw.Table) -> set[str]:
-    return {each.key for each in table._snapshot.place.store.list("")}
+    return {each.key for each in table._snapshot.location.store.list("")}
 
 
 class CountingRunner(LocalRunner):

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 import lancewood as lw
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base.limits import FileLimits
-from lancewood.engine.place.homes import NewFile, new_data_files
+from lancewood.engine.location.file_roots import NewFile, new_data_files
 from lancewood.engine.rows.facts import open_fragment
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
@@ -148,7 +148,7 @@ def test_no_rows_are_no_fragments(table: lw.Table) -> None:
 
 def test_an_error_on_the_way_leaves_no_file(table: lw.Table) -> None:
     snapshot = bare(table)
-    before = {each.key for each in snapshot.place.store.list("data")}
+    before = {each.key for each in snapshot.location.store.list("data")}
 
     def failing() -> Any:
         yield from read_moving(snapshot, table.fragments[0], BitMap([1]))
@@ -156,7 +156,7 @@ def test_an_error_on_the_way_leaves_no_file(table: lw.Table) -> None:
 
     with pytest.raises(InvalidInputError, match="no further"):
         write_moved(snapshot, failing())
-    assert {each.key for each in snapshot.place.store.list("data")} == before
+    assert {each.key for each in snapshot.location.store.list("data")} == before
 
 
 def blobs(values: list[bytes | None]) -> pa.Table:

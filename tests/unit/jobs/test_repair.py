@@ -39,9 +39,9 @@ def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Versions 1 to 3: 100 rows, 97 rows, 197 rows."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, max_rows_per_file=25).delete("a in (1, 2, 30)").append(ROWS)
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, max_rows_per_file=25).delete("a in (1, 2, 30)").append(ROWS)
+    return location
 
 
 def actions(report: RepairReport) -> list[str]:
@@ -314,11 +314,11 @@ def test_several_things_at_once_are_mended_one_after_the_other(uri: str) -> None
 
 
 def test_a_branch_is_repaired_at_its_own_root(uri: str) -> None:
-    place = lance.dataset(uri).create_branch("exp").uri
-    lance.write_dataset(ROWS, place, mode="append")
-    manifest_path(place, 4).write_bytes(b"")
+    location = lance.dataset(uri).create_branch("exp").uri
+    lance.write_dataset(ROWS, location, mode="append")
+    manifest_path(location, 4).write_bytes(b"")
     with pytest.raises(lw.FormatError, match="repair"):
         lw.open(uri).cleanup(keep_versions=1)
-    mended(place, "set the manifest aside", "delete the hint")
+    mended(location, "set the manifest aside", "delete the hint")
     assert lw.open(uri).cleanup(keep_versions=1).versions == (1, 2)
-    assert lance.dataset(place).count_rows() == 197
+    assert lance.dataset(location).count_rows() == 197

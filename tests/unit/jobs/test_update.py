@@ -117,7 +117,7 @@ def by_number(table: lw.Table, columns: Sequence[str] | None = None) -> dict[int
 
 
 def store_of(table: lw.Table) -> Store:
-    return table._snapshot.place.store
+    return table._snapshot.location.store
 
 
 def files(table: lw.Table) -> set[str]:

@@ -43,9 +43,9 @@ def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     """Four fragments, the first two with deleted rows."""
-    place = str(tmp_path / "t.lance")
-    lw.create(place, ROWS, max_rows_per_file=25).delete("a < 30 and a % 7 = 0")
-    return place
+    location = str(tmp_path / "t.lance")
+    lw.create(location, ROWS, max_rows_per_file=25).delete("a < 30 and a % 7 = 0")
+    return location
 
 
 def problems(uri: str, *, deep: bool = False) -> list[tuple[ProblemKind, int | None]]:
@@ -361,7 +361,7 @@ def test_names_of_two_schemes_are_found(uri: str) -> None:
 
 
 def test_refs_that_cannot_be_read_or_lead_nowhere_are_found(uri: str) -> None:
-    store = lw.open(uri)._snapshot.place.store
+    store = lw.open(uri)._snapshot.location.store
     store.put(f"{TAGS_DIR}/good.json", b'{"version": 1, "manifest_size": 1}')
     store.put(f"{TAGS_DIR}/broken.json", b"{")
     store.put(f"{TAGS_DIR}/lost.json", b'{"version": 7, "manifest_size": 1}')

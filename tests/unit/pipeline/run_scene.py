@@ -30,7 +30,7 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.parts import Parts
 from lancewood.pipeline.start import run_pipeline
 
@@ -109,17 +109,17 @@ class FakeFrames:
         self.is_closed = True
 
 
-def written(ground: RunContext, table: str, schema: pa.Schema, uri: str | None = None) -> lw.Table:
+def written(context: RunContext, table: str, schema: pa.Schema, uri: str | None = None) -> lw.Table:
     """A table on the run's branch, to be written."""
-    is_there = ground.has(table, revision=ground.branch)
-    where, branch = ground.place(table) if is_there else ground.create(table, schema, uri)
+    is_there = context.has(table, revision=context.branch)
+    where, branch = context.location(table) if is_there else context.create(table, schema, uri)
     return lw.open(where, branch=branch)
 
 
 def load_target(
-    spark: Any, ground: RunContext, target: Target, frames: Any, listener: Listener
+    spark: Any, context: RunContext, target: Target, frames: Any, listener: Listener
 ) -> TargetFacts:
-    table = written(ground, target.table, SCHEMA, target.uri)
+    table = written(context, target.table, SCHEMA, target.uri)
     before = table.count_rows()
     assert target.source is not None
     data = rows(*frames.good(target.source))
@@ -143,20 +143,20 @@ def load_target(
 
 
 def load_quarantine(
-    spark: Any, ground: RunContext, pipeline: Pipeline, frames: Any
+    spark: Any, context: RunContext, pipeline: Pipeline, frames: Any
 ) -> QuarantineFacts:
     found, limit = frames.bad(), pipeline.quarantine
     facts = QuarantineFacts(limit.table, rows=len(found))
     if found:
-        data = pa.table({"run": [ground.run] * len(found), "record": found}, schema=BAD)
-        written(ground, limit.table, BAD).append(data)
+        data = pa.table({"run": [context.run] * len(found), "record": found}, schema=BAD)
+        written(context, limit.table, BAD).append(data)
         facts.by_reason = (("source", "negative", len(found)),)
         facts.is_beyond = limit.most_rows is not None and len(found) > limit.most_rows
     return facts
 
 
-def load_files(spark: Any, ground: RunContext, table: str, files: Any) -> None:
-    written(ground, table, SCHEMA).append(files)
+def load_files(spark: Any, context: RunContext, table: str, files: Any) -> None:
+    written(context, table, SCHEMA).append(files)
 
 
 @contextmanager
@@ -200,7 +200,7 @@ class Scene:
     path: Path
     pipeline: Pipeline
     incoming: Incoming
-    checks: Callable[[RunContext], list[CheckFacts]] = field(default=lambda ground: [])
+    checks: Callable[[RunContext], list[CheckFacts]] = field(default=lambda context: [])
     before_publishing: list[Callable[[], None]] = field(default_factory=list)
     """What others do after the loads, once each."""
     is_known_before_spark: bool = True
@@ -239,24 +239,24 @@ class Scene:
         def run_checks(
             spark: Any,
             pipeline: Pipeline,
-            ground: RunContext,
+            context: RunContext,
             folder: Path,
             *,
             around: Callable[[Check], AbstractContextManager[object]],
         ) -> list[CheckFacts]:
             with around(pipeline.checks[0]):
-                found = self.checks(ground)
+                found = self.checks(context)
             if self.before_publishing:
                 self.before_publishing.pop(0)()
             return found
 
         return Parts(
-            has_no_news=lambda pipeline, ground, states: (
+            has_no_news=lambda pipeline, context, states: (
                 self.is_known_before_spark
                 and bool(FakeFrames(self.incoming, pipeline, states).is_empty())
             ),
             check_file=self.check_file,
-            frames=lambda spark, pipeline, ground, states, overrides: FakeFrames(
+            frames=lambda spark, pipeline, context, states, overrides: FakeFrames(
                 self.incoming, pipeline, states
             ),
             plan_targets=lambda *_: {},

@@ -117,13 +117,13 @@ def test_wide_rows_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_kept_rows_are_a_table_whose_name_is_that_of_the_check(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     rows = pa.table({"n": [1, 2]})
-    places = [keeping.keep(each, rows) for each in ("photos.id unique", "a:b", "a*b", "A_b")]
-    assert [Path(each).name for each in places] == [
+    locations = [keeping.keep(each, rows) for each in ("photos.id unique", "a:b", "a*b", "A_b")]
+    assert [Path(each).name for each in locations] == [
         "photos.id unique.lance",
         "a_b.lance",
         "a_b 2.lance",
         "A_b 3.lance",
     ]
-    assert lw.open(places[2]).scan().to_arrow() == rows
+    assert lw.open(locations[2]).scan().to_arrow() == rows
     keeping.clear()
     assert not list(tmp_path.iterdir())

@@ -97,8 +97,8 @@ def test_a_check_runs_on_a_client_of_connect_alone_which_has_no_py4j(
     scene = Scene.at(tmp_path, checks=(rows(least=3),))
     found: list[Any] = []
 
-    def look(ground: Any) -> list[Any]:
-        found.extend(run_checks(None, scene.pipeline, ground, tmp_path / "kept"))  # type: ignore[arg-type]
+    def look(context: Any) -> list[Any]:
+        found.extend(run_checks(None, scene.pipeline, context, tmp_path / "kept"))  # type: ignore[arg-type]
         return found
 
     scene.checks = look

@@ -84,9 +84,9 @@ def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
     assert told == "the environment variable DB_PASSWORD is not set"
 
 
-@pytest.mark.parametrize("place", ["", "env:", "env:1", "env:A B", "env:A-B"])
-def test_what_is_no_variable_is_refused(tmp_path: Path, place: str) -> None:
-    text = GOOD + f'[sources.db]\nformat = "jdbc"\noptions.p = "${{{place}}}" #!\n'
+@pytest.mark.parametrize("location", ["", "env:", "env:1", "env:A B", "env:A-B"])
+def test_what_is_no_variable_is_refused(tmp_path: Path, location: str) -> None:
+    text = GOOD + f'[sources.db]\nformat = "jdbc"\noptions.p = "${{{location}}}" #!\n'
     refused(tmp_path, text, "sources.db.options.p")
 
 

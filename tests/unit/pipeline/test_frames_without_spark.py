@@ -19,7 +19,7 @@ from lancewood.pipeline.frames.new_rows import whole_table
 from lancewood.pipeline.frames.without_spark import has_no_news
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running import story
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_file
 
 HEAD = '[pipeline]\nname = "zoo"\nrepository = "repo"\n'
@@ -170,12 +170,12 @@ def test_rows_of_a_table_are_new_by_its_versions(scene: Scene) -> None:
     table = lw.create(scene.folder / "t.lance", pa.table({"id": [1]}), stable_row_ids=True)
     text = '[sources.drops]\nuri = "t.lance"\nincremental = true\n' + TARGET
     pipeline = load(scene.file(text))
-    ground = RunContext(scene.repository, pipeline, "r2", None)
-    assert not has_no_news(pipeline, ground, {}), "all of it is new"
-    state = whole_table(pipeline.sources[0], table._snapshot, ground).state()
-    assert has_no_news(pipeline, ground, {"drops": state})
+    context = RunContext(scene.repository, pipeline, "r2", None)
+    assert not has_no_news(pipeline, context, {}), "all of it is new"
+    state = whole_table(pipeline.sources[0], table._snapshot, context).state()
+    assert has_no_news(pipeline, context, {"drops": state})
     table = table.append(pa.table({"id": [2]}))
-    assert not has_no_news(pipeline, ground, {"drops": state})
+    assert not has_no_news(pipeline, context, {"drops": state})
 
 
 @pytest.mark.parametrize(

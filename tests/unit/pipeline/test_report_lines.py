@@ -60,7 +60,7 @@ def test_a_branch_keeps_its_capital_letters() -> None:
 
 @given(text=st.text(st.characters(exclude_categories=())), ending=st.sampled_from(Ending))
 def test_no_text_of_the_facts_can_make_a_terminal_do_things(text: str, ending: Ending) -> None:
-    told = "".join(lines(with_texts(lambda place: text + place, ending)))
+    told = "".join(lines(with_texts(lambda location: text + location, ending)))
     told.encode("utf-8")
     assert not [each for each in told if ord(each) < 32 or 127 <= ord(each) < 160]
 

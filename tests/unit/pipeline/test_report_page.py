@@ -33,9 +33,9 @@ HOSTILE = "<>&\"'`=/ \x00\x07\x1b\r\n\t\x85\xa0\u202e\u2066\u200b\u2028\ufeff\ud
 TEXTS = st.text(st.one_of(st.characters(), st.sampled_from(HOSTILE)), max_size=60)
 
 
-def seen(place: str, text: str) -> str:
+def seen(location: str, text: str) -> str:
     """What a page shows of a text."""
-    if place in SEVERAL_LINES:
+    if location in SEVERAL_LINES:
         return "\n".join(map(visible, text.replace("\r\n", "\n").split("\n")))
     return shown(text)
 
@@ -44,32 +44,32 @@ def seen(place: str, text: str) -> str:
 def test_a_page_has_exactly_the_texts_of_its_facts_and_no_tag_of_theirs(
     text: str, ending: Ending
 ) -> None:
-    places: set[str] = set()
+    locations: set[str] = set()
 
-    def planted(place: str) -> str:
-        places.add(place)
-        return f"{text}[{place}]"
+    def planted(location: str) -> str:
+        locations.add(location)
+        return f"{text}[{location}]"
 
     facts = with_texts(planted, ending)
     found = Parsed(page(facts))
-    assert len(places) > 30
-    places -= {"run_branch"} if own_branch(facts) is None else set()
-    for place in places:
-        assert seen(place, f"{text}[{place}]") in found.text, place
-    assert found.skeleton == Parsed(page(with_texts(lambda place: place, ending))).skeleton
+    assert len(locations) > 30
+    locations -= {"run_branch"} if own_branch(facts) is None else set()
+    for location in locations:
+        assert seen(location, f"{text}[{location}]") in found.text, location
+    assert found.skeleton == Parsed(page(with_texts(lambda location: location, ending))).skeleton
 
 
 @pytest.mark.parametrize("ending", list(Ending))
 def test_a_page_can_be_written_as_utf_8_and_has_nothing_that_is_not_seen(ending: Ending) -> None:
     unseen = "".join(map(chr, [*range(32), *range(127, 160), *range(0x202A, 0x202F), 0xD800]))
-    made = page(with_texts(lambda place: unseen + place, ending))
+    made = page(with_texts(lambda location: unseen + location, ending))
     made.encode("utf-8")
     assert not set(unseen) - {"\n"} & set(made)
 
 
 def test_attributes_keep_hostile_texts_inside() -> None:
     planted = "\" onload='run()' x=\""
-    found = Parsed(page(with_texts(lambda place: planted + place, Ending.CHECKS_FAILED)))
+    found = Parsed(page(with_texts(lambda location: planted + location, Ending.CHECKS_FAILED)))
     names = {name for _, name, _ in found.attributes}
     assert not [each for each in names if each.startswith("on") or each == "style"]
     assert any(planted in value for _, name, value in found.attributes if name == "aria-label")

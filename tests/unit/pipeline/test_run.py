@@ -38,8 +38,8 @@ from lancewood.pipeline.definition.model import (
 from lancewood.pipeline.report.facts import CheckFacts, Ending
 from lancewood.pipeline.running import parts as own_session
 from lancewood.pipeline.running import story
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.folder import RunFolder, claimed
-from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.parts import start_session
 from lancewood.repo.naming.tags import Marks, Tags
 
@@ -56,8 +56,8 @@ def scene(tmp_path: Path) -> Scene:
     return Scene.at(tmp_path)
 
 
-def unique_ids(ground: RunContext) -> list[CheckFacts]:
-    found = ground.open_now("photos").to_arrow()["id"].to_pylist()
+def unique_ids(context: RunContext) -> list[CheckFacts]:
+    found = context.open_now("photos").to_arrow()["id"].to_pylist()
     return [CheckFacts("ids", "unique", "photos", len(found) == len(set(found)))]
 
 
@@ -217,7 +217,7 @@ def test_a_check_that_fails_leaves_the_target_and_keeps_the_branch(scene: Scene)
 def test_a_warning_does_not_keep_a_run_from_publishing(scene: Scene) -> None:
     check = replace(UNIQUE, is_warning=True)
     told = CheckFacts("ids", "unique", "photos", is_passed=False, is_warning=True)
-    found = replace(scene.changed(checks=(check,)), checks=lambda ground: [told]).run()
+    found = replace(scene.changed(checks=(check,)), checks=lambda context: [told]).run()
     assert (found.ending, found.checks) == (Ending.PUBLISHED, [told])
 
 
@@ -325,7 +325,7 @@ def test_spark_logs_no_failing_tasks_during_a_run_unless_that_is_asked_for(
     java = SimpleNamespace(org=SimpleNamespace(apache=apache))
     seen: list[set[str]] = []
     scene = scene.changed(checks=(UNIQUE,))
-    scene.checks = lambda ground: seen.append({*levels.values()}) or []  # type: ignore[func-returns-value]
+    scene.checks = lambda context: seen.append({*levels.values()}) or []  # type: ignore[func-returns-value]
     scene.run(spark=SimpleNamespace(version="none", _jvm=java), verbose=verbose)
     assert seen == [{"ERROR"} if verbose else {"OFF"}]
     assert {*levels.values()} == {"ERROR"}
@@ -682,7 +682,7 @@ def test_a_run_that_died_before_its_ref_is_known_after_the_next_one(scene: Scene
 def test_branches_of_failed_runs_go_by_age_and_only_those_of_the_pipeline(scene: Scene) -> None:
     failing = replace(
         scene.changed(checks=(UNIQUE,)),
-        checks=lambda ground: [CheckFacts("ids", "unique", "photos", is_passed=False)],
+        checks=lambda context: [CheckFacts("ids", "unique", "photos", is_passed=False)],
     )
     failing.run("f1")
     failing.changed(name="other").run("f2")
@@ -715,13 +715,13 @@ def test_the_branch_of_a_published_run_that_is_the_current_one_stays_and_is_told
 ) -> None:
     failing = replace(
         scene.changed(checks=(UNIQUE,)),
-        checks=lambda ground: [CheckFacts("ids", "unique", "photos", is_passed=False)],
+        checks=lambda context: [CheckFacts("ids", "unique", "photos", is_passed=False)],
     )
     scene.run("r0")
     repo = scene.repo
     points = Points()
 
-    def look(ground: RunContext) -> list[CheckFacts]:
+    def look(context: RunContext) -> list[CheckFacts]:
         repo.switch("run/r2")
         return []
 

@@ -15,7 +15,7 @@ from tests.unit.pipeline.run_scene import SPOT, Died, Points, Scene, rows
 
 from lancewood.pipeline.definition.model import Function, UniqueCheck
 from lancewood.pipeline.report.facts import CheckFacts, Ending
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.repo.outcome import NotLandedWarning
 from lancewood.testing.faults import Killed
 
@@ -27,8 +27,8 @@ def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANCEWOOD_FSYNC", "0")
 
 
-def unique_ids(ground: RunContext) -> list[CheckFacts]:
-    found = ground.open_now("photos").to_arrow()["id"].to_pylist()
+def unique_ids(context: RunContext) -> list[CheckFacts]:
+    found = context.open_now("photos").to_arrow()["id"].to_pylist()
     return [CheckFacts("ids", "unique", "photos", len(found) == len(set(found)))]
 
 

@@ -139,7 +139,7 @@ def test_a_batch_that_fails_a_check_is_told_again_after_the_fix(tmp_path: Path) 
     check = UniqueCheck("ids", SPOT, False, "photos", ("id",))
     scene = replace(
         streamed(tmp_path, checks=(check,), parameters={"day": "monday"}),
-        checks=lambda ground: [CheckFacts("ids", "unique", "photos", is_passed=False)],
+        checks=lambda context: [CheckFacts("ids", "unique", "photos", is_passed=False)],
     )
     spark = Spark(scene, [[1], [2]])
     stopped = spark.start()
@@ -156,7 +156,7 @@ def test_a_batch_that_fails_a_check_is_told_again_after_the_fix(tmp_path: Path) 
         f"lw tables run/{run}",
         f"lw run {tmp_path}/zoo.toml --param=day=monday",
     ]
-    spark.scene = replace(scene, checks=lambda ground: [])
+    spark.scene = replace(scene, checks=lambda context: [])
     assert spark.start() is None
     assert spark.scene.seen("photos") == [1, 2]
     spark.scene.check_tidy()

@@ -160,7 +160,7 @@ def test_a_tag_names_a_commit_and_keeps_its_versions_in_the_tables(repo: lw.Repo
 
 
 def test_tags_that_name_no_commit_are_left_out_and_can_be_deleted(repo: lw.Repository) -> None:
-    git = repo._grounds.git
+    git = repo._context.git
     blob = git.objects.put_blob(b"no commit")
     git.objects.sync()
     tags = repo.path / "refs" / "tags"
@@ -194,7 +194,7 @@ def test_who_makes_the_same_tag_too_late_leaves_the_protection_of_the_first(
         monkeypatch.setattr(Refs, "move", real)
         lw.Repository.open(repo.path).tags.create("v1", at=first)
         assert [*lance_tags(repo).values()] == [1]
-        protect(repo._grounds, "refs/tags/v1", repo.at().hash)
+        protect(repo._context, "refs/tags/v1", repo.at().hash)
         return real(self, *given, **told)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Refs, "move", move)

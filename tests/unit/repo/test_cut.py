@@ -38,9 +38,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables whose manifests a commit reads."""
     names: list[str] = []
 
-    def load(place: object, **options: int) -> Snapshot:
-        found: Snapshot = load_snapshot(place, **options)  # type: ignore[arg-type]
-        names.append(Path(found.place.uri).stem)
+    def load(location: object, **options: int) -> Snapshot:
+        found: Snapshot = load_snapshot(location, **options)  # type: ignore[arg-type]
+        names.append(Path(found.location.uri).stem)
         return found
 
     monkeypatch.setattr(working, "load_snapshot", load)

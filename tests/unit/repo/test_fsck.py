@@ -11,7 +11,7 @@ from typing import Any
 import lance
 import pytest
 from tests.interop.git_judge import git
-from tests.repo.places import Where
+from tests.repo.locations import Where
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 from lancewood.errors import NotFoundError, StorageError
@@ -96,7 +96,7 @@ def test_a_head_that_names_nothing_is_told(scene: Scene) -> None:
 @pytest.mark.parametrize("what", ["commit", "tree", "tables", "pin"])
 def test_objects_that_are_gone_are_told(scene: Scene, what: str) -> None:
     view = scene.repo.at("HEAD~1")
-    objects = scene.repo._grounds.git.objects
+    objects = scene.repo._context.git.objects
     inner = objects.tree(view.commit.tree)["tables"].hash
     gone = {
         "commit": view.hash,

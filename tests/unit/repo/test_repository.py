@@ -64,7 +64,7 @@ def test_a_repository_is_made_once(tmp_path: Path) -> None:
     first = lw.Repository.open_or_init(tmp_path / "r")
     with pytest.raises(AlreadyExistsError, match="open it"):
         lw.Repository.init(tmp_path / "r")
-    assert lw.Repository.open_or_init(tmp_path / "r")._grounds.id == first._grounds.id
+    assert lw.Repository.open_or_init(tmp_path / "r")._context.id == first._context.id
     assert "r>" in repr(first)
 
 
@@ -75,11 +75,11 @@ def test_one_that_somebody_else_makes_at_the_same_time_is_opened(
     others: list[str] = []
 
     def slower(path: Path, **said: object) -> lw.Repository:
-        others.append(make(path)._grounds.id)
+        others.append(make(path)._context.id)
         return make(path)
 
     monkeypatch.setattr(lw.Repository, "init", slower)
-    assert lw.Repository.open_or_init(tmp_path / "r")._grounds.id == others[0]
+    assert lw.Repository.open_or_init(tmp_path / "r")._context.id == others[0]
 
 
 def test_an_identity_is_there_as_soon_as_the_repository_is(
@@ -90,17 +90,17 @@ def test_an_identity_is_there_as_soon_as_the_repository_is(
 
     monkeypatch.setattr(GitRepository, "set", never)
     made = lw.Repository.init(tmp_path / "r")
-    assert len(made._grounds.id) == 32
+    assert len(made._context.id) == 32
 
 
 def test_what_is_no_repository_of_ours_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no repository"):
         lw.Repository.open(tmp_path)
     for words in (["--bare"], [], ["--bare", "--object-format=sha256"]):
-        place = tmp_path / "-".join(["git", *words])
-        subprocess.run(["git", "init", "--quiet", *words, str(place)], check=True)
+        location = tmp_path / "-".join(["git", *words])
+        subprocess.run(["git", "init", "--quiet", *words, str(location)], check=True)
         with pytest.raises(LancewoodError, match="git repository"):
-            lw.Repository.open(place)
+            lw.Repository.open(location)
 
 
 def test_commits_are_shown_and_compared_from_their_pins(repo: lw.Repository) -> None:

@@ -411,7 +411,7 @@ def _unlink(repo: lw.Repository, found: str) -> None:
 def _newest(repo: lw.Repository, what: str) -> str:
     """An object of the newest commit that the one before does not have."""
     commit = repo.at().commit
-    objects = repo._grounds.git.objects
+    objects = repo._context.git.objects
     inner = objects.tree(commit.tree)["tables"].hash
     pin = objects.tree(inner)["photos.json"].hash
     found = {"commit": commit.hash, "tree": commit.tree, "tables": inner, "pin": pin}

@@ -19,7 +19,7 @@ from lancewood.git.objects import Signature
 from lancewood.git.refs import Refs
 from lancewood.git.repository import GitRepository
 from lancewood.repo.committing.swapping import Patience, has_landed, swap
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 
 ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
@@ -28,8 +28,8 @@ ADA = Signature("Ada", "ada@example.org", 1_700_000_000, 0)
 class Counting:
     """Adds one table, and lets others be faster a few times."""
 
-    def __init__(self, grounds: RepoContext, name: str, faster: int = 0) -> None:
-        self.grounds = grounds
+    def __init__(self, context: RepoContext, name: str, faster: int = 0) -> None:
+        self.context = context
         self.name = name
         self.faster = faster
         self.tips: list[Hash | None] = []
@@ -38,9 +38,9 @@ class Counting:
         self.tips.append(tip)
         if self.faster:
             self.faster -= 1
-            other = Counting(self.grounds, f"other{self.faster}")
-            assert swap(self.grounds, "main", other, message="faster", author=ADA)
-        return self.grounds.tree(tip).with_pins({self.name: some_pin(self.name)})
+            other = Counting(self.context, f"other{self.faster}")
+            assert swap(self.context, "main", other, message="faster", author=ADA)
+        return self.context.tree(tip).with_pins({self.name: some_pin(self.name)})
 
 
 class Nothing:
@@ -49,69 +49,69 @@ class Nothing:
 
 
 @pytest.fixture
-def grounds(tmp_path: Path) -> RepoContext:
+def context(tmp_path: Path) -> RepoContext:
     return RepoContext(GitRepository.init(tmp_path / "r", fsync=False), fsync=False)
 
 
-def commit(grounds: RepoContext, name: str, **options: int) -> Hash:
-    made = swap(grounds, "main", Counting(grounds, name), message=name, author=ADA, **options)  # type: ignore[arg-type]
+def commit(context: RepoContext, name: str, **options: int) -> Hash:
+    made = swap(context, "main", Counting(context, name), message=name, author=ADA, **options)  # type: ignore[arg-type]
     assert made is not None
     return made
 
 
-def test_a_branch_moves_to_a_commit_whose_parent_is_where_it_was(grounds: RepoContext) -> None:
-    first = commit(grounds, "one")
-    second = commit(grounds, "two")
-    assert grounds.tip("main") == second
-    assert grounds.git.objects.commit(second).parents == (first,)
-    assert grounds.git.objects.commit(first).parents == ()
-    assert grounds.tree(second).names() == ("one", "two")
-    reasons = [each.why for each in grounds.git.refs.log("refs/heads/main")]
+def test_a_branch_moves_to_a_commit_whose_parent_is_where_it_was(context: RepoContext) -> None:
+    first = commit(context, "one")
+    second = commit(context, "two")
+    assert context.tip("main") == second
+    assert context.git.objects.commit(second).parents == (first,)
+    assert context.git.objects.commit(first).parents == ()
+    assert context.tree(second).names() == ("one", "two")
+    reasons = [each.why for each in context.git.refs.log("refs/heads/main")]
     assert reasons == ["commit: two", "commit (initial): one"]
 
 
-def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(grounds: RepoContext) -> None:
-    begun = commit(grounds, "begun")
-    slow = Counting(grounds, "slow", faster=2)
+def test_who_loses_the_race_looks_again_and_keeps_what_the_winner_did(context: RepoContext) -> None:
+    begun = commit(context, "begun")
+    slow = Counting(context, "slow", faster=2)
     pauses: list[float] = []
-    made = swap(grounds, "main", slow, message="m", author=ADA, patience=Patience(5, pauses.append))
-    assert made == grounds.tip("main")
+    made = swap(context, "main", slow, message="m", author=ADA, patience=Patience(5, pauses.append))
+    assert made == context.tip("main")
     assert slow.tips[0] == begun
     assert len(set(slow.tips)) == 3
     assert len(pauses) == 2
-    assert grounds.tree(made).names() == ("begun", "other0", "other1", "slow")
+    assert context.tree(made).names() == ("begun", "other0", "other1", "slow")
 
 
-def test_who_loses_too_often_is_told_so_and_nothing_is_visible(grounds: RepoContext) -> None:
-    slow = Counting(grounds, "slow", faster=9)
+def test_who_loses_too_often_is_told_so_and_nothing_is_visible(context: RepoContext) -> None:
+    slow = Counting(context, "slow", faster=9)
     with pytest.raises(RetryableConflictError, match="moved 3 times"):
-        swap(grounds, "main", slow, message="m", author=ADA, patience=Patience(3, lambda _: None))
-    assert "slow" not in grounds.tree(grounds.tip("main")).names()
+        swap(context, "main", slow, message="m", author=ADA, patience=Patience(3, lambda _: None))
+    assert "slow" not in context.tree(context.tip("main")).names()
 
 
-def test_nothing_to_commit_is_no_commit(grounds: RepoContext) -> None:
-    assert swap(grounds, "main", Nothing(), message="m", author=ADA) is None
-    assert grounds.tip("main") is None
+def test_nothing_to_commit_is_no_commit(context: RepoContext) -> None:
+    assert swap(context, "main", Nothing(), message="m", author=ADA) is None
+    assert context.tip("main") is None
 
 
-def test_further_parents_are_written_after_the_branch_s_own(grounds: RepoContext) -> None:
-    first, other = commit(grounds, "one"), commit(grounds, "two")
+def test_further_parents_are_written_after_the_branch_s_own(context: RepoContext) -> None:
+    first, other = commit(context, "one"), commit(context, "two")
     made = swap(
-        grounds, "main", Counting(grounds, "three"), message="m", author=ADA, merged=[first]
+        context, "main", Counting(context, "three"), message="m", author=ADA, merged=[first]
     )
     assert made is not None
-    assert grounds.git.objects.commit(made).parents == (other, first)
+    assert context.git.objects.commit(made).parents == (other, first)
 
 
-def test_a_refusal_of_git_is_told_as_it_is(grounds: RepoContext) -> None:
-    tip = commit(grounds, "one")
-    assert grounds.git.refs.move("refs/heads/a/b", None, tip, why="made", by=ADA)
+def test_a_refusal_of_git_is_told_as_it_is(context: RepoContext) -> None:
+    tip = commit(context, "one")
+    assert context.git.refs.move("refs/heads/a/b", None, tip, why="made", by=ADA)
     with pytest.raises(AlreadyExistsError, match="directory of another"):
-        swap(grounds, "a", Counting(grounds, "two"), message="m", author=ADA)
+        swap(context, "a", Counting(context, "two"), message="m", author=ADA)
 
 
 def test_a_move_that_fails_is_looked_up(
-    grounds: RepoContext, monkeypatch: pytest.MonkeyPatch
+    context: RepoContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Refs.move
 
@@ -123,26 +123,26 @@ def test_a_move_that_fails_is_looked_up(
         raise StorageError("failed")
 
     monkeypatch.setattr(Refs, "move", lost)
-    made = commit(grounds, "one")
-    assert grounds.tip("main") == made
+    made = commit(context, "one")
+    assert context.tip("main") == made
     monkeypatch.setattr(Refs, "move", failed)
     with pytest.raises(StorageError, match="failed"):
-        commit(grounds, "two")
-    assert grounds.tip("main") == made
+        commit(context, "two")
+    assert context.tip("main") == made
     monkeypatch.setattr("lancewood.repo.committing.swapping.has_landed", lambda *_, **__: None)
     with pytest.raises(CommitUnknownError, match="nobody can tell") as told:
-        commit(grounds, "two")
+        commit(context, "two")
     assert told.value.facts["branch"] == "main"
 
 
-def test_a_commit_is_looked_for_down_to_where_it_began(grounds: RepoContext) -> None:
-    first, second, third = (commit(grounds, each) for each in ("one", "two", "three"))
-    assert has_landed(grounds, "main", third, since=second)
-    assert has_landed(grounds, "main", second, since=first)
-    assert not has_landed(grounds, "main", first, since=second)
-    assert not has_landed(grounds, "none", first, since=None)
-    (grounds.git.path / "refs/heads/main").write_text("damaged\n")
-    assert has_landed(grounds, "main", first, since=None) is None
+def test_a_commit_is_looked_for_down_to_where_it_began(context: RepoContext) -> None:
+    first, second, third = (commit(context, each) for each in ("one", "two", "three"))
+    assert has_landed(context, "main", third, since=second)
+    assert has_landed(context, "main", second, since=first)
+    assert not has_landed(context, "main", first, since=second)
+    assert not has_landed(context, "none", first, since=None)
+    (context.git.path / "refs/heads/main").write_text("damaged\n")
+    assert has_landed(context, "main", first, since=None) is None
 
 
 def test_one_line_stands_for_a_message() -> None:

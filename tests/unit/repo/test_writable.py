@@ -35,10 +35,10 @@ def home(repo: lw.Repository) -> str:
 
 def head(repo: lw.Repository, branch: str, tip: Hash | None = None) -> lw.Table:
     """The writable head for somebody who last saw the branch at ``tip``."""
-    grounds = repo._grounds
-    tip = tip or grounds.tip(branch)
-    pin = grounds.tree(tip).pin("photos")
-    return lw.Table(writable_head(grounds, branch, tip, "photos", pin))
+    context = repo._context
+    tip = tip or context.tip(branch)
+    pin = context.tree(tip).pin("photos")
+    return lw.Table(writable_head(context, branch, tip, "photos", pin))
 
 
 def append(repo: lw.Repository, branch: str) -> None:
@@ -58,9 +58,9 @@ def test_a_branch_of_the_table_is_made_from_what_is_pinned_and_marked_as_ours(
     lance.write_dataset(ROWS, home(repo), mode="append")
     found = head(repo, "exp")
     assert (found.branch, found.version, found.count_rows()) == ("exp", 1, 3)
-    record = load_branch(lw.open(home(repo))._snapshot.place.store, BranchName("exp"))
+    record = load_branch(lw.open(home(repo))._snapshot.location.store, BranchName("exp"))
     assert record is not None
-    assert record.metadata["lancewood.repository"] == repo._grounds.id
+    assert record.metadata["lancewood.repository"] == repo._context.id
     assert head(repo, "exp").version == 1, "it is made once"
 
 
@@ -100,14 +100,14 @@ def test_a_branch_made_from_another_parent_is_not_taken(repo: lw.Repository) -> 
 
 def test_what_only_others_wrote_since_it_was_made_goes_on(repo: lw.Repository) -> None:
     made = head(repo, "exp")
-    place, version = made._snapshot.place, made._snapshot.manifest.version
-    assert goes_on(place, None, version)
+    location, version = made._snapshot.location, made._snapshot.manifest.version
+    assert goes_on(location, None, version)
     made.append(ROWS)
-    assert goes_on(place, None, version)
-    assert not goes_on(place, "dev", version)
+    assert goes_on(location, None, version)
+    assert not goes_on(location, "dev", version)
     assert head(repo, "exp").count_rows() == 6
     append(repo, "exp")
-    assert not goes_on(place, None, version)
+    assert not goes_on(location, None, version)
 
 
 def test_no_branch_is_made_from_a_state_that_no_version_has(
@@ -129,7 +129,7 @@ def test_no_branch_is_made_from_a_state_that_no_version_has(
         head(repo, "late")
     pin = repo.at("main").pin("photos")
     with pytest.raises(IncompatibleConflictError, match="commit\\(\\) where it stands"):
-        landed_source(repo._grounds, "photos", pin)
+        landed_source(repo._context, "photos", pin)
     repo.commit("where it stands")
     repo.branches.create("later")
     assert head(repo, "later").count_rows() == 9

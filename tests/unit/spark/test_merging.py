@@ -93,7 +93,7 @@ def both(data: pa.Table, new: pa.Table, on: Any = "k", **choices: Any) -> tuple[
 
 def operation(table: lw.Table) -> Operation:
     snapshot = table._snapshot
-    return load_transaction(snapshot.place.store, snapshot.manifest).operation
+    return load_transaction(snapshot.location.store, snapshot.manifest).operation
 
 
 def everything(table: lw.Table) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def everything(table: lw.Table) -> list[dict[str, Any]]:
 
 
 def files(table: lw.Table) -> set[str]:
-    return {each.key for each in table._snapshot.place.store.list("")}
+    return {each.key for each in table._snapshot.location.store.list("")}
 
 
 def test_an_upsert_updates_what_matches_and_inserts_the_rest() -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.unit.spark.local_join import Frame, LocalJoin
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.jobs.job import execute
 from lancewood.jobs.merging.source import Choices
@@ -89,7 +89,7 @@ def test_a_merge_is_old_or_new_whatever_call_goes_wrong(
         there = data_files(uri)
         store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
         opened = lw.open(uri, version=2)._snapshot
-        outcome = merge(lw.Table(Snapshot(Place(store), opened.manifest, opened.scheme)))
+        outcome = merge(lw.Table(Snapshot(Location(store), opened.manifest, opened.scheme)))
         outcomes.add(outcome)
         found = seen(uri)
         where = (at, outcome, store.calls[-1])

@@ -320,7 +320,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
         fragment.inline_row_ids = RowIdSequence.from_range(number * 1000, 1000).encode()
         message.fragments.append(fragment.SerializeToString())
     message.max_fragment_id = 99_999
-    return Snapshot(made._snapshot.place, Manifest(message), made._snapshot.scheme)
+    return Snapshot(made._snapshot.location, Manifest(message), made._snapshot.scheme)
 
 
 def test_plan_of_100_000_fragments_is_a_few_megabytes_in_few_tasks(many: Snapshot) -> None:

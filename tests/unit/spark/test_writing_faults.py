@@ -45,8 +45,8 @@ def planned(uri: str, **wishes: Any) -> WriteJob:
 def through(job: WriteJob, store: Store) -> WriteJob:
     """The same job, as it travels, on another store."""
     sent: WriteJob = pickle.loads(pickle.dumps(job))
-    place = replace(sent.base.place, store=store)
-    return replace(sent, base=replace(sent.base, place=place))
+    location = replace(sent.base.location, store=store)
+    return replace(sent, base=replace(sent.base, location=location))
 
 
 def outcome_of(job: WriteJob, messages: list[bytes]) -> str:

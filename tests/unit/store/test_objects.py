@@ -239,10 +239,10 @@ def test_no_secret_shows_anywhere(
     texts = [
         repr(table),
         repr(snapshot),
-        repr(snapshot.place),
-        repr(snapshot.place.store),
-        repr(snapshot.place.storage_options),
-        repr(vars(snapshot.place.store)),
+        repr(snapshot.location),
+        repr(snapshot.location.store),
+        repr(snapshot.location.storage_options),
+        repr(vars(snapshot.location.store)),
         repr(table.scan()),
         table.scan(where="a > 1").explain(),
         repr(list(table.versions())),
@@ -251,7 +251,7 @@ def test_no_secret_shows_anywhere(
     ]
     texts += [store_text(s3_root, options, each) for each in ("", "_versions", "_transactions")]
     attempts: dict[str, Callable[[], object]] = {
-        **verbs(snapshot.place.store),
+        **verbs(snapshot.location.store),
         "append": lambda: table.append(ROWS),
         "open": lambda: lw.open(s3_root, storage_options=options),
         "create": lambda: lw.create(f"{s3_root}/2", ROWS, storage_options=options),

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.write.write import NewTable, create_table
 from lancewood.errors import StorageError, UnsupportedError
@@ -32,7 +32,7 @@ class Unproven(FaultyStore):
 
 def create(store: Store) -> Snapshot:
     return create_table(
-        Place(store),
+        Location(store),
         ROWS,
         NewTable(
             file_version="2.2",
@@ -135,7 +135,7 @@ def test_nothing_is_written_to_a_table_on_a_careless_store() -> None:
     inner = MemoryStore()
     done = create(inner)
     before = {each.key: each.etag for each in inner.list()}
-    table = lw.Table(Snapshot(Place(CarelessStore(inner)), done.manifest, done.scheme))
+    table = lw.Table(Snapshot(Location(CarelessStore(inner)), done.manifest, done.scheme))
     for write in (
         lambda: table.append(ROWS),
         lambda: table.overwrite(ROWS),

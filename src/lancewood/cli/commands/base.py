@@ -1,4 +1,4 @@
-"""``lw table base`` and ``lw table move``: the other homes of a table's files."""
+"""``lw table base`` and ``lw table move``: the other roots of a table's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def base_command(
     uri: options.Uri,
     add: Annotated[
         str | None,
-        typer.Option("--add", metavar="PATH", help="Declare a home: a directory or a URI."),
+        typer.Option("--add", metavar="PATH", help="Declare a root: a directory or a URI."),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="What the new one is called.")
@@ -50,10 +50,10 @@ def base_command(
     unsafe: options.Unsafe = False,
     json: options.Json = False,
 ) -> None:
-    """List, add or set the other homes of a table's files.
+    """List, add or set the other roots of a table's files.
 
     The files of a table may lie in several places: on a faster or cheaper store, in another region,
-    in the table it was cloned from. move brings them to such a home.
+    in the table it was cloned from. move brings them to such a root.
 
     JSON lines with keys: id, name, is_dataset_root, path. A change adds uri and version.
     """
@@ -127,7 +127,7 @@ def move_command(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="BASE", help="The home to go to: a base path's id, name or path."
+            "--to", metavar="BASE", help="The root to go to: a base path's id, name or path."
         ),
     ] = None,
     back: Annotated[
@@ -167,9 +167,9 @@ def move_command(
     unsafe: options.Unsafe = False,
     json: options.Json = False,
 ) -> None:
-    """Bring fragments to another home of the table.
+    """Bring fragments to another root of the table.
 
-    For cold storage, or another region: base --add declares the home. Files are copied and checked,
+    For cold storage, or another region: base --add declares the root. Files are copied and checked,
     then one version switches to them; rows, ids and indices stay as they are, and others may write
     meanwhile. The old files stay until cleanup. With several conditions, all must hold.
 

@@ -14,7 +14,7 @@ from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, confirm, i
 from lancewood.cli.output import Output, moment
 from lancewood.cli.progress import task_runner
 from lancewood.cli.tables import NEWEST, Revision, opened_snapshot, with_revision_to
-from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.model.refs import MAIN, Branch
 
 _DELETE, _RENAME, _RESET = "--delete", "--rename", "--reset"
@@ -101,7 +101,7 @@ class _Branches:
     def __init__(self, snapshot: Snapshot, output: Output) -> None:
         self._table = lw.Table(snapshot)
         self._from = snapshot.manifest.branch or MAIN
-        self._uri = main_place(snapshot).uri
+        self._uri = main_location(snapshot).uri
         self._output = output
 
     def show(self, pattern: str | None) -> None:

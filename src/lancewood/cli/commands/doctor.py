@@ -47,7 +47,7 @@ def spark_doctor_command(
             "--master", metavar="URL", help="With --run: where, instead of two local threads."
         ),
     ] = None,
-    place: Annotated[
+    location: Annotated[
         str | None,
         typer.Option(
             "--place",
@@ -71,13 +71,15 @@ def spark_doctor_command(
 
     JSON keys: ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
-    trial = _trial(run, master, place, conf or ())
+    trial = _trial(run, master, location, conf or ())
     _tell(examine_spark(os.environ, trial), {}, json=json)
 
 
-def _trial(run: bool, master: str | None, place: str | None, conf: Sequence[str]) -> Trial | None:
+def _trial(
+    run: bool, master: str | None, location: str | None, conf: Sequence[str]
+) -> Trial | None:
     if not run:
-        if master or place or conf:
+        if master or location or conf:
             raise InvalidInputError("--master, --place and --conf are for a trial: add --run")
         return None
     settings = {}
@@ -86,7 +88,7 @@ def _trial(run: bool, master: str | None, place: str | None, conf: Sequence[str]
         if not equals:
             raise InvalidInputError("--conf is not KEY=VALUE, as in spark.executor.memory=4g")
         settings[name] = value
-    return Trial(master or Trial().master, place, settings)
+    return Trial(master or Trial().master, location, settings)
 
 
 def _tell(checks: Iterable[StoreCheck], facts: Mapping[str, str], *, json: bool) -> None:

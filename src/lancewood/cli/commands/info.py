@@ -61,12 +61,12 @@ def info_command(
 
 
 def _info(snapshot: Snapshot) -> dict[str, Any]:
-    manifest, found = snapshot.manifest, list_versions(snapshot.place.store)
+    manifest, found = snapshot.manifest, list_versions(snapshot.location.store)
     stats = table_stats(snapshot)
     created = _created(snapshot, found)
     writer = manifest.message.writer_version
     return {
-        "uri": snapshot.place.uri,
+        "uri": snapshot.location.uri,
         "version": manifest.version,
         "branch": manifest.branch,
         "rows": stats.rows,
@@ -106,7 +106,7 @@ def _created(snapshot: Snapshot, found: VersionList) -> datetime | None:
     if not found.versions or found.versions[-1] != _FIRST:
         return None
     try:
-        return load_manifest(snapshot.place.store, _FIRST, found.scheme).timestamp
+        return load_manifest(snapshot.location.store, _FIRST, found.scheme).timestamp
     except LancewoodError:
         return None
 
@@ -168,7 +168,7 @@ def schema_command(
     output = Output(as_json=json)
     if json:
         document = {
-            "uri": snapshot.place.uri,
+            "uri": snapshot.location.uri,
             "version": snapshot.manifest.version,
             "fields": [_field(each) for each in schema.fields],
             "metadata": _texts(schema.metadata),
@@ -301,11 +301,11 @@ def _deletion_file(snapshot: Snapshot, fragment: Fragment) -> tuple[Any, ...]:
     deletion = fragment.deletion_file
     assert deletion is not None
     name = deletion_file_name(fragment.id, deletion.read_version, deletion.id, deletion.is_bitmap)
-    found = snapshot.place.deletion_file(snapshot.manifest, fragment)
+    found = snapshot.location.deletion_file(snapshot.manifest, fragment)
     assert found is not None
-    home, key = found
+    store, key = found
     length = None
     with suppress(NotFoundError):
-        length = home.head(key).size
+        length = store.head(key).size
     rows = count(deletion.num_deleted_rows or None)
     return fragment.id, "deletion", rows, size(length), deletion.base_id, name, None, None

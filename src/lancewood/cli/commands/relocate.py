@@ -50,16 +50,16 @@ def relocate_command(
             manifest_store=options.manifest_store(),
             runner=runner,
         )
-    place = opened_store(uri, storage_option).uri
+    location = opened_store(uri, storage_option).uri
     document = {
-        "uri": place,
+        "uri": location,
         "dry_run": report.dry_run,
         "manifests": report.manifests,
         "roots": list(report.roots),
         "bases": [{"path": each.path, "now": each.now} for each in report.bases],
         "left": [{"file": each.file, "why": each.why} for each in report.left],
     }
-    Output(as_json=json).document(document, "\n".join(_lines(place, report)))
+    Output(as_json=json).document(document, "\n".join(_lines(location, report)))
 
 
 def _lines(uri: str, report: lw.RelocationReport) -> list[str]:

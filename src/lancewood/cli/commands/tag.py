@@ -13,7 +13,7 @@ from lancewood.cli import options as ref_options
 from lancewood.cli.options import LIST, NEW, check_fits, chosen_verb, iso, one
 from lancewood.cli.output import Output, moment
 from lancewood.cli.tables import NEWEST, Revision, opened_snapshot, with_revision_to
-from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.model.refs import MAIN, Tag
 
 _DELETE, _UPDATE = "--delete", "--update"
@@ -86,7 +86,7 @@ class _Tags:
 
     def __init__(self, snapshot: Snapshot, output: Output, *, force: bool) -> None:
         self._tags = lw.Table(snapshot).tags
-        self._uri = main_place(snapshot).uri
+        self._uri = main_location(snapshot).uri
         self._output = output
         self._force = force
 

@@ -10,7 +10,7 @@ from lancewood.cli import options
 from lancewood.cli.failing import ExitCode
 from lancewood.cli.output import Output, counted
 from lancewood.cli.progress import task_runner
-from lancewood.cli.tables import NEWEST, Revision, opened_place, table_to_read, with_revision
+from lancewood.cli.tables import NEWEST, Revision, opened_location, table_to_read, with_revision
 from lancewood.jobs.upkeep.problems import Problem
 from lancewood.jobs.upkeep.repair import repair
 from lancewood.jobs.upkeep.verify import VerifyReport
@@ -102,11 +102,11 @@ def repair_command(
     JSON keys: uri, dry_run, proposals, remaining. A proposal has action, where, finding and effect,
     what remains is told as by verify.
     """
-    place = opened_place(uri, storage_option, unsafe=unsafe)
+    location = opened_location(uri, storage_option, unsafe=unsafe)
     with task_runner(wanted=not json) as runner:
-        report = repair(place, runner, dry_run=not apply)
+        report = repair(location, runner, dry_run=not apply)
     document = {
-        "uri": place.uri,
+        "uri": location.uri,
         "dry_run": report.dry_run,
         "proposals": [
             {"action": e.action, "where": e.where, "finding": e.finding, "effect": e.effect}
@@ -120,12 +120,16 @@ def repair_command(
         output.rows(("action", "where", "why, and what it does"), lines)
     if not json and report.remaining:
         output.rows(("not mended", "where", "found"), map(_problem_line, report.remaining))
-    told = f"{place.uri} needs no repair"
+    told = f"{location.uri} needs no repair"
     if report.proposals:
         steps = counted(len(report.proposals), "step")
-        told = f"did {steps} on {place.uri}" if apply else f"{steps} for {place.uri}: say --apply"
+        told = (
+            f"did {steps} on {location.uri}"
+            if apply
+            else f"{steps} for {location.uri}: say --apply"
+        )
     elif report.remaining:
-        told = f"nothing can be done for {place.uri}"
+        told = f"nothing can be done for {location.uri}"
     output.document(document, told)
     if report.remaining:
         raise typer.Exit(ExitCode.CHECK_FAILED)

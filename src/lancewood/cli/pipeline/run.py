@@ -160,16 +160,18 @@ def _run_id(pipeline: Pipeline, given: str | None) -> str | None:
     return None if pipeline.stream is not None else new_run_id(datetime.now(UTC))
 
 
-def _check_report(place: Path | None) -> None:
+def _check_report(location: Path | None) -> None:
     """Raise InvalidInputError before the run rather than after it."""
-    if place is not None and (place.is_dir() or not place.absolute().parent.is_dir()):
-        why = "it is a directory" if place.is_dir() else f"there is no directory {place.parent}"
-        raise InvalidInputError(f"--report {str(place)!r} cannot be written: {why}")
+    if location is not None and (location.is_dir() or not location.absolute().parent.is_dir()):
+        why = (
+            "it is a directory" if location.is_dir() else f"there is no directory {location.parent}"
+        )
+        raise InvalidInputError(f"--report {str(location)!r} cannot be written: {why}")
 
 
-def _write_report(place: Path | None, facts: RunFacts) -> None:
-    if place is not None:
-        place.write_text(page(facts), encoding="utf-8", errors="replace")
+def _write_report(location: Path | None, facts: RunFacts) -> None:
+    if location is not None:
+        location.write_text(page(facts), encoding="utf-8", errors="replace")
 
 
 def _again(

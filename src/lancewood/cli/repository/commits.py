@@ -23,7 +23,7 @@ from lancewood.cli.repository.telling import (
     paragraphs,
 )
 from lancewood.errors import InvalidInputError, NotFoundError
-from lancewood.git.names import Home, below, is_uri
+from lancewood.git.names import RepositoryRoot, below, is_uri
 
 
 def init_command(
@@ -52,13 +52,13 @@ def init_command(
     JSON keys: path, branch.
     """
     given = options.storage(storage_option)
-    made = Repository.init(_place(path), exclusive=exclusive, storage_options=given)
+    made = Repository.init(_location(path), exclusive=exclusive, storage_options=given)
     where = os.path.join(made.uri, "")
     document = {"path": made.uri, "branch": made.head.branch}
     Output(as_json=json).document(document, f"Initialized empty Lancewood repository in {where}")
 
 
-def _place(path: str | None) -> Home:
+def _location(path: str | None) -> RepositoryRoot:
     """A uri as it is, or a path below what ``-C`` names, which may be in a bucket."""
     if path is not None and is_uri(path):
         return path
@@ -127,7 +127,7 @@ def snapshot_command(
     """
     text = _required(message)
     with repository(storage_option) as repo:
-        files = _files(directory, repo.home)
+        files = _files(directory, repo.root)
         done = repo.snapshot(files, text, branch=branch, author=author)
         told = "nothing to commit, the files are the same"
         if done.is_new:
@@ -138,7 +138,7 @@ def snapshot_command(
     Output(as_json=json).document(document, told)
 
 
-def _files(directory: Path, repository: Home) -> dict[str, bytes]:
+def _files(directory: Path, repository: RepositoryRoot) -> dict[str, bytes]:
     """The files below a directory, by their relative paths.
 
     Raises NotFoundError, and InvalidInputError for links and other things that are no files.

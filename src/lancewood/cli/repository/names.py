@@ -69,11 +69,11 @@ def started_at() -> str | None:
     return STARTED_AT.get()
 
 
-def place_of(repo: lw.Repository, pin: Pin) -> str:
+def location_of(repo: lw.Repository, pin: Pin) -> str:
     """Where a table is, for ``lw table``: relative to the current directory, or a uri."""
-    if not pin.is_at_home:
+    if not pin.is_own:
         return pin.uri
-    where = below(repo.home, pin.uri)
+    where = below(repo.root, pin.uri)
     return where if isinstance(where, str) else os.path.relpath(where)
 
 
@@ -106,10 +106,10 @@ class TableNames:
     @cached_property
     def _repo(self) -> lw.Repository | None:
         try:
-            home = find_repository(Path.cwd())
+            root = find_repository(Path.cwd())
         except NotFoundError:
             return None
-        return lw.Repository.open(home, storage_options=self._storage_options)
+        return lw.Repository.open(root, storage_options=self._storage_options)
 
     def read_as(self, uri: str, at: str | None = None) -> str | None:
         """The uri of exactly the version that a name means; None if it is not a name there.
@@ -132,9 +132,9 @@ class TableNames:
             return None
         pin = self._pin(name, text if at else "HEAD")
         if pin is not None:
-            return _on_branch(place_of(self._repo, pin), pin)
+            return _on_branch(location_of(self._repo, pin), pin)
         pin = None if _is_table(name) else self._pin(name, "HEAD")
-        return None if pin is None else f"{place_of(self._repo, pin)}@{text}"
+        return None if pin is None else f"{location_of(self._repo, pin)}@{text}"
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -164,7 +164,7 @@ class TableNames:
         pin = None if is_path else self._pin(name, "HEAD")
         if pin is None or self._repo is None:
             return None
-        return f"{place_of(self._repo, pin)}@{revision}"
+        return f"{location_of(self._repo, pin)}@{revision}"
 
     def _pin(self, name: str, revision: str) -> Pin | None:
         """What a commit says about a table; None if either does not exist."""
@@ -182,29 +182,29 @@ class TableNames:
         assert self._repo is not None
         guess = os.path.basename(os.path.normpath(path)).removesuffix(_SUFFIX)
         if guess in view and os.path.exists(path):
-            there = place_of(self._repo, view.pin(guess))
+            there = location_of(self._repo, view.pin(guess))
             if os.path.exists(there) and os.path.samefile(path, there):
                 return guess
         return None
 
     def _uri(self, pin: Pin, is_compared: bool) -> str:
         assert self._repo is not None
-        place, version = place_of(self._repo, pin), int(pin.version)
+        location, version = location_of(self._repo, pin), int(pin.version)
         if is_compared and pin.landing is not None:
-            table = lw.open(_on_branch(place, pin), storage_options=self._storage_options)
-            found = find_landing(table._snapshot.place, pin.landing)
+            table = lw.open(_on_branch(location, pin), storage_options=self._storage_options)
+            found = find_landing(table._snapshot.location, pin.landing)
             if not found.versions or not found.is_exact:
                 raise InvalidInputError(
-                    f"what the commit pins of {place} is not there on {called(pin.branch)} of the "
-                    "table, or others wrote in between, and only versions there can be compared: "
-                    "lw status tells more"
+                    f"what the commit pins of {location} is not there on {called(pin.branch)} of "
+                    "the table, or others wrote in between, and only versions there can be "
+                    "compared: lw status tells more"
                 )
             version = int(found.versions[-1])
-        return f"{place}@{pin.branch or ''}:{version}"
+        return f"{location}@{pin.branch or ''}:{version}"
 
 
-def _on_branch(place: str, pin: Pin) -> str:
-    return place if pin.branch is None else f"{place}@{pin.branch}:"
+def _on_branch(location: str, pin: Pin) -> str:
+    return location if pin.branch is None else f"{location}@{pin.branch}:"
 
 
 def _is_branch(uri: str, at: str | None = None) -> bool:

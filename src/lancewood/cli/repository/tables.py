@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 
 import lancewood as lw
-from lancewood.catalog.names import checked_table, home_uri, table_at_home
+from lancewood.catalog.names import checked_table, own_table, own_table_uri
 from lancewood.cli import options
 from lancewood.cli.output import Output, count, counted
-from lancewood.cli.repository.names import place_of, repository
+from lancewood.cli.repository.names import location_of, repository
 from lancewood.cli.repository.telling import (
     Adopt,
     Author,
@@ -58,13 +58,13 @@ def add_command(
 
     JSON keys: branch, hash, new, tables, diverged, taken_in.
     """
-    meant = table_at_home(name.rstrip("/"))
+    meant = own_table(name.rstrip("/"))
     if meant is not None:
         raise typer.BadParameter(f"{name!r} is a path: lw add {meant} takes that table in")
     with repository(storage_option) as repo:
-        place = below(repo.home, home_uri(checked_table(name))) if uri is None else uri
+        location = below(repo.root, own_table_uri(checked_table(name))) if uri is None else uri
         text = paragraphs(message)
-        done = repo.add(name, place, branch=branch, message=text, author=author)
+        done = repo.add(name, location, branch=branch, message=text, author=author)
         Output(as_json=json).document(committed_facts(done), committed_text(repo, done))
 
 
@@ -115,7 +115,7 @@ def _rows(view: View, repo: lw.Repository) -> Iterator[tuple[Any, ...]]:
     for name in view.tables:
         pin = view.pin(name)
         branch = str(pin.branch or MAIN)
-        uri = f"{place_of(repo, pin)}@{pin.branch or ''}:{pin.version}"
+        uri = f"{location_of(repo, pin)}@{pin.branch or ''}:{pin.version}"
         yield name, pin.rows, pin.fragments, branch, int(pin.version), uri
 
 
@@ -149,8 +149,8 @@ def _prepared(
     known = repo.at(f"refs/heads/{branch}") if branch else repo.at()
     for name in known.tables if names is None else names:
         table = repo.prepare(name, branch=branch, adopt=adopt)
-        place = place_of(repo, known.pin(name))
-        uri = f"{place}@{table.branch}" if table.branch else place
+        location = location_of(repo, known.pin(name))
+        uri = f"{location}@{table.branch}" if table.branch else location
         yield name, table.branch or "main", table.version, uri
 
 

@@ -192,9 +192,9 @@ def change_facts(change: TableChange) -> dict[str, Any]:
 
 def stat_lines(changes: Sequence[TableChange]) -> Iterator[str]:
     """Changes of tables in the form of ``git diff --stat``; nothing for none."""
-    places = max((width(each.name) for each in changes), default=0)
+    locations = max((width(each.name) for each in changes), default=0)
     for each in changes:
-        yield f" {padded(each.name, places)} | {_counts(each)}"
+        yield f" {padded(each.name, locations)} | {_counts(each)}"
         if each.kind == "changed" and not each.is_unrelated:
             yield from (
                 f"   ~ {plain(old)} {_ARROW} {plain(new)}" for old, new in each.renamed_columns
@@ -213,7 +213,7 @@ def _counts(change: TableChange) -> str:
         rows = "? rows" if found.rows is None else counted(found.rows, "row")
         return f"{'new' if before is None else 'gone'}, {rows}"
     if change.kind == "moved":
-        return f"the same rows, {_place(before)} {_ARROW} {_place(after)}"
+        return f"the same rows, {_location(before)} {_ARROW} {_location(after)}"
     if change.is_unrelated:
         rows = f"{_number(before.rows)} and {_number(after.rows)} rows"
         return f"two tables of this name that share no history, {rows}"
@@ -237,7 +237,7 @@ def _number(rows: int | None) -> str:
     return "?" if rows is None else f"{rows:,}"
 
 
-def _place(pin: Pin) -> str:
+def _location(pin: Pin) -> str:
     return f"{pin.branch or MAIN} {pin.exact_version}"
 
 

@@ -56,18 +56,18 @@ def _columns(manifest: Manifest) -> set[frozenset[FieldId]]:
 
 def same_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
     """Whether the fields lie in the same places: then the same rows have the same values."""
-    return _places(one, fields) == _places(other, fields)
+    return _locations(one, fields) == _locations(other, fields)
 
 
 def moved_fields(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> frozenset[FieldId]:
     """Those of the fields that do not lie in the same places."""
-    before, after = _places(one, fields), _places(other, fields)
+    before, after = _locations(one, fields), _locations(other, fields)
     return frozenset(each for each in fields if before.get(each) != after.get(each))
 
 
 def kept_columns(one: Fragment, other: Fragment, fields: frozenset[FieldId]) -> bool:
     """Whether the fields lie in the same places, as far as the first has any."""
-    return _places(one, fields).items() <= _places(other, fields).items()
+    return _locations(one, fields).items() <= _locations(other, fields).items()
 
 
 def same_marks(one: Fragment, other: Fragment) -> bool:
@@ -77,14 +77,16 @@ def same_marks(one: Fragment, other: Fragment) -> bool:
     return one.lineage(what) == other.lineage(what) and same_columns(one, other, spilled)
 
 
-def _places(fragment: Fragment, fields: frozenset[FieldId]) -> dict[FieldId, tuple[str, int, int]]:
-    places = {}
+def _locations(
+    fragment: Fragment, fields: frozenset[FieldId]
+) -> dict[FieldId, tuple[str, int, int]]:
+    locations = {}
     for file in fragment.message.files:
         base = file.base_id if file.HasField("base_id") else -1
         for number, column in zip(file.fields, file.column_indices, strict=False):
             if number in fields:
-                places[FieldId(number)] = file.path, base, column
-    return places
+                locations[FieldId(number)] = file.path, base, column
+    return locations
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,8 @@ class RowMarks:
 
     def _refusal(self, kind: type[LancewoodError], version: Version, why: str) -> LancewoodError:
         return kind(
-            f"the changes of {self.until.place.uri} from version {self.since.manifest.version} to "
-            f"{self.until.manifest.version} cannot be told: version {version} may have changed "
+            f"the changes of {self.until.location.uri} from version {self.since.manifest.version} "
+            f"to {self.until.manifest.version} cannot be told: version {version} may have changed "
             f"rows, or only added columns, and {why}. Ask for changes since version {version} or "
             "later",
             version=version,

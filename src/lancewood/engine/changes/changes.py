@@ -186,20 +186,22 @@ class _Comparison:
 
 
 def _is_moved(then: Fragment, now: Fragment) -> bool:
-    """Whether files are in other homes by now, and nobody has marked a row since."""
+    """Whether files are in other roots by now, and nobody has marked a row since."""
     old, new = then.message.files, now.message.files
     return (
         same_marks(then, now)
         and len(old) == len(new)
         and all(
-            a.fields == b.fields and a.column_indices == b.column_indices and _home(a) != _home(b)
+            a.fields == b.fields
+            and a.column_indices == b.column_indices
+            and _file_root(a) != _file_root(b)
             for a, b in zip(old, new, strict=True)
             if a != b
         )
     )
 
 
-def _home(file: table_pb2.DataFile) -> int | None:
+def _file_root(file: table_pb2.DataFile) -> int | None:
     return file.base_id if file.HasField("base_id") else None
 
 

@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.versions import (
     load_branch,
     load_manifest,
@@ -42,7 +42,7 @@ _LOOKED_UP = 3
 class PutVersion:
     """A version that was just put, in the root that its writer knew."""
 
-    place: Place
+    location: Location
     scheme: NamingScheme
     manifest: Manifest
     data: bytes
@@ -66,7 +66,7 @@ class PutVersion:
 
     @property
     def store(self) -> Store:
-        return self.place.store
+        return self.location.store
 
     @property
     def version(self) -> Version:
@@ -168,13 +168,13 @@ class PutVersion:
         Renaming and deleting a branch free the numbers of its versions. As long as the version
         before is there, or a record names the branch, nobody has done so.
         """
-        head, main = self.manifest, self.place.main(self.manifest)
+        head, main = self.manifest, self.location.main(self.manifest)
         if main is None or head.branch is None:
             return
         if load_branch(main, BranchName.found(head.branch)) is None:
             raise CommitUnknownError(
                 f"version {head.version} of branch {head.branch} landed at "
-                f"{self.place.uri} while the branch was renamed or deleted; look at "
+                f"{self.location.uri} while the branch was renamed or deleted; look at "
                 "branches.list(), and do it again on the branch as it is now called",
                 version=head.version,
                 branch=head.branch,
@@ -251,14 +251,16 @@ def check_source(store: Store, scheme: NamingScheme, version: Version, source: V
         return  # it landed, and nothing speaks against it
 
 
-def find_landed(place: Place, scheme: NamingScheme, uuid: str, after: Version) -> Version | None:
+def find_landed(
+    location: Location, scheme: NamingScheme, uuid: str, after: Version
+) -> Version | None:
     """The version above ``after`` that a transaction became; None proves that there is none so far.
 
     Nobody may be about to commit the same transaction meanwhile. Raises CommitUnknownError where
     nobody can tell, because the table or a version in between is gone or does not say what made
     it, and StorageError if the store does not answer.
     """
-    store = place.store
+    store = location.store
     try:
         newer = versions_since(store, after, scheme).versions
     except NotFoundError as gone:

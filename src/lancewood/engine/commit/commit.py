@@ -21,7 +21,7 @@ from lancewood.engine.commit.drafting import Draft, Drafting
 from lancewood.engine.commit.judging import CommitStep, steps_of
 from lancewood.engine.commit.new_files import File, lost_file, seen_files
 from lancewood.engine.commit.publish import CommitPolicy, check_manifest_store
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.versions import leave_hint, take_sighting
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.format.layout import (
@@ -51,7 +51,7 @@ class Committed:
 
 
 def commit(
-    place: Place,
+    location: Location,
     base: Manifest,
     scheme: NamingScheme,
     transaction: Transaction,
@@ -71,21 +71,21 @@ def commit(
     then names those that are there.
     """
     policy = policy or CommitPolicy()
-    check_writable(base, place.repository)
+    check_writable(base, location.repository)
     if not leaves_manifest_store(transaction.operations):
-        check_manifest_store(place, base)
+        check_manifest_store(location, base)
     steps = steps_of(transaction, policy, composer)
     if is_detached(base.version) and policy.publisher.follows_newest:
         raise InvalidInputError(
-            f"version {base.version} is detached: it is beside the history of {place.uri}, and "
+            f"version {base.version} is detached: it is beside the history of {location.uri}, and "
             "nothing can follow it there; a table of a repository's commit is written in "
             "repo.transaction(), any other at latest()"
         )
-    return commit_steps(place, base, scheme, steps, policy, composer).manifest
+    return commit_steps(location, base, scheme, steps, policy, composer).manifest
 
 
 def commit_steps(
-    place: Place,
+    location: Location,
     base: Manifest,
     scheme: NamingScheme,
     steps: Sequence[CommitStep],
@@ -98,11 +98,11 @@ def commit_steps(
 
     They must not depend on each other: see ``rules.lists``.
     """
-    policy.publisher.check_trust(place.store)
-    drafting = Drafting(place, scheme, base, steps, policy, composer)
-    done = _Attempt(place, scheme, policy, drafting, composer, {*noted}).run()
+    policy.publisher.check_trust(location.store)
+    drafting = Drafting(location, scheme, base, steps, policy, composer)
+    done = _Attempt(location, scheme, policy, drafting, composer, {*noted}).run()
     if policy.publisher.follows_newest:
-        leave_hint(place.store, done.version)
+        leave_hint(location.store, done.version)
     return Committed(done, tuple(drafting.landed))
 
 
@@ -120,7 +120,7 @@ class _Look:
 class _Attempt:
     """One commit under way."""
 
-    place: Place
+    location: Location
     scheme: NamingScheme
     policy: CommitPolicy
     drafting: Drafting
@@ -130,7 +130,7 @@ class _Attempt:
 
     def run(self) -> Manifest:
         """Publish every step; the lost race for one of them is run again."""
-        drafting, policy, store = self.drafting, self.policy, self.place.store
+        drafting, policy, store = self.drafting, self.policy, self.location.store
         started = policy.clock()
         if self.composer is None:
             self._write_transaction(drafting.steps[0].transaction)
@@ -160,15 +160,15 @@ class _Attempt:
         steps = () if self.composer else drafting.steps[:1]
         coming = [each for step in steps for each in step.transaction.operations]
         _, seen = both(
-            self.place.store,
+            self.location.store,
             drafting.catch_up,
-            lambda: seen_files(self.place, drafting.base, coming),
+            lambda: seen_files(self.location, drafting.base, coming),
         )
         return _Look(started, seen)
 
     def _publish(self, drafts: Sequence[Draft], look: _Look) -> bool:
         """Whether all drafts became visible; the first that does not is the last to be tried."""
-        drafting, publisher, store = self.drafting, self.policy.publisher, self.place.store
+        drafting, publisher, store = self.drafting, self.policy.publisher, self.location.store
         for draft in drafts:
             version = draft.manifest.version
             if self._write_transaction(draft.step.transaction) and publisher.follows_newest:
@@ -197,7 +197,7 @@ class _Attempt:
                 self.drafting.doubt()
                 self.drafting.catch_up()
             raise RetryableConflictError(
-                f"{lost}, which {self.drafting.names} on {self.place.uri} was to name, is gone: "
+                f"{lost}, which {self.drafting.names} on {self.location.uri} was to name, is gone: "
                 "a cleanup took it for what a failed writer left. Nothing was changed; write it "
                 "again",
                 file=lost,
@@ -205,14 +205,14 @@ class _Attempt:
             )
 
     def _lost(self, draft: Draft, seen: Set[File] = frozenset()) -> str | None:
-        return lost_file(self.place, draft.source, draft.patch, draft.manifest, seen)
+        return lost_file(self.location, draft.source, draft.patch, draft.manifest, seen)
 
     def _stands(self, draft: Draft, look: _Look) -> bool:
         """Whether a draft that was put is part of the history; a ghost is withdrawn, and its race
         is lost like any other."""
         step = draft.step.transaction
         return PutVersion(
-            place=self.place,
+            location=self.location,
             scheme=self.scheme,
             manifest=draft.manifest,
             data=draft.data,
@@ -228,7 +228,7 @@ class _Attempt:
         if source is None and not self.policy.publisher.follows_newest:
             source = self.drafting.base.version
         if source is not None:
-            check_source(self.place.store, self.scheme, draft.manifest.version, source)
+            check_source(self.location.store, self.scheme, draft.manifest.version, source)
 
     def _write_transaction(self, step: Transaction) -> bool:
         """Whether it was not there. It tells afterwards whether this is still the table that was
@@ -236,7 +236,7 @@ class _Attempt:
         name = transaction_name(step.read_version, step.uuid)
         if name in self.noted:
             return False
-        self.place.store.put(transaction_key(name), self.drafting.encoded(step))
+        self.location.store.put(transaction_key(name), self.drafting.encoded(step))
         self.noted.add(name)
         return True
 

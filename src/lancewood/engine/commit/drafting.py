@@ -14,7 +14,7 @@ from lancewood.engine.commit.composer import Composer
 from lancewood.engine.commit.judging import CommitStep, Judging, names_of
 from lancewood.engine.commit.publish import CommitPolicy
 from lancewood.engine.commit.rebase import check_rows, rebase_index, rebase_rows
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.errors import RetryableConflictError
 from lancewood.format.layout import NamingScheme, transaction_name
 from lancewood.format.manifest import VersionStamp, splice
@@ -54,7 +54,7 @@ class Drafting(Judging):
 
     def __init__(
         self,
-        place: Place,
+        location: Location,
         scheme: NamingScheme,
         base: Manifest,
         steps: Sequence[CommitStep],
@@ -64,7 +64,7 @@ class Drafting(Judging):
         load: Callable[[Version], Manifest] | None = None,
         on_newest: bool = False,
     ) -> None:
-        super().__init__(place, scheme, base, steps, policy, composer)
+        super().__init__(location, scheme, base, steps, policy, composer)
         self._load = load or self._loaded
         self._on_newest = on_newest
         self._encoded: tuple[Transaction, bytes] | None = None
@@ -114,10 +114,10 @@ class Drafting(Judging):
         self,
         newest: Manifest,
         transaction: Transaction,
-        rebase: Callable[[Place, Manifest, Manifest, Transaction], Transaction],
+        rebase: Callable[[Location, Manifest, Manifest, Transaction], Transaction],
     ) -> Transaction:
         try:
-            return rebase(self._place, self.base, newest, transaction)
+            return rebase(self._location, self.base, newest, transaction)
         except RetryableConflictError as conflict:
             raise RetryableConflictError(
                 f"{names_of([transaction])} built on version {transaction.read_version} of "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lancewood.engine.commit.composer import Composer
 from lancewood.engine.commit.publish import CommitPolicy
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.versions import (
     WORTH_IT,
     Sighting,
@@ -113,7 +113,7 @@ class Judging:
 
     def __init__(
         self,
-        place: Place,
+        location: Location,
         scheme: NamingScheme,
         base: Manifest,
         steps: Sequence[CommitStep],
@@ -125,8 +125,8 @@ class Judging:
         self.landed: list[Version] = []
         self.is_long = base.sighting is not None
         """Whether the directory is so long that it should not be listed again and again."""
-        self._place = place
-        self._store = place.store
+        self._location = location
+        self._store = location.store
         self._scheme = scheme
         self._policy = policy
         self._composer = composer
@@ -194,7 +194,7 @@ class Judging:
         if self.newest.version != newer[0]:
             is_given = upto is not None and upto.version == newer[0]
             self.newest = upto if upto and is_given else self._loaded(newer[0])
-            check_writable(self.newest, self._place.repository)
+            check_writable(self.newest, self._location.repository)
 
     def follow(self, history: Sequence[Transaction], newest: Manifest) -> None:
         """Judge what became consecutive versions in memory, up to ``newest``; raises ConflictError.

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeAlias
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.errors import StorageError
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.manifest import Manifest
@@ -31,7 +31,7 @@ File: TypeAlias = tuple[Store, str]
 
 
 def lost_file(
-    place: Place,
+    location: Location,
     source: Manifest,
     patch: ManifestPatch,
     state: Manifest,
@@ -43,15 +43,17 @@ def lost_file(
     """
     changed = ((source.fragment(number), each) for number, each in patch.replace.items())
     added = ((None, each) for each in patch.add)
-    files = {*_files(place, state, chain(changed, added))} - seen
+    files = {*_files(location, state, chain(changed, added))} - seen
     return min(_lost(_that_may_go(files)), default=None)
 
 
-def seen_files(place: Place, base: Manifest, operations: Iterable[Operation]) -> frozenset[File]:
+def seen_files(
+    location: Location, base: Manifest, operations: Iterable[Operation]
+) -> frozenset[File]:
     """The files of new fragments in the own root that are there: they can be looked for before it
     is known which version they are to be part of."""
     fragments = ((None, each) for each in new_fragments(operations))
-    files = _that_may_go({*_files(place, base, fragments, own_root=True)})
+    files = _that_may_go({*_files(location, base, fragments, own_root=True)})
     try:
         lost = {*_lost(files)}
     except StorageError:
@@ -63,18 +65,18 @@ def _that_may_go(files: Set[File]) -> set[File]:
     return {(store, key) for store, key in files if store.location(key) is not None}
 
 
-def lost_staged_file(place: Place, before: Manifest | None, state: Manifest) -> str | None:
+def lost_staged_file(location: Location, before: Manifest | None, state: Manifest) -> str | None:
     """A file below the root of a staged state's branch that the state needs, that the version
     before it does not have, and that is gone."""
     known = frozenset[bytes]() if before is None else frozenset(before.message.fragments)
     fresh = [each for each in state.message.fragments if each not in known]
     own = Manifest(table_pb2.Manifest(fragments=fresh), name=state.name)
-    files = _files(place, state, [(None, each) for each in own.fragments], own_root=True)
+    files = _files(location, state, [(None, each) for each in own.fragments], own_root=True)
     return min(_lost({*files}), default=None)
 
 
 def _files(
-    place: Place,
+    location: Location,
     state: Manifest,
     fragments: Iterable[tuple[Fragment | None, Fragment]],
     *,
@@ -86,11 +88,11 @@ def _files(
         for each in _data_files(now):
             is_elsewhere = own_root and each.HasField("base_id")
             if _name(each) not in known and not is_elsewhere:
-                yield place.data_file(state, DataFile(each))
+                yield location.data_file(state, DataFile(each))
         deletion = now.deletion_file
         if deletion is None or (before is not None and deletion == before.deletion_file):
             continue
-        found = place.deletion_file(state, now)
+        found = location.deletion_file(state, now)
         if found is not None and not (own_root and deletion.base_id is not None):
             yield found
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.errors import UnsupportedError
 from lancewood.external.store import ExternalStore
 from lancewood.format.layout import (
@@ -110,17 +110,17 @@ def manifest_store_mark(store: Store) -> dict[str, str]:
     return {MANIFEST_STORE_KEY: store.kind} if isinstance(store, ExternalStore) else {}
 
 
-def check_manifest_store(place: Place, head: ManifestHead) -> None:
+def check_manifest_store(location: Location, head: ManifestHead) -> None:
     """Raise UnsupportedError, before any work is done, where a commit would go past the manifest
     store of a table."""
     wanted = manifest_store_of(head)
-    found = manifest_store_mark(place.store).get(MANIFEST_STORE_KEY)
+    found = manifest_store_mark(location.store).get(MANIFEST_STORE_KEY)
     if wanted is None or wanted == found:
         return
     opened = "without one" if found is None else f"with one of kind {found!r}"
     raise UnsupportedError(
-        f"{place.uri} is committed to through a manifest store of kind {wanted!r}, and was opened "
-        f"{opened}: a commit from here could be lost, or lose another. Open it with that "
+        f"{location.uri} is committed to through a manifest store of kind {wanted!r}, and was "
+        f"opened {opened}: a commit from here could be lost, or lose another. Open it with that "
         "manifest_store. If this is a copy that nobody else writes to, "
         f"set_config({{{MANIFEST_STORE_KEY!r}: None}}) frees it",
         manifest_store=wanted,

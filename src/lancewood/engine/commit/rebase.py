@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pyroaring import BitMap
 
-from lancewood.engine.place import Place, load_deletions, write_deletions
+from lancewood.engine.location import Location, load_deletions, write_deletions
 from lancewood.errors import RetryableConflictError
 from lancewood.format.deletion import BITMAP
 from lancewood.model.fragment import Fragment
@@ -25,7 +25,7 @@ from lancewood.rules.moves import rebased_move
 
 
 def rebase_rows(
-    place: Place, base: Manifest, newest: Manifest, transaction: Transaction
+    location: Location, base: Manifest, newest: Manifest, transaction: Transaction
 ) -> Transaction:
     """A Delete or Update that was built on ``base``, as it looks on ``newest``.
 
@@ -35,8 +35,8 @@ def rebase_rows(
     operation = transaction.operation
     assert isinstance(operation, Delete | Update)
     if isinstance(operation, Update) and operation.moves_files:
-        return check_rows(place, base, newest, transaction)
-    rebase = _RowRebase(place, base, newest, operation)
+        return check_rows(location, base, newest, transaction)
+    rebase = _RowRebase(location, base, newest, operation)
     checked = rebase.check()
     done = [rebase.written(*each) for each in checked]
     kept = tuple(each for each in done if each is not None)
@@ -56,7 +56,7 @@ def rebase_rows(
 
 
 def check_rows(
-    place: Place, base: Manifest, newest: Manifest, transaction: Transaction
+    location: Location, base: Manifest, newest: Manifest, transaction: Transaction
 ) -> Transaction:
     """Raise what ``rebase_rows`` would raise. No file is written, so that of what comes back only
     a change that moved files is complete."""
@@ -65,7 +65,7 @@ def check_rows(
     if isinstance(operation, Update) and operation.moves_files:
         moved = rebased_move(base, newest, operation)
         return replace(transaction, operations=(moved,), read_version=newest.version)
-    _RowRebase(place, base, newest, operation).check()
+    _RowRebase(location, base, newest, operation).check()
     return transaction
 
 
@@ -88,9 +88,9 @@ def rebase_index(base: Manifest, newest: Manifest, transaction: Transaction) -> 
 
 class _RowRebase:
     def __init__(
-        self, place: Place, base: Manifest, newest: Manifest, operation: Delete | Update
+        self, location: Location, base: Manifest, newest: Manifest, operation: Delete | Update
     ) -> None:
-        self._place = place
+        self._location = location
         self._base = base
         self._newest = newest
         self._operation = operation
@@ -135,7 +135,7 @@ class _RowRebase:
         """The image with its deletion file; None if no row is left."""
         if deleted is None:
             return image
-        return write_deletions(self._place.store, self._newest.version, image, deleted, BITMAP)
+        return write_deletions(self._location.store, self._newest.version, image, deleted, BITMAP)
 
     def _rewritten(self, image: Fragment) -> BitMap:
         """The rows whose columns we wrote anew."""
@@ -151,7 +151,7 @@ class _RowRebase:
         return self._newest.fragment(fragment_id)
 
     def _deletions(self, manifest: Manifest, fragment: Fragment) -> BitMap:
-        return load_deletions(self._place, manifest, fragment) or BitMap()
+        return load_deletions(self._location, manifest, fragment) or BitMap()
 
 
 def _is_more_than_dropped_columns(then: Fragment, now: Fragment) -> bool:

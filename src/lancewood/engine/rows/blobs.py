@@ -88,7 +88,7 @@ class _Finder:
 
         A size of 0 from position 0 means the whole of it.
         """
-        store, key = self.snapshot.place.foreign_file(
+        store, key = self.snapshot.location.foreign_file(
             self.snapshot.manifest, descriptor["blob_uri"], BaseId(descriptor["blob_id"])
         )
         return BlobFile(store, key, descriptor["position"], descriptor["size"] or None)
@@ -105,11 +105,11 @@ def find_data_file(snapshot: Snapshot, file: DataFile) -> tuple[Store, str]:
 
     Where it is nowhere, the answer is the place where it should be.
     """
-    place, head = snapshot.place, snapshot.manifest
-    expected, key = place.data_file(head, file)
+    location, head = snapshot.location, snapshot.manifest
+    expected, key = location.data_file(head, file)
     if file.base_id is None or is_there(expected, key):
         return expected, key
-    others = (store for store, _ in place.elsewhere(head, file.base_id))
+    others = (store for store, _ in location.elsewhere(head, file.base_id))
     return next((each for each in others if is_there(each, key)), expected), key
 
 

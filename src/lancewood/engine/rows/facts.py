@@ -39,9 +39,9 @@ def open_fragment(
     """A reader of the wanted columns; opens no file yet."""
 
     def elsewhere(file: DataFile) -> Iterator[tuple[str, Mapping[str, str] | None]]:
-        place, head = snapshot.place, snapshot.manifest
-        _, key = place.data_file(head, file)
-        for store, options in place.elsewhere(head, file.base_id):
+        location, head = snapshot.location, snapshot.manifest
+        _, key = location.data_file(head, file)
+        for store, options in location.elsewhere(head, file.base_id):
             yield readable_location(store, key), options
 
     with found_in(snapshot.manifest.name):
@@ -54,9 +54,9 @@ def small_fragments(snapshot: Snapshot, wanted: WantedColumns) -> SmallFragments
 
 
 def _locate(snapshot: Snapshot, file: DataFile) -> tuple[str, Mapping[str, str] | None]:
-    place, head = snapshot.place, snapshot.manifest
-    store, key = place.data_file(head, file)
-    return readable_location(store, key), place.options_at(head, file.base_id)
+    location, head = snapshot.location, snapshot.manifest
+    store, key = location.data_file(head, file)
+    return readable_location(store, key), location.options_at(head, file.base_id)
 
 
 _NAMES: dict[Lineage, str] = {
@@ -95,35 +95,38 @@ def load_row_versions(snapshot: Snapshot, fragment: Fragment, what: Lineage) -> 
 def _load(
     snapshot: Snapshot, fragment: Fragment, what: Lineage
 ) -> bytes | npt.NDArray[np.uint64] | None:
-    place = fragment.lineage(what)
-    if isinstance(place, ExternalRange):
-        return _external(snapshot, fragment, what, place)
-    if isinstance(place, bytes | None):
-        return place
-    return _spilled(snapshot, fragment, what, place)
+    location = fragment.lineage(what)
+    if isinstance(location, ExternalRange):
+        return _external(snapshot, fragment, what, location)
+    if isinstance(location, bytes | None):
+        return location
+    return _spilled(snapshot, fragment, what, location)
 
 
-def _external(snapshot: Snapshot, fragment: Fragment, what: Lineage, place: ExternalRange) -> bytes:
+def _external(
+    snapshot: Snapshot, fragment: Fragment, what: Lineage, location: ExternalRange
+) -> bytes:
     which = f"the {what.replace('_', ' ')} of fragment {fragment.id}"
     try:
-        check_key(place.path)
+        check_key(location.path)
     except InvalidInputError as cause:
         raise FormatError(
-            f"{which} are said to be at {place.path!r}, which is not below the table: {cause}",
+            f"{which} are said to be at {location.path!r}, which is not below the table: {cause}",
             fragment=fragment.id,
         ) from cause
-    store = snapshot.place.store
+    store = snapshot.location.store
     try:
-        size = store.head(place.path).size
+        size = store.head(location.path).size
     except NotFoundError as cause:
-        path = f"{store.uri}/{place.path}"
+        path = f"{store.uri}/{location.path}"
         raise NotFoundError(f"{path}, with {which}, is missing", file=path) from cause
-    if place.offset + place.size > size:
+    if location.offset + location.size > size:
         raise FormatError(
-            f"{place.path} has {size} bytes, {which} would take {place.size} from {place.offset}",
+            f"{location.path} has {size} bytes, {which} would take {location.size} from "
+            f"{location.offset}",
             fragment=fragment.id,
         )
-    return store.get_range(place.path, place.offset, place.size)
+    return store.get_range(location.path, location.offset, location.size)
 
 
 def _spilled(

@@ -34,18 +34,18 @@ def bits_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     return np.unpackbits(packed, bitorder="little", count=stop)[start:].view(np.bool_)
 
 
-def places_in(mask: pa.BooleanArray) -> npt.NDArray[np.int64]:
+def locations_in(mask: pa.BooleanArray) -> npt.NDArray[np.int64]:
     """Where a mask is true."""
     if not mask.true_count:
         return np.empty(0, np.int64)
     return np.flatnonzero(bits_of(mask))
 
 
-def chosen(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def chosen(batch: pa.RecordBatch, locations: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """The rows at ascending places, each of which is there once."""
-    if len(places) == batch.num_rows:
+    if len(locations) == batch.num_rows:
         return batch
-    return batch.take(pa.array(places)) if batch.num_columns else nameless(len(places))
+    return batch.take(pa.array(locations)) if batch.num_columns else nameless(len(locations))
 
 
 _Ints = npt.NDArray[np.int64]
@@ -138,13 +138,13 @@ class FragmentScan:
     def _cut(self, passing: Iterator[_Passing]) -> Iterator[pa.RecordBatch]:
         left = self._shape.most_rows
         for first, batch, mask in passing:
-            places = places_in(mask)[:left]
+            locations = locations_in(mask)[:left]
             if left is not None:
-                left -= len(places)
-            if len(places):
-                rows = chosen(batch, places)
+                left -= len(locations)
+            if len(locations):
+                rows = chosen(batch, locations)
                 columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-                yield self._finished(columns, places + first)
+                yield self._finished(columns, locations + first)
             if left == 0:
                 return
 
@@ -172,12 +172,12 @@ class FragmentScan:
         while True:
             portion, hits = _Portion(stage.late), 0
             for first, batch, mask in stage.passing:
-                places = places_in(mask)[:left]
-                hits += len(places)
+                locations = locations_in(mask)[:left]
+                hits += len(locations)
                 if left is not None:
-                    left -= len(places)
-                if len(places):
-                    portion.add(chosen(batch.select(stage.kept), places), places + first)
+                    left -= len(locations)
+                if len(locations):
+                    portion.add(chosen(batch.select(stage.kept), locations), locations + first)
                 if left == 0:
                     break
                 if portion.rows >= stage.portion_rows or portion.size >= _PORTION_BYTES:
@@ -247,8 +247,8 @@ class FragmentScan:
                 mask = shape.predicate.mask(rows)
             else:
                 # Deleted rows are no rows: a filter must not fail on what they hold.
-                places = np.flatnonzero(live)
-                live[places] = bits_of(shape.predicate.mask(chosen(rows, places)))
+                locations = np.flatnonzero(live)
+                live[locations] = bits_of(shape.predicate.mask(chosen(rows, locations)))
                 mask = pa.array(live)
             yield first, batch, mask
 

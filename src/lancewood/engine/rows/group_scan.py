@@ -20,7 +20,7 @@ from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import in_order
 from lancewood.engine.rows.facts import RowFacts, small_fragments
-from lancewood.engine.rows.fragment_scan import FragmentScan, chosen, places_in
+from lancewood.engine.rows.fragment_scan import FragmentScan, chosen, locations_in
 from lancewood.engine.rows.row_shape import Fetching, RowShape, batch_of, nameless
 from lancewood.engine.snapshot import Snapshot
 from lancewood.model.fragment import Fragment
@@ -241,8 +241,8 @@ class GroupScan:
             for name in shape.filter_system:
                 columns[name] = group.column(name, at)
             rows = batch_of(columns, rows.num_rows)
-        places = places_in(shape.predicate.mask(rows))
-        return group, places if live is None else live[places]
+        locations = locations_in(shape.predicate.mask(rows))
+        return group, locations if live is None else live[locations]
 
 
 def scan_each(shape: RowShape, fragments: Sequence[Fragment]) -> Iterator[Iterator[pa.RecordBatch]]:

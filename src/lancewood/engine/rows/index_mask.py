@@ -40,7 +40,7 @@ def load_index_mask(snapshot: Snapshot, name: str) -> IndexMask:
     if not segments:
         names = sorted({each.name for each in manifest.indices})
         raise NotFoundError(
-            f"index {name!r} not found in version {manifest.version} of {snapshot.place.uri}: "
+            f"index {name!r} not found in version {manifest.version} of {snapshot.location.uri}: "
             f"{'it has ' + ', '.join(map(repr, names)) if names else 'it has no index'}",
             index=name,
         )

@@ -93,12 +93,12 @@ def _single(ids: RowIdSequence, created: int, updated: int) -> Stretches:
 
 def _only_version(fragment: Fragment, what: Lineage) -> int | None:
     """The version of all rows; None where there are several, or only reading tells."""
-    place = fragment.lineage(what)
-    if place is None:
+    location = fragment.lineage(what)
+    if location is None:
         return FIRST_VERSION
-    if not isinstance(place, bytes):
+    if not isinstance(location, bytes):
         return None
-    found = _decode_only(place)
+    found = _decode_only(location)
     return found[1] if found is not None and found[0] == fragment.physical_rows else None
 
 
@@ -181,14 +181,14 @@ class LiveRows:
         )
         return both._at(np.argsort(both.firsts, kind="stable")) if len(other.firsts) else self
 
-    def _at(self, places: npt.NDArray[np.intp]) -> LiveRows:
+    def _at(self, locations: npt.NDArray[np.intp]) -> LiveRows:
         return LiveRows(
-            self.firsts[places],
-            self.counts[places],
-            self.fragments[places],
-            self.offsets[places],
-            self.created[places],
-            self.updated[places],
+            self.firsts[locations],
+            self.counts[locations],
+            self.fragments[locations],
+            self.offsets[locations],
+            self.created[locations],
+            self.updated[locations],
         )
 
     def by_fragment(self) -> Iterator[tuple[int, Ints]]:

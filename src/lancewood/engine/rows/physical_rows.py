@@ -70,10 +70,10 @@ def spread(
                 yield batch
             _check_count(facts, found, count)
             continue
-        places = np.flatnonzero(mask)
-        batches = list(portions.take(len(places)))
-        _check_count(facts, sum(each.num_rows for each in batches), len(places))
-        yield _window(facts, batches, first, fields, places, count)
+        locations = np.flatnonzero(mask)
+        batches = list(portions.take(len(locations)))
+        _check_count(facts, sum(each.num_rows for each in batches), len(locations))
+        yield _window(facts, batches, first, fields, locations, count)
     if portions.peek() is not None:
         _check_count(facts, rows, rows - len(facts.deleted))
 
@@ -83,7 +83,7 @@ def _window(
     batches: list[pa.RecordBatch],
     first: pa.RecordBatch | None,
     fields: Sequence[Field],
-    places: np.ndarray[tuple[int], np.dtype[np.intp]],
+    locations: np.ndarray[tuple[int], np.dtype[np.intp]],
     count: int,
 ) -> pa.RecordBatch:
     if first is None:
@@ -94,7 +94,7 @@ def _window(
         )
     whole = pa.concat_batches([first, *batches])
     at = np.zeros(count, np.int64)
-    at[places] = np.arange(1, len(places) + 1)
+    at[locations] = np.arange(1, len(locations) + 1)
     with_nulls = pa.array(at, mask=at == 0)
     with_first = pa.array(at)
     columns = [

@@ -83,8 +83,8 @@ class Pruner:
             if self._is_address(each) and points is not None and len(points) <= _MOST_POINTS:
                 numbers = {FragmentId(point >> _ROW_BITS) for point in points}
                 found = {manifest.position_of(number): number for number in numbers}
-                places = sorted(place for place in found if place is not None)
-                return [manifest.fragment(found[place]) for place in places]
+                locations = sorted(location for location in found if location is not None)
+                return [manifest.fragment(found[location]) for location in locations]
         return None
 
     def _is_address(self, limits: _Limits) -> bool:
@@ -191,10 +191,10 @@ _VERSIONS: dict[str, Lineage] = {
 
 def _versions(fragment: Fragment, name: str) -> Iterable[_Range]:
     """The versions that rows of the fragment have; any, where the manifest does not hold them."""
-    place = fragment.lineage(_VERSIONS[name])
-    if place is None:
+    location = fragment.lineage(_VERSIONS[name])
+    if location is None:
         return ((1, 1),)
-    return _distinct(place, fragment.physical_rows) if isinstance(place, bytes) else _ANY
+    return _distinct(location, fragment.physical_rows) if isinstance(location, bytes) else _ANY
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,7 @@
 
 A plan is checked when it is made and read as often as one likes; rows come out in the order of the
 table. How one fragment is read is told in ``fragment_scan``. A job that reads only what is near it
-names homes: a fragment is near when every data file of it that holds a wanted column is in one of
+names roots: a fragment is near when every data file of it that holds a wanted column is in one of
 them; where it holds none of the columns, when all its files are.
 """
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, Task, as_list, check_number, in_order
-from lancewood.engine.place import Bases, ids_to_read
+from lancewood.engine.location import Bases, ids_to_read
 from lancewood.engine.rows.fragment_scan import FragmentScan
 from lancewood.engine.rows.group_scan import GroupScan
 from lancewood.engine.rows.prune import Pruner
@@ -36,33 +36,35 @@ from lancewood.proto import table_pb2
 
 
 class Nearness(Enum):
-    """How much of what would be read of a fragment is in the chosen homes."""
+    """How much of what would be read of a fragment is in the chosen roots."""
 
     ALL = "all"
     SOME = "some"
     NONE = "none"
 
 
-def homes_unless_all(
+def file_roots_unless_all(
     declared: Iterable[table_pb2.BasePath],
     base_ids: frozenset[BaseId | None] | None,
     wanted: Schema,
-) -> Homes | None:
-    """The chosen homes; None where those are all, and no fragment need be looked at."""
+) -> FileRoots | None:
+    """The chosen roots; None where those are all, and no fragment need be looked at."""
     if base_ids is None or base_ids >= {None, *(each.id for each in declared)}:
         return None
-    return Homes(wanted, base_ids)
+    return FileRoots(wanted, base_ids)
 
 
-def told_homes(declared: Iterable[table_pb2.BasePath], base_ids: frozenset[BaseId | None]) -> str:
-    """The chosen homes in words."""
+def told_file_roots(
+    declared: Iterable[table_pb2.BasePath], base_ids: frozenset[BaseId | None]
+) -> str:
+    """The chosen roots in words."""
     told = ["the own root"] if None in base_ids else []
     told += [each.name or each.path for each in declared if each.id in base_ids]
     return " and ".join(told)
 
 
-class Homes:
-    """Chosen homes, asked about the fragments of one table."""
+class FileRoots:
+    """Chosen roots, asked about the fragments of one table."""
 
     def __init__(self, wanted: Schema, base_ids: frozenset[BaseId | None]) -> None:
         self._wanted = frozenset(each.id for top in wanted.fields for each in top.walk())
@@ -70,7 +72,7 @@ class Homes:
         self._has_own = None in base_ids
 
     def near(self, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
-        """Those that can be read from the homes alone."""
+        """Those that can be read from the roots alone."""
         base_ids, has_own = self._base_ids, self._has_own
         for fragment in fragments:
             files = fragment.message.files
@@ -88,10 +90,10 @@ class Homes:
             for each in fragments
             if len(each.message.files) > 1 and self.nearness(each) is Nearness.SOME
         )
-        return f" ({partly} more, only partly in those homes, left out)" if partly else ""
+        return f" ({partly} more, only partly in those roots, left out)" if partly else ""
 
     def nearness(self, fragment: Fragment) -> Nearness:
-        """Of the files that would be read, how many are in the homes."""
+        """Of the files that would be read, how many are in the roots."""
         files = fragment.message.files
         read = [each for each in files if not self._wanted.isdisjoint(each.fields)] or files
         held = sum(map(self._holds, read))
@@ -126,7 +128,7 @@ class ScanRequest:
     spans: Mapping[FragmentId, tuple[int, int]] = field(default_factory=dict, repr=False)
     """Of these fragments only some physical rows, from the first to before the second."""
     base_ids: frozenset[BaseId | None] | None = None
-    """Only fragments that can be read from these homes alone; None means all."""
+    """Only fragments that can be read from these roots alone; None means all."""
     fetching: Fetching = Fetching.AUTO
 
 
@@ -274,8 +276,8 @@ class ScanPlan:
         read = sum(1 for _ in self.matching()) if slices is None else len(slices)
         chosen = self.request.fragments
         total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
-        homes = self._homes
-        besides = "" if homes is None else homes.told_partly_near(self._named)
+        file_roots = self._file_roots
+        besides = "" if file_roots is None else file_roots.told_partly_near(self._named)
         return self.describe(f"{read} of {total} fragments{besides}, ")
 
     def describe(self, fragments: str = "") -> str:
@@ -283,11 +285,11 @@ class ScanPlan:
         snapshot, shape = self.snapshot, self._shape
         names = shape.together.schema.names
         text = (
-            f"{snapshot.place.uri} version {snapshot.manifest.version}: {fragments}"
+            f"{snapshot.location.uri} version {snapshot.manifest.version}: {fragments}"
             f"columns {', '.join(names) or 'none'}"
         )
         if self.request.base_ids is not None:
-            text += f", in {told_homes(snapshot.manifest.base_paths, self.request.base_ids)}"
+            text += f", in {told_file_roots(snapshot.manifest.base_paths, self.request.base_ids)}"
         if self.request.where is not None:
             text += f", filter {self.request.where}"
             late = shape.late.schema.names
@@ -320,9 +322,9 @@ class ScanPlan:
 
     @cached_property
     def _chosen(self) -> Sequence[Fragment] | None:
-        """The fragments that the request names or whose homes it names; None means all."""
-        homes = self._homes
-        return self.request.fragments if homes is None else list(homes.near(self._named))
+        """The fragments that the request names or whose roots it names; None means all."""
+        file_roots = self._file_roots
+        return self.request.fragments if file_roots is None else list(file_roots.near(self._named))
 
     @property
     def _named(self) -> Sequence[Fragment]:
@@ -330,9 +332,9 @@ class ScanPlan:
         return self.snapshot.manifest.fragments if named is None else named
 
     @property
-    def _homes(self) -> Homes | None:
+    def _file_roots(self) -> FileRoots | None:
         base_ids, wanted = self.request.base_ids, self._shape.together.schema
-        return homes_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
+        return file_roots_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
 
     def matching(self) -> Iterator[Fragment]:
         """The fragments that can hold a row that passes, told from the manifest alone."""
@@ -419,7 +421,9 @@ def plan_scan(
         with_row_id=with_row_id,
         with_row_address=with_row_address,
         fragments=chosen,
-        base_ids=None if bases is None else ids_to_read(snapshot.place, snapshot.manifest, bases),
+        base_ids=None
+        if bases is None
+        else ids_to_read(snapshot.location, snapshot.manifest, bases),
     )
     return ScanPlan(snapshot, request)
 

@@ -141,23 +141,23 @@ def _gather(
         return ((_shaped(each, facts, projection, unique, schema), back) for each in [stored])
 
     tasks = (partial(fetch, int(n), p) for n, p in zip(numbers, picks, strict=False))
-    places = np.empty(len(order), np.int64)
+    locations = np.empty(len(order), np.int64)
     parts: list[pa.Table] = []
     before = 0
     for pick, (rows, back) in zip(picks, in_order(tasks, workers=WORKERS), strict=False):
-        places[pick] = back + before
+        locations[pick] = back + before
         parts.append(rows)
         before += rows.num_rows
     together = pa.concat_tables(parts) if parts else schema.empty_table()
-    return together if _counts_up(places, before) else _reordered(together, places)
+    return together if _counts_up(locations, before) else _reordered(together, locations)
 
 
-def _reordered(rows: pa.Table, places: _Ints) -> pa.Table:
+def _reordered(rows: pa.Table, locations: _Ints) -> pa.Table:
     try:
-        return rows.take(places)
+        return rows.take(locations)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # Dictionaries of several fragments may hold more values than their index can number.
-        parts = [rows.slice(each, 1) for each in places.tolist()]
+        parts = [rows.slice(each, 1) for each in locations.tolist()]
         return pa.concat_tables(parts) if parts else rows.slice(0, 0)
 
 
@@ -211,6 +211,6 @@ def as_numbers(values: Numbers, what: str) -> npt.NDArray[np.uint64]:
     return numbers.astype(np.uint64)
 
 
-def _counts_up(places: _Ints, rows: int) -> bool:
+def _counts_up(locations: _Ints, rows: int) -> bool:
     """Whether the rows stand where they were asked for already."""
-    return len(places) == rows and bool(np.all(places == np.arange(rows)))
+    return len(locations) == rows and bool(np.all(locations == np.arange(rows)))

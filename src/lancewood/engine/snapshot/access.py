@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lancewood.engine.base import as_list
-from lancewood.engine.place import Place, base_options
+from lancewood.engine.location import Location, base_options
 from lancewood.engine.snapshot.revisions import (
     At,
     Uri,
@@ -56,7 +56,7 @@ class Access:
             object.__setattr__(self, "allowed_bases", allowed)
         object.__setattr__(self, "base_storage_options", base_options(self.base_storage_options))
 
-    def find(self) -> tuple[Place, str | None]:
+    def find(self) -> tuple[Location, str | None]:
         """Where the table is, and the revision that the uri carries.
 
         A uri that is itself a table is never split. Otherwise it is split at the first ``@`` that
@@ -68,19 +68,19 @@ class Access:
             for root, revision in parts:
                 store = self._store_at(root)
                 if is_table(store):
-                    return self._place(store), revision
-        return self._place(whole), None
+                    return self._location(store), revision
+        return self._location(whole), None
 
-    def whole(self, verb: str) -> Place:
+    def whole(self, verb: str) -> Location:
         """The place of a whole table; raises InvalidInputError if the uri carries a revision."""
-        place, revision = self.find()
+        location, revision = self.find()
         if revision is not None:
             raise InvalidInputError(
                 f"{verb} takes a whole table, and {self.uri!r} is revision {revision!r} of one; "
                 "give the uri alone. A pathlib.Path is never taken for a revision",
                 revision=revision,
             )
-        return place
+        return location
 
     def open(
         self,
@@ -93,9 +93,9 @@ class Access:
     ) -> Snapshot:
         """The newest version, or the one that is asked for; raises NotFoundError."""
         check_contradictions(branch, version, tag, as_of, at)
-        place, revision = self.find()
+        location, revision = self.find()
         return open_revision(
-            place, branch=branch, version=version, tag=tag, as_of=as_of, at=at, in_uri=revision
+            location, branch=branch, version=version, tag=tag, as_of=as_of, at=at, in_uri=revision
         )
 
     def store(self) -> Store:
@@ -112,6 +112,6 @@ class Access:
             commit_lock=self.commit_lock,
         )
 
-    def _place(self, store: Store) -> Place:
+    def _location(self, store: Store) -> Location:
         allowed = None if self.allowed_bases is None else tuple(self.allowed_bases)
-        return Place(store, self.storage_options, allowed, self.base_storage_options or {})
+        return Location(store, self.storage_options, allowed, self.base_storage_options or {})

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot.revisions import branch_place, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot.revisions import branch_location, main_location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import (
     TableRefs,
@@ -66,7 +66,7 @@ _STRETCHES = "stretches"
 class _Stretch:
     """A root, and the versions that are looked up in it: those after ``after``."""
 
-    place: Place
+    location: Location
     branch: str | None
     after: int
     last: int
@@ -81,7 +81,7 @@ class _Stretch:
     def up_to(cls, head: Snapshot, after: int, record: Branch | None) -> _Stretch:
         branch, last, reset = head.manifest.branch, head.manifest.version, _reset(head)
         is_current = record is None or _is_of(record, reset)
-        return cls(head.place, branch, after, last, reset, head.scheme, is_current)
+        return cls(head.location, branch, after, last, reset, head.scheme, is_current)
 
     def reset_since(self, earlier: Snapshot) -> Version | None:
         """The version in which the branch began anew after an earlier one; None if it did not. Main
@@ -97,7 +97,7 @@ class _Stretch:
         """The same where both have one mark: the branch may have begun anew in between and gone
         back to a state from before, with the mark of that. Row ids that came after that state are
         given out twice then. Versions that were cleaned up tell nothing; too many count as such."""
-        store, at = self.place.store, Version(self.last)
+        store, at = self.location.store, Version(self.last)
         while at > version:
             if at - version > _MOST_VERSIONS:
                 return at
@@ -124,23 +124,23 @@ class Descent:
         """A version of this history; raises NotFoundError."""
         own = self.snapshot
         try:
-            return load_snapshot(own.place, version=version)
+            return load_snapshot(own.location, version=version)
         except NotFoundError:
             stretch = self._stretch(version)
-            if stretch.place is own.place:
+            if stretch.location is own.location:
                 raise
-        return self._seen(load_snapshot(stretch.place, version=version))
+        return self._seen(load_snapshot(stretch.location, version=version))
 
     def transaction(self, version: Version) -> Transaction:
         """The transaction that made a version, and not the one that made a branch of it."""
-        place = self._stretch(version).place
+        location = self._stretch(version).location
         scheme = self.snapshot.scheme
-        if place is not self.snapshot.place:
-            newest = newest_version(place.store)
+        if location is not self.snapshot.location:
+            newest = newest_version(location.store)
             if newest is None:
-                return missing_transaction(version, f"{place.uri} holds no version")
+                return missing_transaction(version, f"{location.uri} holds no version")
             scheme = newest.scheme
-        return load_transaction_of(place.store, version, scheme)
+        return load_transaction_of(location.store, version, scheme)
 
     def find(self, earlier: Snapshot) -> Snapshot | None:
         """Another version of the table as this history has it; None where it is not known to be
@@ -165,7 +165,7 @@ class Descent:
         own = self.snapshot
         if version <= self._stretches[0].after:
             with contextlib.suppress(NotFoundError):
-                own.place.store.head(manifest_key(version, own.scheme))
+                own.location.store.head(manifest_key(version, own.scheme))
                 return self._stretches[0]
         return self._stretch(version)
 
@@ -186,13 +186,13 @@ class Descent:
             begun = _beginning(head, record)
             if begun is None:
                 break
-            main, (branch, version) = main_place(head), begun
+            main, (branch, version) = main_location(head), begun
             if branch is None:
                 yield _Stretch.up_to(head, version, record)
                 yield _Stretch(main, None, -1, version)
                 return
-            place = branch_place(main, branch)
-            above, its_record = _parent(place, version, record)
+            location = branch_location(main, branch)
+            above, its_record = _parent(location, version, record)
             if above is None:
                 break
             yield _Stretch.up_to(head, version, record)
@@ -201,7 +201,7 @@ class Descent:
 
     def _seen(self, earlier: Snapshot) -> Snapshot:
         """A version of an ancestor in the terms of this branch, where it has such terms."""
-        base_id = self._base_of(earlier.place)
+        base_id = self._base_of(earlier.location)
         if base_id is None:
             return earlier
         own = self.snapshot.manifest
@@ -216,13 +216,13 @@ class Descent:
         message.branch = str(own.branch)
         seen = Manifest(message, name=earlier.manifest.name)
         derived = {_STRETCHES: self._stretches}
-        return Snapshot(self.snapshot.place, seen, earlier.scheme, derived)
+        return Snapshot(self.snapshot.location, seen, earlier.scheme, derived)
 
-    def _base_of(self, ancestor: Place) -> BaseId | None:
-        place = self.snapshot.place
-        place.settle(self.snapshot.manifest)
+    def _base_of(self, ancestor: Location) -> BaseId | None:
+        location = self.snapshot.location
+        location.settle(self.snapshot.manifest)
         for base in self.snapshot.manifest.base_paths:
-            if base.is_dataset_root and place.leads_to(base, ancestor.store):
+            if base.is_dataset_root and location.leads_to(base, ancestor.store):
                 return BaseId(base.id)
         return None
 
@@ -230,7 +230,7 @@ class Descent:
 def is_there(snapshot: Snapshot) -> bool:
     """Whether a version is still what it was when it was opened: neither cleaned up, nor that of a
     table or branch that was made again in its place."""
-    store, head = snapshot.place.store, snapshot.manifest
+    store, head = snapshot.location.store, snapshot.manifest
     mine = load_transaction(store, head).uuid
     if mine:
         return load_transaction_of(store, head.version, snapshot.scheme).uuid == mine
@@ -246,7 +246,7 @@ def _record(head: Snapshot) -> Branch | None:
     if name is None:
         return None
     with contextlib.suppress(FormatError, InvalidInputError):
-        return load_branch(main_place(head).store, BranchName.found(name))
+        return load_branch(main_location(head).store, BranchName.found(name))
     return None
 
 
@@ -263,17 +263,17 @@ def _beginning(head: Snapshot, record: Branch) -> _Begun | None:
     if fork <= head.manifest.version and _is_of(record, reset) and _has_its_mark(head, record):
         return record.parent_branch, fork
     begun = _begun_in(head, reset) if reset else None
-    oldest = list_versions(head.place.store).versions[-1:]
+    oldest = list_versions(head.location.store).versions[-1:]
     return begun or next((_begun_in(head, each) for each in oldest), None)
 
 
 def _has_its_mark(head: Snapshot, record: Branch) -> bool:
     """Whether a record without a mark never had one, as far as the newest version of the branch
     tells: pylance writes it anew, and without ours, when metadata is replaced."""
-    newest = newest_version(head.place.store) if record.reset_in is None else None
+    newest = newest_version(head.location.store) if record.reset_in is None else None
     if newest is None or newest.version == head.manifest.version:
         return True
-    found = load_manifest(head.place.store, newest.version, newest.scheme)
+    found = load_manifest(head.location.store, newest.version, newest.scheme)
     return reset_version(found.config) == _reset(head)
 
 
@@ -281,8 +281,8 @@ def _begun_in(head: Snapshot, version: int) -> _Begun | None:
     """What the branch of a version began at in another version; None where it did not, or has begun
     anew in between."""
     with contextlib.suppress(NotFoundError):
-        first = load_snapshot(head.place, version=version)
-        made = load_transaction(head.place.store, first.manifest).operations[0]
+        first = load_snapshot(head.location, version=version)
+        made = load_transaction(head.location.store, first.manifest).operations[0]
         if isinstance(made, Clone) and _reset(first) == _reset(head):
             name = made.ref_name
             parent = None if name in (None, MAIN) else BranchName.found(str(name))
@@ -290,11 +290,13 @@ def _begun_in(head: Snapshot, version: int) -> _Begun | None:
     return None
 
 
-def _parent(place: Place, version: Version, child: Branch) -> tuple[Snapshot | None, Branch | None]:
+def _parent(
+    location: Location, version: Version, child: Branch
+) -> tuple[Snapshot | None, Branch | None]:
     """The version that a branch left in the root of another one, and the record of that; None where
     it is gone, or not the branch that the child was made from."""
     with contextlib.suppress(NotFoundError):
-        found = load_snapshot(place, version=version)
+        found = load_snapshot(location, version=version)
         record = _record(found)
         if record is not None and _is_parent(record, child):
             return found, record
@@ -351,10 +353,10 @@ class Family:
 
 def find_family(snapshot: Snapshot) -> Family:
     """The family that a version belongs to; raises InvalidInputError for a branch elsewhere."""
-    own, head = snapshot.place.store, snapshot.manifest
+    own, head = snapshot.location.store, snapshot.manifest
     if head.branch is None:
         return Family(own, own, None)
-    return Family(main_place(snapshot).store, own, BranchName.found(head.branch))
+    return Family(main_location(snapshot).store, own, BranchName.found(head.branch))
 
 
 def manifest_names(store: Store) -> dict[str, ManifestName]:

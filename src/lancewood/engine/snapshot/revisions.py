@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from lancewood.engine.base import check_number
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import (
     before_the_fork,
@@ -53,9 +53,9 @@ def resolve(snapshot: Snapshot, at: At) -> Snapshot:
     if at is None:
         return snapshot
     if isinstance(at, datetime):
-        return load_snapshot(snapshot.place, as_of=at)
+        return load_snapshot(snapshot.location, as_of=at)
     if isinstance(at, str):
-        return _Names(main_place(snapshot)).load(parse_revision(at))
+        return _Names(main_location(snapshot)).load(parse_revision(at))
     return same_branch(snapshot, _version(at))
 
 
@@ -64,12 +64,12 @@ def same_branch(snapshot: Snapshot, version: int) -> Snapshot:
     unlanded = snapshot.unlanded(version)
     if unlanded is not None:
         return unlanded
-    main = snapshot.place.main(snapshot.manifest)
-    return _load(snapshot.place, main, _branch_of(snapshot), version)
+    main = snapshot.location.main(snapshot.manifest)
+    return _load(snapshot.location, main, _branch_of(snapshot), version)
 
 
 def open_revision(
-    place: Place,
+    location: Location,
     *,
     branch: str | None = None,
     version: int | None = None,
@@ -89,16 +89,16 @@ def open_revision(
     if isinstance(at, datetime):
         as_of = at
     elif isinstance(at, str):
-        return _Names(_main_of(place)).load(parse_revision(at))
+        return _Names(_main_of(location)).load(parse_revision(at))
     elif at is not None:
         version = _version(at)
     if tag is not None:
         asked = tag_name(tag)
-        return _Names(_main_of(place)).load(AtTag(asked))
+        return _Names(_main_of(location)).load(AtTag(asked))
     if branch is not None:
         found = branch_name(branch)
-        return _Names(_main_of(place)).load_branch(found, version=version, as_of=as_of)
-    return load_snapshot(place, version=version, as_of=as_of)
+        return _Names(_main_of(location)).load_branch(found, version=version, as_of=as_of)
+    return load_snapshot(location, version=version, as_of=as_of)
 
 
 def check_contradictions(
@@ -125,50 +125,52 @@ def check_contradictions(
         )
 
 
-def main_place(snapshot: Snapshot) -> Place:
+def main_location(snapshot: Snapshot) -> Location:
     """The main root of the table that a version belongs to, where the refs are.
 
     Raises InvalidInputError for a branch that was brought elsewhere.
     """
     head = snapshot.manifest
     if head.branch is None:
-        return snapshot.place
-    main = snapshot.place.main(head)
+        return snapshot.location
+    main = snapshot.location.main(head)
     if main is None:
         raise InvalidInputError(
-            f"{snapshot.place.uri} holds branch {head.branch}, but does not lie at "
+            f"{snapshot.location.uri} holds branch {head.branch}, but does not lie at "
             f"{TREE_DIR}/{head.branch} below a main root, where the refs are; open it at its place",
             branch=head.branch,
         )
-    return snapshot.place.at(main)
+    return snapshot.location.at(main)
 
 
-def history_place(place: Place, *, branch: str | None = None, in_uri: str | None = None) -> Place:
+def history_location(
+    location: Location, *, branch: str | None = None, in_uri: str | None = None
+) -> Location:
     """The root whose versions are meant, also where the newest of them cannot be read."""
     check_contradictions(branch, None, None, None, None, in_uri)
     if in_uri is not None:
         meant = parse_revision(in_uri)
         if not isinstance(meant, OnBranch) or meant.version is not None:
-            return open_revision(place, in_uri=in_uri).place
+            return open_revision(location, in_uri=in_uri).location
         asked = meant.branch
     elif branch is not None:
         asked = branch_name(branch)
     else:
-        return place
-    return _Names(_main_of(place)).root(asked)
+        return location
+    return _Names(_main_of(location)).root(asked)
 
 
-def branch_place(main: Place, branch: BranchName | None) -> Place:
+def branch_location(main: Location, branch: BranchName | None) -> Location:
     """The root of a branch; None is main itself."""
     return main if branch is None else main.at(main.store.at(f"{TREE_DIR}/{branch}"))
 
 
-def has_revision(place: Place, text: str) -> bool:
+def has_revision(location: Location, text: str) -> bool:
     """Whether there is such a version, in whatever state. Raises InvalidInputError for a text that
     means nothing, or two things."""
     revision = parse_revision(text)
     try:
-        _Names(_main_of(place)).load(revision)
+        _Names(_main_of(location)).load(revision)
     except NotFoundError:
         return False
     except (FormatError, UnsupportedError):
@@ -176,11 +178,11 @@ def has_revision(place: Place, text: str) -> bool:
     return True
 
 
-def _main_of(place: Place) -> Place:
+def _main_of(location: Location) -> Location:
     """The main root; only below some ``tree/`` a manifest has to tell."""
-    if f"/{TREE_DIR}/" not in place.uri:
-        return place
-    return main_place(load_snapshot(place))
+    if f"/{TREE_DIR}/" not in location.uri:
+        return location
+    return main_location(load_snapshot(location))
 
 
 def _branch_of(snapshot: Snapshot) -> BranchName | None:
@@ -200,7 +202,7 @@ def _version(at: object) -> int:
 class _Names:
     """The refs of a table, by its main root, and the versions that they lead to."""
 
-    def __init__(self, main: Place) -> None:
+    def __init__(self, main: Location) -> None:
         self._main = main
 
     def load(self, revision: Revision) -> Snapshot:
@@ -210,11 +212,11 @@ class _Names:
             return self._load_tag(revision)
         return self._load_by_name(revision)
 
-    def root(self, branch: BranchName | None) -> Place:
+    def root(self, branch: BranchName | None) -> Location:
         """The root of a branch that is recorded; raises NotFoundError."""
         if branch is not None and not is_recorded(self._main.store, branch):
             raise no_branch(self._main.store, branch)
-        return branch_place(self._main, branch)
+        return branch_location(self._main, branch)
 
     def load_branch(
         self,
@@ -224,17 +226,17 @@ class _Names:
         as_of: datetime | str | None = None,
     ) -> Snapshot:
         """A version of a branch that is recorded; raises NotFoundError."""
-        place = self.root(branch)
+        location = self.root(branch)
         try:
             if as_of is not None:
-                return load_snapshot(place, version=version, as_of=as_of)
-            return _load(place, self._main.store, branch, version)
+                return load_snapshot(location, version=version, as_of=as_of)
+            return _load(location, self._main.store, branch, version)
         except NotFoundError as cause:
-            if branch is None or newest_version(place.store) is not None:
+            if branch is None or newest_version(location.store) is not None:
                 raise
             raise NotFoundError(
-                f"branch {str(branch)!r} of {self._main.uri} is recorded, but its root {place.uri} "
-                "holds no version: bring its files back, or delete the branch",
+                f"branch {str(branch)!r} of {self._main.uri} is recorded, but its root "
+                f"{location.uri} holds no version: bring its files back, or delete the branch",
                 branch=str(branch),
             ) from cause
 
@@ -259,9 +261,9 @@ class _Names:
         raise no_tag(self._main.store, revision.tag)
 
     def _load_tagged(self, tag: Tag) -> Snapshot:
-        place = branch_place(self._main, tag.branch)
+        location = branch_location(self._main, tag.branch)
         try:
-            found = load_snapshot(place, version=tag.version)
+            found = load_snapshot(location, version=tag.version)
             found.derived[TAG] = str(tag.name)
             return found
         except NotFoundError as cause:
@@ -269,11 +271,11 @@ class _Names:
 
 
 def _load(
-    place: Place, main: Store | None, branch: BranchName | None, version: int | None
+    location: Location, main: Store | None, branch: BranchName | None, version: int | None
 ) -> Snapshot:
     """A version of a root; for one from before a branch was made the error says where it is."""
     try:
-        return load_snapshot(place, version=version)
+        return load_snapshot(location, version=version)
     except NotFoundError as error:
         if main is None or branch is None or version is None:
             raise

@@ -23,14 +23,14 @@ from lancewood.proto import table_pb2
 def same_content(one: Snapshot, other: Snapshot) -> bool:
     """Whether schema and rows are the same, ids and versions of the rows included."""
     mine, theirs = one.manifest.message, other.manifest.message
-    if one.place.uri == other.place.uri and content_digest(mine) == content_digest(theirs):
+    if one.location.uri == other.location.uri and content_digest(mine) == content_digest(theirs):
         return True
     if len(mine.fragments) != len(theirs.fragments) or [*mine.fields] != [*theirs.fields]:
         return False
     if dict(mine.schema_metadata) != dict(theirs.schema_metadata):
         return False
-    places: dict[tuple[str, bool], int] = {}
-    pairs = zip(_Resolved(one, places), _Resolved(other, places), strict=True)
+    locations: dict[tuple[str, bool], int] = {}
+    pairs = zip(_Resolved(one, locations), _Resolved(other, locations), strict=True)
     return all(_same(one, here, other, there) for here, there in pairs)
 
 
@@ -56,11 +56,11 @@ def _same(one: Snapshot, here: _Part, other: Snapshot, there: _Part) -> bool:
 class _Resolved:
     """The fragments of a version, whose files tell their place by a number that all share."""
 
-    def __init__(self, snapshot: Snapshot, places: dict[tuple[str, bool], int]) -> None:
+    def __init__(self, snapshot: Snapshot, locations: dict[tuple[str, bool], int]) -> None:
         self._snapshot = snapshot
-        self._places = places
+        self._locations = locations
         self._known: dict[BaseId | None, int] = {}
-        snapshot.place.settle(snapshot.manifest)
+        snapshot.location.settle(snapshot.manifest)
 
     def __iter__(self) -> Iterator[_Part]:
         manifest = self._snapshot.manifest
@@ -78,12 +78,14 @@ class _Resolved:
     def _number(self, file: table_pb2.DataFile | table_pb2.DeletionFile) -> int:
         base_id = BaseId(file.base_id) if file.HasField("base_id") else None
         if base_id not in self._known:
-            self._known[base_id] = self._places.setdefault(self._spot(base_id), len(self._places))
+            self._known[base_id] = self._locations.setdefault(
+                self._spot(base_id), len(self._locations)
+            )
         return self._known[base_id]
 
     def _spot(self, base_id: BaseId | None) -> tuple[str, bool]:
-        place = self._snapshot.place
+        location = self._snapshot.location
         if base_id is None:
-            return place.uri, True
+            return location.uri, True
         base = find_base(self._snapshot.manifest.base_paths, base_id)
-        return place.base_store(base).uri, base.is_dataset_root
+        return location.base_store(base).uri, base.is_dataset_root

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from pyroaring import BitMap
 
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.engine.commit import CommitPolicy, check_manifest_store, commit
-from lancewood.engine.place import NewFile, Place, data_home, discard, load_deletions
+from lancewood.engine.location import Location, NewFile, default_file_root, discard, load_deletions
 from lancewood.engine.versions import load_as_of, load_manifest, load_transaction_of, load_version
 from lancewood.errors import InvalidInputError, NotFoundError, found_in
 from lancewood.format.arrow import to_arrow_schema
@@ -39,14 +39,14 @@ _SCHEMA_CACHES = ("schema", "arrow_schema")
 class Snapshot:
     """An immutable view of one version."""
 
-    place: Place
+    location: Location
     manifest: Manifest
     scheme: NamingScheme
     derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """What others have worked out about this version, to be kept with it; it does not travel."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"place": self.place, "manifest": self.manifest, "scheme": self.scheme}
+        return {"location": self.location, "manifest": self.manifest, "scheme": self.scheme}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, derived={})
@@ -54,16 +54,16 @@ class Snapshot:
     def bare(self) -> Snapshot:
         """The same version without its fragments: small enough to be sent to every task, whose
         own fragments travel with it."""
-        self.place.settle(self.manifest)
-        return Snapshot(self.place, self.manifest.bare(), self.scheme)
+        self.location.settle(self.manifest)
+        return Snapshot(self.location, self.manifest.bare(), self.scheme)
 
     def newest(self) -> Snapshot:
         """The newest version of its branch by now."""
-        return load_snapshot(self.place)
+        return load_snapshot(self.location)
 
     def transaction_of(self, version: Version) -> Transaction:
         """What made a version of its branch, up to this one."""
-        return load_transaction_of(self.place.store, version, self.scheme)
+        return load_transaction_of(self.location.store, version, self.scheme)
 
     def unlanded(self, version: int) -> Snapshot | None:
         """A state that is no version of the history yet, by the number that it is going to have;
@@ -88,23 +88,23 @@ class Snapshot:
             return to_arrow_schema(self.schema)
 
     @cached_property
-    def data_home(self) -> DataHome:
-        """Where new data files go; see ``engine.place``."""
-        return data_home(self.place, self.manifest)
+    def default_file_root(self) -> FileRoot:
+        """Where new data files go; see ``engine.location``."""
+        return default_file_root(self.location, self.manifest)
 
     def discard(self, files: Iterable[NewFile]) -> None:
         """Remove new files that nothing refers to, best effort."""
-        discard(self.place, self.manifest, files)
+        discard(self.location, self.manifest, files)
 
     def deletions(self, fragment: Fragment) -> BitMap | None:
         """The deleted offsets of a fragment; None where nothing is deleted."""
-        return load_deletions(self.place, self.manifest, fragment)
+        return load_deletions(self.location, self.manifest, fragment)
 
     def check_writable(self) -> None:
         """Raise UnsupportedError, before any work is done, for a table that we cannot write, or
         may not."""
-        check_writable(self.manifest, self.place.repository)
-        check_manifest_store(self.place, self.manifest)
+        check_writable(self.manifest, self.location.repository)
+        check_manifest_store(self.location, self.manifest)
 
     def check_open(self) -> None:
         """Raise IncompatibleConflictError, before any work is done, where nothing may follow this
@@ -120,11 +120,11 @@ class Snapshot:
         """The snapshot after the transaction; see ``engine.commit``."""
         base = self.manifest
         if transaction.read_version != base.version:
-            base = read_version(self.place, self.scheme, transaction)
+            base = read_version(self.location, self.scheme, transaction)
         is_freed = frees(transaction.operations)
-        place = self.place.written_by(ANY_REPOSITORY) if is_freed else self.place
-        done = commit(place, base, self.scheme, transaction, policy)
-        return self._followed_by(Snapshot(self.place, done, self.scheme))
+        location = self.location.written_by(ANY_REPOSITORY) if is_freed else self.location
+        done = commit(location, base, self.scheme, transaction, policy)
+        return self._followed_by(Snapshot(self.location, done, self.scheme))
 
     def _followed_by(self, after: S) -> S:
         """The snapshot after a change, with what is known of its schema already."""
@@ -137,29 +137,29 @@ class Snapshot:
         return mine.fields == theirs.fields and mine.schema_metadata == theirs.schema_metadata
 
 
-def read_version(place: Place, scheme: NamingScheme, transaction: Transaction) -> Manifest:
+def read_version(location: Location, scheme: NamingScheme, transaction: Transaction) -> Manifest:
     """The version that a transaction was built on; raises NotFoundError."""
     try:
-        return load_manifest(place.store, transaction.read_version, scheme)
+        return load_manifest(location.store, transaction.read_version, scheme)
     except NotFoundError as cause:
         raise NotFoundError(
             f"the transaction was built on version {transaction.read_version} of "
-            f"{place.uri}, which is not there; build it again on the newest version",
+            f"{location.uri}, which is not there; build it again on the newest version",
             version=transaction.read_version,
         ) from cause
 
 
 def load_snapshot(
-    place: Place, *, version: int | None = None, as_of: datetime | str | None = None
+    location: Location, *, version: int | None = None, as_of: datetime | str | None = None
 ) -> Snapshot:
     """The newest version, or the one that is asked for."""
     if version is not None and as_of is not None:
         raise InvalidInputError("give version or as_of, not both")
     if as_of is not None:
-        manifest, scheme = load_as_of(place.store, as_of)
+        manifest, scheme = load_as_of(location.store, as_of)
     else:
-        manifest, scheme = load_version(place.store, version)
-    return Snapshot(place, manifest, scheme)
+        manifest, scheme = load_version(location.store, version)
+    return Snapshot(location, manifest, scheme)
 
 
 @dataclass(frozen=True, slots=True)

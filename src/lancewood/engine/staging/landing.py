@@ -24,7 +24,7 @@ from lancewood.engine.commit import (
     lost_staged_file,
     pause_before,
 )
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.staging.staging import Stage
 from lancewood.engine.staging.steps import Landed, Sight, already_made, exact_versions, look_for
 from lancewood.engine.versions import leave_hint, load_manifest, load_transaction
@@ -77,7 +77,7 @@ class LandingState:
 
 
 def land(
-    place: Place,
+    location: Location,
     landing: Landing,
     policy: CommitPolicy | None = None,
     *,
@@ -91,43 +91,45 @@ def land(
     a step.
     """
     policy = policy or CommitPolicy()
-    place = place.written_by(ANY_REPOSITORY)  # it was committed, whoever may write from now on
-    task = _Landing(place, landing, policy, {} if stage is None else stage.known)
+    location = location.written_by(
+        ANY_REPOSITORY
+    )  # it was committed, whoever may write from now on
+    task = _Landing(location, landing, policy, {} if stage is None else stage.known)
     if stage is not None and stage.base.version == landing.base and stage.is_base_newest():
         sight = Sight(landing, stage.scheme, landing.base, (), 0)
         task.is_long = stage.base.sighting is not None
     else:
-        sight = look_for(place.store, landing)
+        sight = look_for(location.store, landing)
     if sight.is_landed:
         return sight.landed
-    policy.publisher.check_trust(place.store)
-    with place.store.turn(VERSIONS_DIR):
+    policy.publisher.check_trust(location.store)
+    with location.store.turn(VERSIONS_DIR):
         for attempt in range(policy.max_attempts):
             if attempt:
-                sight = look_for(place.store, landing)
+                sight = look_for(location.store, landing)
                 if sight.is_landed:
                     return sight.landed
             if sight.is_disturbed:
                 break
             if task.put(sight):
-                leave_hint(place.store, landing.last_exact_version)
+                leave_hint(location.store, landing.last_exact_version)
                 return Landed(exact_versions(landing), is_exact=True)
             policy.sleep(pause_before(attempt))
         else:
             raise RetryableConflictError(
                 f"transaction {landing.uuid} lost the race for the next version of "
-                f"{place.uri} {policy.max_attempts} times; land it again when fewer writers are "
+                f"{location.uri} {policy.max_attempts} times; land it again when fewer writers are "
                 "active",
                 attempts=policy.max_attempts,
             )
     return task.rebase(sight)
 
 
-def find_landing(place: Place, landing: Landing) -> LandingState:
+def find_landing(location: Location, landing: Landing) -> LandingState:
     """How far a landing is; reads, and writes nothing."""
-    task = _Landing(place.written_by(ANY_REPOSITORY), landing, CommitPolicy(), {})
+    task = _Landing(location.written_by(ANY_REPOSITORY), landing, CommitPolicy(), {})
     while True:
-        sight = look_for(place.store, landing)
+        sight = look_for(location.store, landing)
         if sight.is_landed:
             return LandingState(sight.landed.versions, sight.landed.is_exact)
         try:
@@ -149,7 +151,7 @@ def find_landing(place: Place, landing: Landing) -> LandingState:
 
 @dataclass
 class _Landing:
-    place: Place
+    location: Location
     landing: Landing
     policy: CommitPolicy
     known: Mapping[Version, Manifest]
@@ -160,7 +162,7 @@ class _Landing:
     def put(self, sight: Sight) -> bool:
         """Whether the missing steps were put right after the newest version, as they are; the first
         that is not is the last to be tried."""
-        store, landing, scheme = self.place.store, self.landing, sight.scheme
+        store, landing, scheme = self.location.store, self.landing, sight.scheme
         before = 0
         if sight.exact:
             # By another lander, whose clock may be ahead of ours.
@@ -177,7 +179,7 @@ class _Landing:
             if outcome is PutOutcome.EXISTS:
                 return False
             put = PutVersion(
-                place=self.place,
+                location=self.location,
                 scheme=scheme,
                 manifest=manifest,
                 data=data,
@@ -197,13 +199,13 @@ class _Landing:
             if number:
                 return self._staged(number - 1, scheme)
             base = self.landing.base
-            return load_manifest(self.place.store, base, scheme) if base else None
+            return load_manifest(self.location.store, base, scheme) if base else None
         except NotFoundError:
             return None
 
     def _lost_file(self, number: int, scheme: NamingScheme) -> str | None:
         before, state = self._before(number, scheme), self._staged(number, scheme)
-        return None if before is None else lost_staged_file(self.place, before, state)
+        return None if before is None else lost_staged_file(self.location, before, state)
 
     def rebase(self, sight: Sight) -> Landed:
         """Land what is missing after what others wrote."""
@@ -213,7 +215,7 @@ class _Landing:
             for each in drafting.steps
         ]
         done = commit_steps(
-            self.place, drafting.base, sight.scheme, drafting.steps, self.policy, noted=names
+            self.location, drafting.base, sight.scheme, drafting.steps, self.policy, noted=names
         )
         versions = (*sight.found[: sight.exact], *done.versions)
         return Landed(versions, versions == exact_versions(self.landing))
@@ -228,29 +230,29 @@ class _Landing:
         if sight.is_cut:
             raise self._lost(sight)
         if not landing.base and not exact:
-            raise already_made(self.place)
+            raise already_made(self.location)
         base = self._base(sight)
         self.check_files(sight, base)
         steps = [self._step(number, sight) for number in range(exact, len(landing.steps))]
         why = dependence(base, [each.transaction.operation for each in steps])
         if why is not None:
             raise self._diverged(sight, f"its steps depend on each other: {why}")
-        return Drafting(self.place, sight.scheme, base, steps, self.policy)
+        return Drafting(self.location, sight.scheme, base, steps, self.policy)
 
     def check_files(self, sight: Sight, before: Manifest | None = None) -> None:
         """Raise IncompatibleConflictError if files that the missing steps brought are gone; those
         of a stage that is at hand were written just now."""
-        landing, store = self.landing, self.place.store
+        landing, store = self.landing, self.location.store
         if landing.version in self.known:
             return
         at = Version(landing.base + sight.exact)
         if before is None and at:
             before = load_manifest(store, at, sight.scheme)
         last = self._staged(len(landing.steps) - 1, sight.scheme)
-        lost = lost_staged_file(self.place, before, last)
+        lost = lost_staged_file(self.location, before, last)
         if lost is not None:
             raise IncompatibleConflictError(
-                f"transaction {landing.uuid} cannot land on {self.place.uri}: {lost}, which its "
+                f"transaction {landing.uuid} cannot land on {self.location.uri}: {lost}, which its "
                 f"version {landing.version} needs, is gone. A cleanup that does not know the "
                 "repository removed it",
                 uuid=landing.uuid,
@@ -260,7 +262,7 @@ class _Landing:
     def _base(self, sight: Sight) -> Manifest:
         version = Version(self.landing.base + sight.exact)
         try:
-            return load_manifest(self.place.store, version, sight.scheme)
+            return load_manifest(self.location.store, version, sight.scheme)
         except NotFoundError as cause:
             why = f"version {version}, which it was built on, was cleaned up"
             raise self._diverged(sight, why) from cause
@@ -268,7 +270,7 @@ class _Landing:
     def _step(self, number: int, sight: Sight) -> CommitStep:
         """A step as its bytes tell it."""
         staged = self._staged(number, sight.scheme)
-        transaction = load_transaction(self.place.store, staged)
+        transaction = load_transaction(self.location.store, staged)
         operation = transaction.operation
         if isinstance(operation, MissingTransaction | UnknownOperation):
             raise self._diverged(sight, f"what step {number + 1} does cannot be read")
@@ -282,13 +284,13 @@ class _Landing:
 
     def _staged(self, number: int, scheme: NamingScheme) -> Manifest:
         """The staged state after a step; raises IntegrityError if it is another's."""
-        landing, store = self.landing, self.place.store
+        landing, store = self.landing, self.location.store
         version = landing.steps[number]
         found = self.known.get(version) or self._loaded.get(number)
         if found is None:
             found = self._loaded[number] = load_manifest(store, version, scheme)
-            check_writable(found, self.place.repository)
-            check_manifest_store(self.place, found)
+            check_writable(found, self.location.repository)
+            check_manifest_store(self.location, found)
         expected = transaction_name(Version(landing.base + number), landing.uuids[number])
         if found.transaction_file != expected:
             raise IntegrityError(
@@ -301,8 +303,8 @@ class _Landing:
     def _lost(self, sight: Sight) -> IncompatibleConflictError:
         return IncompatibleConflictError(
             f"transaction {self.landing.uuid} was built on version {self.landing.base} of "
-            f"{self.place.uri}, and versions after that, up to {sight.newest}, were removed by a "
-            "cleanup that does not know the repository; whether it landed among them cannot be "
+            f"{self.location.uri}, and versions after that, up to {sight.newest}, were removed by "
+            "a cleanup that does not know the repository; whether it landed among them cannot be "
             f"told any more. Its states still read, as version {self.landing.version}; look at "
             "both, and decide which one is to go on",
             version=sight.newest,
@@ -312,8 +314,8 @@ class _Landing:
     def _diverged(self, sight: Sight, why: str) -> IncompatibleConflictError:
         return IncompatibleConflictError(
             f"transaction {self.landing.uuid} was built on version {self.landing.base} of "
-            f"{self.place.uri}, and others wrote up to version {sight.newest} before it landed; it "
-            f"cannot land after that: {why}. Its states still read, as version "
+            f"{self.location.uri}, and others wrote up to version {sight.newest} before it landed; "
+            f"it cannot land after that: {why}. Its states still read, as version "
             f"{self.landing.version}; look at both, and decide which one is to go on",
             version=sight.newest,
             uuid=self.landing.uuid,

@@ -24,7 +24,7 @@ from lancewood.engine.commit import (
     PutIfAbsent,
     steps_of,
 )
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, read_version
 from lancewood.engine.staging.steps import (
     StagedStep,
@@ -66,7 +66,7 @@ class StagedSnapshot(Snapshot):
     stage: Stage = field(kw_only=True, compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Snapshot, (self.place, self.manifest, self.scheme)
+        return Snapshot, (self.location, self.manifest, self.scheme)
 
     def newest(self) -> Snapshot:
         return self.stage.snapshot
@@ -79,17 +79,18 @@ class StagedSnapshot(Snapshot):
         return self.stage.state(version)
 
     def together(self, other: Snapshot) -> Snapshot:
-        return StagedSnapshot(other.place, other.manifest, other.scheme, stage=self.stage)
+        return StagedSnapshot(other.location, other.manifest, other.scheme, stage=self.stage)
 
     def commit(self, transaction: Transaction, policy: CommitPolicy | None = None) -> Snapshot:
         """The snapshot after the transaction, in the stage; nothing is published.
 
         Raises ConflictError like a commit if the stage went on since its read version.
         """
-        if self.place.uri != self.stage.place.uri:
+        if self.location.uri != self.stage.location.uri:
             raise InvalidInputError(
-                f"this transaction writes to {self.stage.place.uri}, and the handle is on "
-                f"{self.place.uri}; what is read from there can be written to the transaction's own"
+                f"this transaction writes to {self.stage.location.uri}, and the handle is on "
+                f"{self.location.uri}; what is read from there can be written to the transaction's "
+                "own"
             )
         self.stage.check_open()
         return self._followed_by(self.stage.commit(transaction, policy, read=self.manifest))
@@ -106,13 +107,13 @@ class Stage:
         base = snapshot.manifest
         if isinstance(snapshot, StagedSnapshot) or is_detached(base.version):
             raise InvalidInputError(
-                f"version {base.version} of {snapshot.place.uri} is not part of its history; a "
+                f"version {base.version} of {snapshot.location.uri} is not part of its history; a "
                 "stage begins at a version that is"
             )
         snapshot.check_writable()
         self.uuid = str(uuids.uuid4()) if uuid is None else uuid
         self.message = message
-        self.place: Place = snapshot.place
+        self.location: Location = snapshot.location
         self.scheme: NamingScheme = snapshot.scheme
         self.base: Manifest = base
         """The version that the first step is built on."""
@@ -126,11 +127,13 @@ class Stage:
         self._lock = threading.RLock()
 
     @classmethod
-    def new(cls, place: Place, data: Any, new: NewTable) -> Stage:
+    def new(cls, location: Location, data: Any, new: NewTable) -> Stage:
         """A stage for a table that is to be made. Raises AlreadyExistsError."""
-        first = write_first(place, data, new)
+        first = write_first(location, data, new)
         stage = cls(first.before)
-        commit_written(stage.snapshot, first.transaction, CommitPolicy(), homes=first.homes)
+        commit_written(
+            stage.snapshot, first.transaction, CommitPolicy(), file_roots=first.file_roots
+        )
         return stage
 
     def close(self, why: str) -> None:
@@ -159,8 +162,10 @@ class Stage:
         Raises InvalidInputError before that.
         """
         if self._published is None:
-            raise InvalidInputError(f"nothing of {self.place.uri} was published by this stage yet")
-        return Snapshot(self.place, self._published, self.scheme)
+            raise InvalidInputError(
+                f"nothing of {self.location.uri} was published by this stage yet"
+            )
+        return Snapshot(self.location, self._published, self.scheme)
 
     @property
     def known(self) -> Mapping[Version, Manifest]:
@@ -173,7 +178,7 @@ class Stage:
         """Whether nobody has written after the base; a long directory is not listed for that."""
         if self._is_sighted():
             return True
-        return not versions_since(self.place.store, self.base.version, self.scheme).versions
+        return not versions_since(self.location.store, self.base.version, self.scheme).versions
 
     def state(self, version: int) -> StagedSnapshot | None:
         """The state that is going to have this number; None for versions up to the base.
@@ -186,7 +191,7 @@ class Stage:
         staged = self._staged[:at]
         if len(staged) < at:
             raise NotFoundError(
-                f"version {version} of {self.place.uri} is not staged: the newest state is "
+                f"version {version} of {self.location.uri} is not staged: the newest state is "
                 f"{self._newest.version}",
                 version=version,
                 newest=self._newest.version,
@@ -216,7 +221,7 @@ class Stage:
             ]
             since = transaction.read_version - self.base.version
             drafting = Drafting(
-                self.place,
+                self.location,
                 self.scheme,
                 self._read(transaction, read),
                 steps,
@@ -245,7 +250,7 @@ class Stage:
             (step,) = steps_of(transaction, policy, composer)
             mine = self._told(step.transaction, len(self._staged), policy, is_composed=True)
             drafting = Drafting(
-                self.place,
+                self.location,
                 self.scheme,
                 self.base,
                 [replace(step, transaction=mine)],
@@ -264,17 +269,17 @@ class Stage:
         """
         with self._lock:
             if not self._staged:
-                raise InvalidInputError(f"nothing was staged for {self.place.uri}")
-            Detached().check_trust(self.place.store)
+                raise InvalidInputError(f"nothing was staged for {self.location.uri}")
+            Detached().check_trust(self.location.store)
             is_sighted = self._is_sighted()
             waiting = self._staged[len(self._numbers) :]
             if waiting:
-                written = write_states(self.place, self.scheme, waiting)
+                written = write_states(self.location, self.scheme, waiting)
                 self._published = written[-1]
                 self._numbers += [each.version for each in written]
             if is_sighted:
-                self._sighting = take_sighting(self.place.store, self.base.version)
-            check_sources(self.place, self.scheme, self.base.version, self.steps)
+                self._sighting = take_sighting(self.location.store, self.base.version)
+            check_sources(self.location, self.scheme, self.base.version, self.steps)
             return Landing(self.base.version, self.uuid, tuple(self._numbers))
 
     def rebuild(self, head: Snapshot, policy: CommitPolicy | None = None) -> Stage:
@@ -290,13 +295,13 @@ class Stage:
         if not self._staged:
             return Stage(head, uuid=self.uuid, message=self.message)
         if not self.base.version:
-            raise already_made(self.place)
-        check_rebuildable(self.place, self.base, self._staged, now)
+            raise already_made(self.location)
+        check_rebuildable(self.location, self.base, self._staged, now)
         policy = policy or CommitPolicy()
         composer = self._staged[0].composer
         fresh = Stage(head, uuid=self.uuid, message=self.message)
         drafting = Drafting(
-            self.place,
+            self.location,
             self.scheme,
             self.base,
             [each.step for each in self._staged],
@@ -308,8 +313,8 @@ class Stage:
         if drafting.landed:
             raise CommitUnknownError(
                 f"{drafting.names or 'everything'} of transaction {self.uuid} was to be built "
-                f"anew, but it landed on {self.place.uri}, as version {drafting.landed[0]}: it was "
-                "committed",
+                f"anew, but it landed on {self.location.uri}, as version {drafting.landed[0]}: it "
+                "was committed",
                 versions=drafting.landed,
             )
         for draft, before in zip(drafting.drafts(), self._staged, strict=True):
@@ -323,11 +328,11 @@ class Stage:
     def _is_sighted(self) -> bool:
         sighting = self._sighting
         return isinstance(sighting, Sighting) and is_still_newest(
-            self.place.store, sighting, self.scheme
+            self.location.store, sighting, self.scheme
         )
 
     def _snapshot(self, manifest: Manifest) -> StagedSnapshot:
-        made = StagedSnapshot(self.place, manifest, self.scheme, stage=self)
+        made = StagedSnapshot(self.location, manifest, self.scheme, stage=self)
         return self._first._followed_by(made)
 
     def _find(self, asked: str) -> Manifest | None:
@@ -347,15 +352,15 @@ class Stage:
             return self.base
         if is_detached(version):
             raise InvalidInputError(
-                f"version {version} is detached: it is beside the history of {self.place.uri}, and "
-                "nothing can follow it there"
+                f"version {version} is detached: it is beside the history of {self.location.uri}, "
+                "and nothing can follow it there"
             )
         staged = self.state(version)
         if staged is not None:
             return staged.manifest
         if read is not None and read.version == version:
             return read
-        return read_version(self.place, self.scheme, transaction)
+        return read_version(self.location, self.scheme, transaction)
 
     def _load(self, version: Version) -> Manifest:
         staged = self.state(version)
@@ -363,7 +368,7 @@ class Stage:
             return staged.manifest
         if version == self.base.version:
             return self.base
-        return load_manifest(self.place.store, version, self.scheme)
+        return load_manifest(self.location.store, version, self.scheme)
 
     def _timed(self, policy: CommitPolicy) -> CommitPolicy:
         """The policy with a clock that never runs back behind the newest state."""

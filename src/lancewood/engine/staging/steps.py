@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit import CommitPolicy, CommitStep, Composer
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.versions import load_transaction_of, versions_since
 from lancewood.errors import IncompatibleConflictError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import (
@@ -84,13 +84,13 @@ def _why_exact(transaction: Transaction, policy: CommitPolicy) -> str | None:
     for each in transaction.operations:
         if isinstance(each, Restore) and each.base_paths is not None:
             return "it sets base paths"
-        if isinstance(each, Update) and (each.indices_at_home or each.bases_left):
-            return "it brought indices home, or gave up base paths"
+        if isinstance(each, Update) and (each.indices_in_own_root or each.bases_left):
+            return "it copied indices to the own root, or gave up base paths"
     return None
 
 
 def write_states(
-    place: Place, scheme: NamingScheme, staged: Sequence[StagedStep]
+    location: Location, scheme: NamingScheme, staged: Sequence[StagedStep]
 ) -> list[Manifest]:
     """Write states down as detached versions, and their transactions before them.
 
@@ -107,12 +107,12 @@ def write_states(
         made, data = restamped(manifest, number, manifest.timestamp_ns)
         states[manifest_key(number, scheme)] = data
         written.append(made)
-    place.store.put_together({**transactions, **states})
+    location.store.put_together({**transactions, **states})
     return written
 
 
 def check_sources(
-    place: Place, scheme: NamingScheme, base: Version, steps: Iterable[Transaction]
+    location: Location, scheme: NamingScheme, base: Version, steps: Iterable[Transaction]
 ) -> None:
     """Raises RetryableConflictError if a landed version that the states are made of is gone.
 
@@ -122,10 +122,10 @@ def check_sources(
     needed = {base, *(needed_version(each) or Version(0) for each in steps)}
     for version in sorted(each for each in needed if 0 < each <= base):
         try:
-            place.store.head(manifest_key(version, scheme))
+            location.store.head(manifest_key(version, scheme))
         except NotFoundError as cause:
             raise RetryableConflictError(
-                f"version {version} of {place.uri} was removed while the next ones were "
+                f"version {version} of {location.uri} was removed while the next ones were "
                 "made of it, and files of it may be gone; run the transaction again on the "
                 "newest version",
                 version=version,
@@ -133,7 +133,7 @@ def check_sources(
 
 
 def check_rebuildable(
-    place: Place, base: Manifest, staged: Sequence[StagedStep], now: Version
+    location: Location, base: Manifest, staged: Sequence[StagedStep], now: Version
 ) -> None:
     """Raises RetryableConflictError where steps may only follow the version they were built on."""
     if any(each.policy.serializable for each in staged):
@@ -145,18 +145,18 @@ def check_rebuildable(
     if why is not None:
         raise RetryableConflictError(
             f"{len(staged)} changes were staged on version {base.version} of "
-            f"{place.uri}, and version {now} has landed; they cannot be built anew on "
+            f"{location.uri}, and version {now} has landed; they cannot be built anew on "
             f"that, because {why}. Run the transaction again",
             version=now,
         )
 
 
-def already_made(place: Place) -> IncompatibleConflictError:
+def already_made(location: Location) -> IncompatibleConflictError:
     """What is said of a new table where somebody else made one."""
     return IncompatibleConflictError(
-        f"a table was to be made at {place.uri}, and somebody else made one there meanwhile; look "
-        "at it, and take another place or write to that one",
-        uri=place.uri,
+        f"a table was to be made at {location.uri}, and somebody else made one there meanwhile; "
+        "look at it, and take another place or write to that one",
+        uri=location.uri,
     )
 
 

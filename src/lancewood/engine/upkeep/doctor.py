@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from lancewood.engine.commit import check_manifest_store
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.versions import list_versions, load_version
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, UnsupportedError
 from lancewood.external.store import ExternalStore
@@ -124,7 +124,7 @@ def _hint(store: Store, newest: int) -> Answer:
 def _writable(store: Store, manifest: Manifest) -> StoreCheck:
     try:
         check_writable(manifest)
-        check_manifest_store(Place(store), manifest)
+        check_manifest_store(Location(store), manifest)
     except UnsupportedError as error:
         return StoreCheck(
             "writable", CheckStatus.WARN, str(error), "read it here, write it with its writer"

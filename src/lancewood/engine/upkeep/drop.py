@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.upkeep.pins import (
     CLONE_PIN,
     CLONE_PROPERTY,
@@ -59,10 +59,10 @@ def drop_table(
         if was_lost:
             return ()
         raise NotFoundError(f"no table at {store.uri}, nothing was dropped")
-    place = Place(store, storage_options, base_storage_options=base_storage_options or {})
+    location = Location(store, storage_options, base_storage_options=base_storage_options or {})
     head = _newest(store)
     if head is not None:
-        _check_no_branch(place, head)
+        _check_no_branch(location, head)
     if not force:
         _check_unused(store)
     for directory in OWNED_DIRS:
@@ -80,7 +80,7 @@ def drop_table(
         store.prune(directory)
     store.prune("")
     pins = None if head is None else read_record(head.config)
-    return () if pins is None else remove_pins(place, pins, store.uri)
+    return () if pins is None else remove_pins(location, pins, store.uri)
 
 
 def _forget_lost(store: Store) -> bool:
@@ -101,11 +101,11 @@ def _newest(store: Store) -> Manifest | None:
         return None
 
 
-def _check_no_branch(place: Place, head: Manifest) -> None:
-    main = place.main(head)
+def _check_no_branch(location: Location, head: Manifest) -> None:
+    main = location.main(head)
     if main is not None and newest_version(main) is not None:
         raise InvalidInputError(
-            f"{place.uri} is branch {head.branch} of {main.uri}, and others may need it; "
+            f"{location.uri} is branch {head.branch} of {main.uri}, and others may need it; "
             f"branches.delete({head.branch!r}) there removes it",
             branch=head.branch,
         )

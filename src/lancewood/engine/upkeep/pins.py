@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import uuid4
 
-from lancewood.engine.place import Place, find_trace, is_table_root, real_path
+from lancewood.engine.location import Location, find_trace, is_table_root, real_path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import (
     list_versions,
@@ -211,13 +211,13 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
                 done.append(ClonePin(main.uri, name))
                 check_not_doomed(main, held.branch, held.version)
     except (Exception, KeyboardInterrupt):
-        remove_pins(source.place, PinRecord(clone, tuple(done)), clone)
+        remove_pins(source.location, PinRecord(clone, tuple(done)), clone)
         raise
     return PinRecord(clone, tuple(done)), (*wanted.unknown, *unpinned)
 
 
 def find_pins(
-    place: Place, record: PinRecord, clone: str
+    location: Location, record: PinRecord, clone: str
 ) -> tuple[list[tuple[Store, ClonePin]], tuple[Unpinned, ...]]:
     """The pins that are still there and this clone's; and tables whose pin may be another's, or
     cannot be looked at, and why."""
@@ -226,11 +226,11 @@ def find_pins(
         if not pin.tag.startswith(CLONE_PIN):
             continue
         try:
-            main = place.base_store(_root_path(pin.root))
+            main = location.base_store(_root_path(pin.root))
             tag = load_tag(main, TagName.found(pin.tag))
             if tag is None or tag.metadata.get(CLONE_PROPERTY) != record.clone:
                 continue
-            doubt = _doubt(place, record.clone, clone, pin)
+            doubt = _doubt(location, record.clone, clone, pin)
         except LancewoodError as error:
             doubt = error.message
         if doubt is None:
@@ -240,12 +240,12 @@ def find_pins(
     return found, tuple(stay)
 
 
-def remove_pins(place: Place, record: PinRecord, clone: str) -> tuple[Unpinned, ...]:
+def remove_pins(location: Location, record: PinRecord, clone: str) -> tuple[Unpinned, ...]:
     """Remove the pins of a clone that no longer needs them; which stay, and why.
 
     Best effort: a pin too many keeps files, one too few loses them.
     """
-    found, doubtful = find_pins(place, record, clone)
+    found, doubtful = find_pins(location, record, clone)
     stay = [*doubtful]
     for main, pin in found:
         try:
@@ -255,7 +255,7 @@ def remove_pins(place: Place, record: PinRecord, clone: str) -> tuple[Unpinned, 
     return tuple(stay)
 
 
-def _doubt(place: Place, recorded: str, clone: str, pin: ClonePin) -> str | None:
+def _doubt(location: Location, recorded: str, clone: str, pin: ClonePin) -> str | None:
     """Why a pin that names the recorded uri may not be this clone's; None if it is.
 
     A clone that was moved is known by there being no table any more where it was. On a disk that
@@ -268,7 +268,7 @@ def _doubt(place: Place, recorded: str, clone: str, pin: ClonePin) -> str | None
     if "://" not in recorded and not is_seen:
         return f"{names}, and whether that was moved to {clone} cannot be seen from here"
     try:
-        is_gone = newest_version(place.store_at(recorded)) is None
+        is_gone = newest_version(location.store_at(recorded)) is None
     except LancewoodError as error:
         return f"{names}, and whether that is still there is not known: {error.message}"
     return None if is_gone else f"{names}, where there still is a table"
@@ -313,10 +313,10 @@ class _Wanted:
     def found(self) -> Iterator[tuple[Store, Tag]]:
         """The main root of each table, and the version as a tag that names it."""
         source, head = self._source, self._source.manifest
-        main = source.place.store if head.branch is None else source.place.main(head)
+        main = source.location.store if head.branch is None else source.location.main(head)
         pinned = set()
         if main is None:
-            self.unknown.append(Unpinned(source.place.uri, f"the main root of {head.branch}"))
+            self.unknown.append(Unpinned(source.location.uri, f"the main root of {head.branch}"))
         else:
             pinned.add(main.uri)
             branch = None if head.branch is None else BranchName.found(head.branch)
@@ -324,7 +324,7 @@ class _Wanted:
         roots = [each for each in self._roots() if not _is_covered(each.uri, pinned)]
         if not roots:
             return
-        for root, tag in (*self._recorded(), *self._origin(main or source.place.store)):
+        for root, tag in (*self._recorded(), *self._origin(main or source.location.store)):
             if root.uri not in pinned and any(_is_covered(each.uri, {root.uri}) for each in roots):
                 pinned.add(root.uri)
                 yield root, tag
@@ -335,21 +335,21 @@ class _Wanted:
 
     def _roots(self) -> Iterator[Store]:
         """Tables elsewhere whose files the source reads."""
-        place, manifest = self._source.place, self._source.manifest
-        place.settle(manifest)
+        location, manifest = self._source.location, self._source.manifest
+        location.settle(manifest)
         for base in manifest.base_paths:
             if base.is_dataset_root and find_trace(manifest, BaseId(base.id)) is not None:
-                root = place.base_store(base)
+                root = location.base_store(base)
                 if is_table_root(root):
                     yield root
 
     def _recorded(self) -> Iterator[tuple[Store, Tag]]:
         """What the source's own pins hold."""
-        place = self._source.place
+        location = self._source.location
         record = read_record(self._source.manifest.config)
         for pin in record.pins if record is not None else ():
             try:
-                main = place.base_store(_root_path(pin.root))
+                main = location.base_store(_root_path(pin.root))
                 tag = load_tag(main, TagName.found(pin.tag))
             except LancewoodError:
                 continue
@@ -358,21 +358,21 @@ class _Wanted:
 
     def _origin(self, main: Store) -> Iterator[tuple[Store, Tag]]:
         """What the source was cloned from, by a writer that leaves no pins."""
-        place = self._source.place
+        location = self._source.location
         listed = list_versions(main)
         first = load_transaction_of(main, listed.versions[-1], listed.scheme).operations[0]
         if not isinstance(first, Clone):
             return
         base = _root_path(first.ref_path)
         try:
-            root = place.base_store(base)
+            root = location.base_store(base)
             head, _ = load_version(root, first.ref_version)
         except LancewoodError:
             return
         if head.branch is None:
             yield root, _named(None, head.version, head.size)
             return
-        above = Place(root, place.options_of(base)).main(head)
+        above = Location(root, location.options_of(base)).main(head)
         if above is not None:
             yield above, _named(BranchName.found(head.branch), head.version, head.size)
 

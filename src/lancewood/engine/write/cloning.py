@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from lancewood.engine.commit import PutIfAbsent, PutVersion, lost_staged_file
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
 from lancewood.errors import AlreadyExistsError, InvalidInputError, RetryableConflictError
@@ -36,7 +36,7 @@ _Make: TypeAlias = Callable[[VersionStamp], tuple[Manifest, bytes]]
 
 def write_clone(
     source: Snapshot,
-    target: Place,
+    target: Location,
     *,
     branch: BranchName | None = None,
     base_name: str | None = None,
@@ -52,7 +52,7 @@ def write_clone(
     """
     check_clonable(source, target, branch=branch)
     paths = {} if branch is not None else _present_paths(source)
-    head = CloneHead(source.place.uri, base_name, branch, config, paths)
+    head = CloneHead(source.location.uri, base_name, branch, config, paths)
     operation = _clone(source, is_shallow=True, branch=branch)
     return _write(
         source,
@@ -73,10 +73,10 @@ def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -
     before = head.manifest
     version = Version(max(before.version + 1, source.manifest.version))
     config = {**source.manifest.config, RESET_KEY: str(version)}
-    made = CloneHead(source.place.uri, source.manifest.branch, branch, config)
+    made = CloneHead(source.location.uri, source.manifest.branch, branch, config)
     return _write(
         source,
-        head.place,
+        head.location,
         _clone(source, is_shallow=True, branch=branch),
         lambda stamp: clone_manifest(source.manifest, made, stamp),
         version=version,
@@ -87,7 +87,7 @@ def write_clone_after(source: Snapshot, head: Snapshot, *, branch: BranchName) -
 
 def write_deep_clone(
     source: Snapshot,
-    target: Place,
+    target: Location,
     *,
     renamed: Mapping[str, str],
     config: Mapping[str, str],
@@ -112,7 +112,7 @@ def write_deep_clone(
     )
 
 
-def check_clonable(source: Snapshot, target: Place, *, branch: BranchName | None = None) -> None:
+def check_clonable(source: Snapshot, target: Location, *, branch: BranchName | None = None) -> None:
     """Raises what a clone would raise before it writes anything."""
     check_source(source, is_branch=branch is not None)
     PutIfAbsent().check_trust(target.store)
@@ -127,11 +127,11 @@ def check_source(source: Snapshot, *, is_branch: bool = True) -> None:
     else.
     """
     head = source.manifest
-    check_writable(head, source.place.repository if is_branch else ANY_REPOSITORY)
+    check_writable(head, source.location.repository if is_branch else ANY_REPOSITORY)
     if is_detached(head.version):
         raise InvalidInputError(
-            f"version {head.version} of {source.place.uri} is detached, and a branch or clone of "
-            "it would not open; take a version of the history"
+            f"version {head.version} of {source.location.uri} is detached, and a branch or clone "
+            "of it would not open; take a version of the history"
         )
 
 
@@ -139,7 +139,7 @@ def _clone(source: Snapshot, *, is_shallow: bool, branch: BranchName | None = No
     return Clone(
         is_shallow=is_shallow,
         ref_version=source.manifest.version,
-        ref_path=source.place.uri,
+        ref_path=source.location.uri,
         ref_name=source.manifest.branch,
         branch_name=branch,
     )
@@ -147,7 +147,7 @@ def _clone(source: Snapshot, *, is_shallow: bool, branch: BranchName | None = No
 
 def _write(
     source: Snapshot,
-    target: Place,
+    target: Location,
     operation: Clone,
     make: _Make,
     properties: Mapping[str, str] | None = None,
@@ -171,7 +171,7 @@ def _write(
     if PutIfAbsent().publish(store, version, scheme, written) is PutOutcome.EXISTS:
         raise _exists(target)
     put = PutVersion(
-        place=target,
+        location=target,
         scheme=scheme,
         manifest=manifest,
         data=written,
@@ -189,12 +189,12 @@ def _write(
 def _present_paths(source: Snapshot) -> dict[str, str]:
     """Base paths that a clone elsewhere must spell in another way than its source: those that are
     relative, and those that lead elsewhere since the source was moved."""
-    source.place.settle(source.manifest)
-    found = {each.path: source.place.base_store(each).uri for each in source.manifest.base_paths}
+    source.location.settle(source.manifest)
+    found = {each.path: source.location.base_store(each).uri for each in source.manifest.base_paths}
     return {old: new for old, new in found.items() if old.rstrip("/") != new}
 
 
-def _disturbed(target: Place) -> RetryableConflictError:
+def _disturbed(target: Location) -> RetryableConflictError:
     return RetryableConflictError(
         f"nothing was made at {target.uri}: something else was made there and removed meanwhile, "
         "and files with it; do it again",
@@ -202,5 +202,5 @@ def _disturbed(target: Place) -> RetryableConflictError:
     )
 
 
-def _exists(target: Place) -> AlreadyExistsError:
+def _exists(target: Location) -> AlreadyExistsError:
     return AlreadyExistsError(f"there is a table at {target.uri} already", uri=target.uri)

@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from lancewood.data.align import align_schema
 from lancewood.data.writer import WritePlan, write_fragments
-from lancewood.engine.place import write_deletions
+from lancewood.engine.location import write_deletions
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.model.fragment import DataFile, Fragment
@@ -52,7 +52,7 @@ class ColumnFileWriter:
         written = write_fragments(
             pa.RecordBatchReader.from_batches(self._plan.arrow, exactly),
             self._schema,
-            homes=[self._snapshot.data_home],
+            file_roots=[self._snapshot.default_file_root],
             file_version=self._plan.file_version,
             max_rows=max(rows, 1),
             max_bytes=_NO_LIMIT,
@@ -62,12 +62,12 @@ class ColumnFileWriter:
             mark=self._mark,
         )
         (file,) = written[0].files
-        self._keys.append(self._snapshot.data_home.key(file.path))
+        self._keys.append(self._snapshot.default_file_root.key(file.path))
         return file
 
     def finish(self) -> None:
         """Wait until all files are durable."""
-        self._snapshot.data_home.store.sync(self._keys)
+        self._snapshot.default_file_root.store.sync(self._keys)
         self._keys = []
 
 
@@ -81,13 +81,15 @@ def write_column_file(
     return file
 
 
-def laid_over(name: str, old: pa.Array, new: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
+def laid_over(
+    name: str, old: pa.Array, new: pa.Array, locations: npt.NDArray[np.int64]
+) -> pa.Array:
     """The old values of column ``name``, with new ones at these places.
 
     Raises InvalidInputError where Arrow cannot hold both in one array.
     """
     order = np.arange(len(old), dtype=np.int64)
-    order[places] = np.arange(len(old), len(old) + len(new))
+    order[locations] = np.arange(len(old), len(old) + len(new))
     try:
         return pa.concat_arrays([old, new]).take(pa.array(order))
     except pa.ArrowException as cause:
@@ -125,4 +127,4 @@ def mark_deleted(
     if before is None:
         before = snapshot.deletions(fragment)
     deleted = offsets if not before else offsets | before
-    return write_deletions(snapshot.place.store, snapshot.manifest.version, fragment, deleted)
+    return write_deletions(snapshot.location.store, snapshot.manifest.version, fragment, deleted)

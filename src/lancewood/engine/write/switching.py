@@ -1,4 +1,4 @@
-"""Bringing data files to another home: copies under fresh names, for one commit that switches.
+"""Bringing data files to another root: copies under fresh names, for one commit that switches.
 
 A copy has the bytes of its file, and those of the blobs beside it. It never has its name: cleanup
 knows files by their bare names, wherever they are. ``rules.moves`` says what the commit means.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lancewood.data.container import read_container
-from lancewood.data.home import DataHome, new_data_file_name
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.engine.base import in_order
-from lancewood.engine.place import NewFile, new_data_file
+from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError
 from lancewood.format.layout import blob_directory
@@ -54,18 +54,21 @@ class CopiedFragment:
 
 @dataclass(frozen=True)
 class Residents:
-    """Which data files of a version are in a home already, whatever base path leads there."""
+    """Which data files of a version are in a root already, whatever base path leads there."""
 
     snapshot: Snapshot
-    home: DataHome
+    file_root: FileRoot
     _known: dict[BaseId | None, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def has(self, file: DataFile) -> bool:
         """Asks once for each base path; opens no file."""
         if file.base_id not in self._known:
-            store, key = self.snapshot.place.data_file(self.snapshot.manifest, file)
+            store, key = self.snapshot.location.data_file(self.snapshot.manifest, file)
             there = store.uri, key.removesuffix(file.path).rstrip("/")
-            self._known[file.base_id] = there == (self.home.store.uri, self.home.directory)
+            self._known[file.base_id] = there == (
+                self.file_root.store.uri,
+                self.file_root.directory,
+            )
         return self._known[file.base_id]
 
     def outside(self, fragment: Fragment) -> list[DataFile]:
@@ -80,16 +83,16 @@ class Residents:
 
 
 def copy_fragments(
-    snapshot: Snapshot, fragments: Iterable[Fragment], home: DataHome
+    snapshot: Snapshot, fragments: Iterable[Fragment], file_root: FileRoot
 ) -> tuple[CopiedFragment, ...]:
-    """Some fragments with copies of all data files that are not in the home yet, checked and
+    """Some fragments with copies of all data files that are not in the root yet, checked and
     durable; for ``rules.moves.moved_files``.
 
     The snapshot may be bare. May run twice: every copy has a name of its own. When it fails, what
     it wrote is removed.
     """
     written: list[NewFile] = []
-    residents = Residents(snapshot, home)
+    residents = Residents(snapshot, file_root)
     try:
         work = (partial(_copy_fragment, residents, each, written) for each in fragments)
         return tuple(in_order(work, workers=_AT_ONCE))
@@ -106,7 +109,7 @@ def _copy_fragment(
         if not residents.has(each):
             copy = _copy_file(residents, fragment, each, written)
             copies.append(copy)
-            each = same_elsewhere(each, copy.name, residents.home.base_id)
+            each = same_elsewhere(each, copy.name, residents.file_root.base_id)
         files.append(each)
     yield CopiedFragment(fragment.with_files(files), tuple(copies))
 
@@ -115,18 +118,18 @@ def _copy_file(
     residents: Residents, fragment: Fragment, file: DataFile, written: list[NewFile]
 ) -> CopiedFile:
     """One file's copy, and those of the blobs beside it; what is written is noted before it is."""
-    snapshot, home = residents.snapshot, residents.home
-    store, key = snapshot.place.data_file(snapshot.manifest, file)
+    snapshot, file_root = residents.snapshot, residents.file_root
+    store, key = snapshot.location.data_file(snapshot.manifest, file)
     name = new_data_file_name()
 
     def bring(source: str, target: str, expected: int | None) -> int:
-        new.append(new_data_file(same_elsewhere(file, target, home.base_id)))
+        new.append(new_data_file(same_elsewhere(file, target, file_root.base_id)))
         written.append(new[-1])
-        return copy_object(store, source, home.store, home.key(target), size=expected)
+        return copy_object(store, source, file_root.store, file_root.key(target), size=expected)
 
     new: list[NewFile] = []
     size = bring(key, name, file.size)
-    _check_opens(home.store, home.key(name), size, fragment)
+    _check_opens(file_root.store, file_root.key(name), size, fragment)
     if any(each.is_blob_v2 for each in snapshot.schema.walk()):
         beside = blob_directory(key)
         for each in store.list(beside):

@@ -15,19 +15,19 @@ import pyarrow as pa
 
 from lancewood.data.align import align_schema
 from lancewood.data.encodings import check_encoding_keys
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.data.writer import write_fragments
 from lancewood.engine.base import FileLimits, as_reader, check_file_version
 from lancewood.engine.commit import CommitPolicy, PutIfAbsent, manifest_store_mark
-from lancewood.engine.place import (
+from lancewood.engine.location import (
     Bases,
+    Location,
     NewBase,
-    Place,
     discard,
-    homes_to_write,
+    file_roots_to_write,
     new_base_paths,
     new_data_files,
-    own_home,
+    own_file_root,
 )
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import newest_version
@@ -57,16 +57,18 @@ from lancewood.model.transaction import Transaction, commit_properties
 
 
 def write_append(snapshot: Snapshot, data: Any, limits: FileLimits, bases: Bases = None) -> Append:
-    """Write rows for the table's own schema, into the homes that ``bases`` says, in turn.
+    """Write rows for the table's own schema, into the roots that ``bases`` says, in turn.
 
     Raises InvalidInputError, before a file is written, if the columns do not fit.
     """
     snapshot.check_writable()
     snapshot.check_open()
-    homes = _homes(snapshot, bases)
+    file_roots = _file_roots(snapshot, bases)
     reader = as_reader(data, snapshot.arrow_schema)
     version = snapshot.manifest.file_version
-    return Append(tuple(_write(snapshot.place, homes, reader, snapshot.schema, version, limits)))
+    return Append(
+        tuple(_write(snapshot.location, file_roots, reader, snapshot.schema, version, limits))
+    )
 
 
 def write_overwrite(
@@ -84,33 +86,33 @@ def write_overwrite(
     if file_version is not None:
         version = check_file_version(file_version)
     return write_anew(
-        snapshot.place,
-        _homes(snapshot, bases),
+        snapshot.location,
+        _file_roots(snapshot, bases),
         data,
         schema,
         version,
         limits,
         first_field_id(snapshot.manifest),
-        blob_home=own_home(snapshot.place) if bases is None else None,
+        blob_file_root=own_file_root(snapshot.location) if bases is None else None,
     )
 
 
-def _homes(snapshot: Snapshot, bases: Bases) -> list[DataHome]:
+def _file_roots(snapshot: Snapshot, bases: Bases) -> list[FileRoot]:
     if bases is None:
-        return [snapshot.data_home]
-    return homes_to_write(snapshot.place, snapshot.manifest, bases)
+        return [snapshot.default_file_root]
+    return file_roots_to_write(snapshot.location, snapshot.manifest, bases)
 
 
 def write_anew(
-    place: Place,
-    homes: Sequence[DataHome],
+    location: Location,
+    file_roots: Sequence[FileRoot],
     data: Any,
     schema: pa.Schema | None,
     file_version: str,
     limits: FileLimits,
     first_id: int = 0,
     *,
-    blob_home: DataHome | None = None,
+    blob_file_root: FileRoot | None = None,
 ) -> Overwrite:
     """Write rows under a new schema, whose field ids count from ``first_id``.
 
@@ -123,17 +125,17 @@ def write_anew(
     if not new.fields:
         raise InvalidInputError("a table needs at least one column, the data has none")
     check_encoding_keys(new)
-    if blob_home is not None and any(each.is_blob_v1 for each in new.walk()):
-        homes = [blob_home]
-    fragments = _write(place, homes, reader, new, file_version, limits)
+    if blob_file_root is not None and any(each.is_blob_v1 for each in new.walk()):
+        file_roots = [blob_file_root]
+    fragments = _write(location, file_roots, reader, new, file_version, limits)
     return Overwrite(
         tuple(fragments), tuple(encode_schema(new)), new.metadata, file_version=file_version
     )
 
 
 def _write(
-    place: Place,
-    homes: Sequence[DataHome],
+    location: Location,
+    file_roots: Sequence[FileRoot],
     reader: pa.RecordBatchReader,
     table: Schema,
     file_version: str,
@@ -144,12 +146,12 @@ def _write(
     Nothing is written to a store that could not be trusted with the commit.
     """
     alignment = align_schema(table, reader.schema)
-    PutIfAbsent().check_trust(place.store)
+    PutIfAbsent().check_trust(location.store)
     return write_fragments(
         reader,
         alignment.schema,
         alignment=alignment,
-        homes=homes,
+        file_roots=file_roots,
         file_version=file_version,
         max_rows=limits.max_rows,
         max_bytes=limits.max_bytes,
@@ -168,19 +170,23 @@ def commit_written(
     transaction: Transaction,
     policy: CommitPolicy,
     *,
-    homes: ManifestHead | None = None,
+    file_roots: ManifestHead | None = None,
 ) -> Snapshot:
     """Commit one operation that was just written here.
 
     A commit that fails with anything but CommitUnknownError has not landed; its files go.
-    ``homes`` declares the base paths that they are in, where the snapshot does not yet.
+    ``file_roots`` declares the base paths that they are in, where the snapshot does not yet.
     """
     try:
         return snapshot.commit(transaction, policy)
     except CommitUnknownError:
         raise
     except LancewoodError:
-        discard(snapshot.place, homes or snapshot.manifest, new_data_files(_fragments(transaction)))
+        discard(
+            snapshot.location,
+            file_roots or snapshot.manifest,
+            new_data_files(_fragments(transaction)),
+        )
         raise
 
 
@@ -200,7 +206,7 @@ class NewTable:
     file_version: str = DEFAULT_FILE_VERSION
     limits: FileLimits = field(default_factory=FileLimits)
     bases: Iterable[NewBase] = ()
-    """Other homes for its files, that are declared with it."""
+    """Other roots for its files, that are declared with it."""
     into: Bases = None
     """To which of them the data goes."""
     message: str | None = None
@@ -214,45 +220,48 @@ class FirstWrite:
     before: Snapshot
     """Version 0, which has nothing."""
     transaction: Transaction
-    homes: Manifest
+    file_roots: Manifest
     """Declares the base paths that the files are in."""
 
 
-def create_table(place: Place, data: Any, new: NewTable) -> Snapshot:
+def create_table(location: Location, data: Any, new: NewTable) -> Snapshot:
     """Version 1 of a new table; raises AlreadyExistsError, also if another creator was faster."""
-    first = write_first(place, data, new)
+    first = write_first(location, data, new)
     try:
         return commit_written(
-            first.before, first.transaction, CommitPolicy(serializable=True), homes=first.homes
+            first.before,
+            first.transaction,
+            CommitPolicy(serializable=True),
+            file_roots=first.file_roots,
         )
     except ConflictError as lost:
-        raise _exists(place) from lost
+        raise _exists(location) from lost
 
 
-def write_first(place: Place, data: Any, new: NewTable) -> FirstWrite:
+def write_first(location: Location, data: Any, new: NewTable) -> FirstWrite:
     """Write the files of a new table, and commit nothing. Raises AlreadyExistsError."""
     check_file_version(new.file_version)
     facts = commit_properties(new.message, new.properties)
-    if newest_version(place.store) is not None:
-        raise _exists(place)
-    declared = new_base_paths(place, (), new.bases)
+    if newest_version(location.store) is not None:
+        raise _exists(location)
+    declared = new_base_paths(location, (), new.bases)
     flags = FLAG_STABLE_ROW_IDS if new.stable_row_ids else 0
     nothing = empty_manifest(new.file_version, flags=flags)
-    nothing.message.config.update(manifest_store_mark(place.store))
+    nothing.message.config.update(manifest_store_mark(location.store))
     with_bases = empty_manifest(new.file_version)
     with_bases.message.base_paths.extend(declared)
-    homes = [own_home(place)]
+    file_roots = [own_file_root(location)]
     if new.into is not None:
-        homes = homes_to_write(place, with_bases, new.into)
-    written = write_anew(place, homes, data, new.schema, new.file_version, new.limits)
+        file_roots = file_roots_to_write(location, with_bases, new.into)
+    written = write_anew(location, file_roots, data, new.schema, new.file_version, new.limits)
     overwrite = replace(written, initial_bases=declared)
     transaction = Transaction.new(Version(0), overwrite, properties=facts)
-    return FirstWrite(Snapshot(place, nothing, NamingScheme.V2), transaction, with_bases)
+    return FirstWrite(Snapshot(location, nothing, NamingScheme.V2), transaction, with_bases)
 
 
-def _exists(place: Place) -> AlreadyExistsError:
+def _exists(location: Location) -> AlreadyExistsError:
     return AlreadyExistsError(
-        f"there is a table at {place.uri} already: open it and append or overwrite, "
+        f"there is a table at {location.uri} already: open it and append or overwrite, "
         "or drop it first",
-        uri=place.uri,
+        uri=location.uri,
     )

@@ -103,7 +103,7 @@ class BucketRepository(GitRepository):
     """Made by ``init`` and ``open``. What is written is durable once the store has it."""
 
     def __init__(self, store: Store) -> None:
-        self.home = store.uri
+        self.root = store.uri
         self._bucket = store
         self.objects = Objects(
             f"{store.uri}/{OBJECTS}",

@@ -33,7 +33,7 @@ from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
 from lancewood.git.syncing import sync_paths
 from lancewood.items.birth import PackedObjects, make_whole
-from lancewood.items.places import ItemPlaces, path_on_disk
+from lancewood.items.folder import ItemFolder, path_on_disk
 from lancewood.items.plain.layout import LOG, LogLine, Plain, log_lines, read_plain
 from lancewood.items.writing import new_settings
 from lancewood.repo.identity import author_here
@@ -97,7 +97,7 @@ def import_as(
     log: bool,
     force: bool,
     fsync: bool | None,
-    places: ItemPlaces | None = None,
+    locations: ItemFolder | None = None,
 ) -> Imported:
     """``import_plain`` with a known author.
 
@@ -111,7 +111,7 @@ def import_as(
     store = DiskStore(target, fsync)
     is_small = sum(each.size for each in plain.objects.values()) <= _MOST_PACKED
     if not os.path.lexists(f"{store.uri}/{HEAD}") and _is_free(store.uri) and is_small:
-        born = _born(plain, store, file, by, log, places)
+        born = _born(plain, store, file, by, log, locations)
         if born is not None:
             return born
     if not os.path.lexists(f"{store.uri}/{HEAD}"):
@@ -137,11 +137,16 @@ def _check_apart(source: str | os.PathLike[str], target: str | os.PathLike[str])
 def _is_free(target: str) -> bool:
     """Whether nothing is at the target; raises InvalidInputError for a folder with other things."""
     above, name = os.path.split(target)
-    return ItemPlaces(above, fsync=False).check_free(name)
+    return ItemFolder(above, fsync=False).check_free(name)
 
 
 def _born(
-    plain: Plain, store: DiskStore, file: str, by: Signature, log: bool, places: ItemPlaces | None
+    plain: Plain,
+    store: DiskStore,
+    file: str,
+    by: Signature,
+    log: bool,
+    locations: ItemFolder | None,
 ) -> Imported | None:
     """A new repository; None if something is at the target by now."""
     packed = PackedObjects()
@@ -150,8 +155,8 @@ def _born(
     head = commits.of_ref(HEAD, plain.head) if is_hash(plain.head) else plain.head
     kept = commits.put_archive(commits.archive(told), ())
     above = os.path.dirname(store.uri)
-    if places is not None:
-        staging = places.staging()
+    if locations is not None:
+        staging = locations.staging()
     else:
         with _or_storage_error(f"cannot make {above}"):
             os.makedirs(above, exist_ok=True)
@@ -167,7 +172,7 @@ def _born(
     )
     if not is_born:
         return None
-    if places is None and store.fsync:
+    if locations is None and store.fsync:
         with _or_storage_error(f"cannot sync {above}"):
             sync_paths(directories=[above])
     return _told(plain, store.uri, head, refs, tuple(refs))

@@ -18,8 +18,8 @@ import pyarrow as pa
 from lancewood.engine.base import MOST, check_number
 from lancewood.errors import InvalidInputError, LancewoodError, StorageError
 from lancewood.git.repository import GitRepository
+from lancewood.items.folder import ItemFolder, checked_item
 from lancewood.items.looking import contents_of, history_of, opened, refs_of
-from lancewood.items.places import ItemPlaces, checked_item
 from lancewood.items.spark.running import (
     ITEM,
     as_text,
@@ -226,13 +226,13 @@ def _read(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def _rows(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-    places = ItemPlaces(work.folder, fsync=False)
+    locations = ItemFolder(work.folder, fsync=False)
     for batch in batches:
         for each in batch[ITEM]:
             item = text_of(each)
             try:
                 name = checked_item(item)
-                places.check_inside(name)
+                locations.check_inside(name)
                 with opened(work.folder, name) as git:
                     yield from work.rows(git, name)
             except (LancewoodError, OSError) as cause:

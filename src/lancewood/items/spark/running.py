@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, LancewoodError
+from lancewood.items.folder import checked_item, expand, first_folders, items_below, path_on_disk
 from lancewood.items.outcome import ItemDone, ItemOutcome, Tally
-from lancewood.items.places import checked_item, expand, first_folders, items_below, path_on_disk
 from lancewood.items.writing import is_passing
 from lancewood.spark.running.answers import is_last_attempt
 from lancewood.spark.running.failures import told

@@ -15,9 +15,9 @@ from lancewood.errors import InvalidInputError
 from lancewood.git.names import HEAD
 from lancewood.git.repository import GitRepository
 from lancewood.git.signature import Signature
+from lancewood.items.folder import ItemFolder
 from lancewood.items.looking import tag_item
 from lancewood.items.outcome import ItemDone, ItemOutcome
-from lancewood.items.places import ItemPlaces
 from lancewood.items.plain.importing import FILE_NAME, import_as
 from lancewood.items.spark.reading import check_revision, read
 from lancewood.items.spark.running import (
@@ -95,9 +95,9 @@ class _Tagging:
     last_attempt: int | None
     fsync: bool | None
 
-    def tag(self, places: ItemPlaces, item: str) -> ItemOutcome:
-        places.check_inside(item)
-        git = GitRepository.open(places.path(item), fsync=self.fsync)
+    def tag(self, locations: ItemFolder, item: str) -> ItemOutcome:
+        locations.check_inside(item)
+        git = GitRepository.open(locations.path(item), fsync=self.fsync)
         try:
             return tag_item(git, item, self.name, self.revision, self.by, force=self.force)
         finally:
@@ -106,7 +106,7 @@ class _Tagging:
 
 def _tag(work: _Tagging, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: tag the items of a partition."""
-    tag = partial(work.tag, ItemPlaces(work.folder, fsync=False))
+    tag = partial(work.tag, ItemFolder(work.folder, fsync=False))
     return each_item(batches, tag, last=work.last_attempt, on_error=work.on_error)
 
 
@@ -172,34 +172,34 @@ class _Importing:
     last_attempt: int | None
     fsync: bool | None
 
-    def run(self, sources: ItemPlaces, places: ItemPlaces, item: str) -> ItemOutcome:
+    def run(self, sources: ItemFolder, locations: ItemFolder, item: str) -> ItemOutcome:
         sources.check_inside(item)
-        places.make_room(item)
-        is_new = not os.path.lexists(f"{places.path(item)}/{HEAD}")
+        locations.make_room(item)
+        is_new = not os.path.lexists(f"{locations.path(item)}/{HEAD}")
         done = import_as(
             f"{self.source}/{item}",
-            places.path(item),
+            locations.path(item),
             name=self.name,
             by=self.by,
             log=self.log,
             force=self.force,
             fsync=self.fsync,
-            places=places,
+            locations=locations,
         )
         if not done.changed and not is_new:
             return ItemOutcome(item, ItemDone.UNCHANGED)
         if is_new:
-            places.check_alone(item)
-        places.named(item)
+            locations.check_alone(item)
+        locations.named(item)
         return ItemOutcome(item, ItemDone.WRITTEN)
 
 
 def _import(work: _Importing, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:
     """On an executor: import the items of a partition."""
-    sources = ItemPlaces(work.source, fsync=False)
-    places = ItemPlaces(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
-    run = partial(work.run, sources, places)
+    sources = ItemFolder(work.source, fsync=False)
+    locations = ItemFolder(work.target, fsync=DiskStore(work.target, work.fsync).fsync)
+    run = partial(work.run, sources, locations)
     try:
         yield from each_item(batches, run, last=work.last_attempt, on_error=work.on_error)
     finally:
-        places.settle()
+        locations.settle()

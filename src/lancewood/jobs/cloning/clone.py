@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lancewood.data.home import new_data_file_name
+from lancewood.data.file_root import new_data_file_name
 from lancewood.engine.base import in_order
 from lancewood.engine.commit import manifest_store_mark
-from lancewood.engine.place import Place, deletion_key
+from lancewood.engine.location import Location, deletion_key
 from lancewood.engine.snapshot import TAG, Access, Snapshot
 from lancewood.engine.upkeep import (
     PINS_CONFIG,
@@ -45,17 +45,17 @@ from lancewood.store.base import Store, is_there
 from lancewood.store.transfer import copy_object
 
 
-def target_place(source: Snapshot, target: Access) -> Place:
+def target_location(source: Snapshot, target: Access) -> Location:
     """The place of a clone; it reaches the files of the source with the source's options.
 
     Its storage options default to those of the source. Raises InvalidInputError if one of the two
     tables would lie inside the other.
     """
-    place = source.place
+    location = source.location
     if target.storage_options is None:
-        target = replace(target, storage_options=place.storage_options)
+        target = replace(target, storage_options=location.storage_options)
     store = target.store()
-    main = place.main(source.manifest) or place.store
+    main = location.main(source.manifest) or location.store
     if store.uri.startswith(f"{main.uri}/"):
         raise InvalidInputError(
             f"{store.uri} lies inside the table at {main.uri}; clone it to a place outside",
@@ -67,11 +67,11 @@ def target_place(source: Snapshot, target: Access) -> Place:
             "and go with it; clone it elsewhere",
             uri=store.uri,
         )
-    known = {each.path: place.options_of(each) or {} for each in source.manifest.base_paths}
-    known[place.uri] = place.storage_options or {}
-    known.update(place.base_storage_options)
+    known = {each.path: location.options_of(each) or {} for each in source.manifest.base_paths}
+    known[location.uri] = location.storage_options or {}
+    known.update(location.base_storage_options)
     known.update(target.base_storage_options or {})
-    return Place(store, target.storage_options, base_storage_options=known)
+    return Location(store, target.storage_options, base_storage_options=known)
 
 
 def base_name(source: Snapshot, tag: str | None) -> str | None:
@@ -84,7 +84,7 @@ def base_name(source: Snapshot, tag: str | None) -> str | None:
         remembered = source.derived.get(TAG)
         return str(remembered) if remembered is not None else head.branch
     name = TagName(tag)
-    main = source.place.main(head) or source.place.store
+    main = source.location.main(head) or source.location.store
     found = load_tag(main, name)
     if found is None:
         raise NotFoundError(f"tag {tag!r} of {main.uri} not found; nothing was cloned", tag=tag)
@@ -108,7 +108,7 @@ class ShallowClone:
 
 def clone_shallow(
     source: Snapshot,
-    target: Place,
+    target: Location,
     *,
     base_name: str | None = None,
     properties: Mapping[str, str] | None = None,
@@ -132,7 +132,7 @@ def clone_shallow(
     except CommitUnknownError:
         raise
     except (Exception, KeyboardInterrupt):
-        remove_pins(source.place, record, target.uri)
+        remove_pins(source.location, record, target.uri)
         raise
     _check_still_there(source, target)
     return made, ShallowClone(record.pins, unpinned)
@@ -140,22 +140,22 @@ def clone_shallow(
 
 def _check_there(source: Snapshot) -> None:
     """Raise NotFoundError if the cloned version is gone."""
-    version, store = source.manifest.version, source.place.store
+    version, store = source.manifest.version, source.location.store
     is_gone = not is_there(store, manifest_key(version, source.scheme))
     if is_gone or is_replaced(store, source.manifest, source.scheme):
         raise NotFoundError(
-            f"version {version} of {source.place.uri} was removed meanwhile, by a cleanup or with "
-            "its table; clone a newer one",
+            f"version {version} of {source.location.uri} was removed meanwhile, by a cleanup or "
+            "with its table; clone a newer one",
             version=version,
         )
 
 
-def _check_still_there(source: Snapshot, target: Place) -> None:
+def _check_still_there(source: Snapshot, target: Location) -> None:
     try:
         _check_there(source)
     except NotFoundError as cause:
         raise CommitUnknownError(
-            f"{target.uri} was made of version {source.manifest.version} of {source.place.uri} "
+            f"{target.uri} was made of version {source.manifest.version} of {source.location.uri} "
             "while a cleanup removed that, and files of it may be gone; verify() tells, and drop() "
             "removes the clone",
             uri=target.uri,
@@ -185,7 +185,11 @@ class _Task:
 
 
 def clone_deep(
-    source: Snapshot, target: Place, runner: Runner, *, properties: Mapping[str, str] | None = None
+    source: Snapshot,
+    target: Location,
+    runner: Runner,
+    *,
+    properties: Mapping[str, str] | None = None,
 ) -> tuple[Snapshot, DeepClone]:
     """The first version of a deep clone at the target, and what was copied for it.
 
@@ -193,7 +197,7 @@ def clone_deep(
     NotFoundError or FormatError for a file that is missing or has the wrong size.
     """
     check_clonable(source, target)
-    source.place.settle(source.manifest)
+    source.location.settle(source.manifest)
     renamed = _renamed(source)
     tasks = [*_tasks(source, target, runner, renamed)]
     files = size = 0
@@ -210,23 +214,23 @@ def clone_deep(
 
 
 def _renamed(source: Snapshot) -> dict[str, str]:
-    """New names for data files whose name also occurs in another home."""
-    place, manifest = source.place, source.manifest
+    """New names for data files whose name also occurs in another root."""
+    location, manifest = source.location, source.manifest
     if not manifest.base_paths:
         return {}
-    roots = {BaseId(each.id): place.base_store(each).uri for each in manifest.base_paths}
+    roots = {BaseId(each.id): location.base_store(each).uri for each in manifest.base_paths}
     seen: dict[str, str] = {}
     renamed: dict[str, str] = {}
     for fragment in manifest.fragments:
         for file in fragment.message.files:
-            root = roots.get(BaseId(file.base_id)) if file.HasField("base_id") else place.uri
+            root = roots.get(BaseId(file.base_id)) if file.HasField("base_id") else location.uri
             if root is not None and seen.setdefault(file.path, root) != root:
                 renamed[copied_name(file)] = new_data_file_name()
     return renamed
 
 
 def _tasks(
-    source: Snapshot, target: Place, runner: Runner, renamed: Mapping[str, str]
+    source: Snapshot, target: Location, runner: Runner, renamed: Mapping[str, str]
 ) -> Iterator[_Task]:
     bare = source.bare()
     for some in pack_fragments(source.manifest.fragments, runner.slots):
@@ -251,21 +255,21 @@ def _copy(task: _Task) -> DeepClone:
 
 
 def _copy_fragment(task: _Task, fragment: Fragment) -> Iterator[int]:
-    place, head = task.source.place, task.source.manifest
+    location, head = task.source.location, task.source.manifest
     has_blobs = any(each.is_blob_v2 for each in task.source.schema.walk())
     for file in fragment.files:
-        store, key = place.data_file(head, file)
+        store, key = location.data_file(head, file)
         goal = data_key((task.renamed or {}).get(copied_name(file.message), file.path))
         yield copy_object(store, key, task.target, goal, size=file.size)
         if has_blobs:
             yield from copy_directory(store, blob_directory(key), task.target, blob_directory(goal))
-    deletion, found = fragment.deletion_file, place.deletion_file(head, fragment)
+    deletion, found = fragment.deletion_file, location.deletion_file(head, fragment)
     if deletion is not None and found is not None:
         yield copy_object(*found, task.target, deletion_key(fragment.id, deletion))
 
 
 def _copy_index(task: _Task, index: Index) -> Iterator[int]:
-    store, directory = task.source.place.index_directory(task.source.manifest, index)
+    store, directory = task.source.location.index_directory(task.source.manifest, index)
     yield from copy_directory(store, directory, task.target, f"{INDICES_DIR}/{index.uuid}")
 
 

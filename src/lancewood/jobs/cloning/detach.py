@@ -16,10 +16,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.engine.base import in_order
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import NewFile, Place, deletion_key, find_trace, is_table_root, own_home
+from lancewood.engine.location import (
+    Location,
+    NewFile,
+    deletion_key,
+    find_trace,
+    is_table_root,
+    own_file_root,
+)
 from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
 from lancewood.engine.upkeep import (
     ClonePin,
@@ -94,7 +101,7 @@ def detach(snapshot: Snapshot, runner: Runner, terms: Terms) -> tuple[Snapshot, 
 
 def _prepare(runner: Runner, snapshot: Snapshot) -> Change[DetachCounts]:
     manifest = snapshot.manifest
-    snapshot.place.settle(manifest)
+    snapshot.location.settle(manifest)
     elsewhere = _Elsewhere(snapshot)
     tasks: list[_DetachTask] = [*pack_fragments(elsewhere.fragments(), runner.slots)]
     indices = elsewhere.indices()
@@ -102,12 +109,12 @@ def _prepare(runner: Runner, snapshot: Snapshot) -> Change[DetachCounts]:
     left = elsewhere.bases()
     if not tasks and not left:
         return Change(None, DetachCounts())
-    PutIfAbsent().check_trust(snapshot.place.store)
-    work = partial(_bring_in, snapshot.bare(), elsewhere.home)
+    PutIfAbsent().check_trust(snapshot.location.store)
+    work = partial(_bring_in, snapshot.bare(), elsewhere.file_root)
     done = gather(runner, work, tasks, what="copying files", snapshot=snapshot)
     operation = replace(
         moved_files(image for part in done for image in part.images),
-        indices_at_home=frozenset(each.message.uuid.uuid for each in indices),
+        indices_in_own_root=frozenset(each.message.uuid.uuid for each in indices),
         bases_left=left,
     )
     counts = sum((part.counts for part in done), DetachCounts())
@@ -119,8 +126,8 @@ class _Elsewhere:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self.home = own_home(snapshot.place)
-        self._residents = Residents(snapshot, self.home)
+        self.file_root = own_file_root(snapshot.location)
+        self._residents = Residents(snapshot, self.file_root)
 
     def fragments(self) -> Iterator[Fragment]:
         """Fragments that have a file elsewhere."""
@@ -131,28 +138,28 @@ class _Elsewhere:
                 yield each
 
     def indices(self) -> list[Index]:
-        place, manifest = self._snapshot.place, self._snapshot.manifest
+        location, manifest = self._snapshot.location, self._snapshot.manifest
         return [
             each
             for each in manifest.indices
             if each.base_id is not None
-            and place.index_directory(manifest, each)[0].uri != place.uri
+            and location.index_directory(manifest, each)[0].uri != location.uri
         ]
 
     def bases(self) -> frozenset[BaseId]:
         """Base paths to drop: those of other tables, and a branch's main root.
 
-        A home that holds no table stays, since others may be writing there. If blobs may refer to
+        A root that holds no table stays, since others may be writing there. If blobs may refer to
         base paths, all of them stay.
         """
-        place, manifest = self._snapshot.place, self._snapshot.manifest
+        location, manifest = self._snapshot.location, self._snapshot.manifest
         if any(each.is_blob_v2 for each in self._snapshot.schema.walk()):
             return frozenset()
         return frozenset(
             BaseId(each.id)
             for each in manifest.base_paths
             if each.is_dataset_root
-            and (root := place.base_store(each)).uri != place.uri
+            and (root := location.base_store(each)).uri != location.uri
             and is_table_root(root)
         )
 
@@ -161,18 +168,18 @@ def _has_foreign_deletions(snapshot: Snapshot, fragment: Fragment) -> bool:
     deletion = fragment.deletion_file
     if deletion is None or deletion.base_id is None:
         return False
-    found = snapshot.place.deletion_file(snapshot.manifest, fragment)
-    return found is not None and found[0].uri != snapshot.place.uri
+    found = snapshot.location.deletion_file(snapshot.manifest, fragment)
+    return found is not None and found[0].uri != snapshot.location.uri
 
 
-def _bring_in(snapshot: Snapshot, home: DataHome, task: _DetachTask) -> _BroughtIn:
+def _bring_in(snapshot: Snapshot, file_root: FileRoot, task: _DetachTask) -> _BroughtIn:
     """The task: copy the files of some fragments or of an index into the table's own root."""
     if isinstance(task, Index):
-        store, directory = snapshot.place.index_directory(snapshot.manifest, task)
+        store, directory = snapshot.location.index_directory(snapshot.manifest, task)
         goal = f"{INDICES_DIR}/{task.uuid}"
-        sizes = [*copy_directory(store, directory, snapshot.place.store, goal)]
+        sizes = [*copy_directory(store, directory, snapshot.location.store, goal)]
         return _BroughtIn(counts=DetachCounts(0, len(sizes), sum(sizes)))
-    copied = copy_fragments(snapshot, task, home)
+    copied = copy_fragments(snapshot, task, file_root)
     files = tuple(file for each in copied for file in each.files)
     try:
         work = (partial(_with_deletions, snapshot, each) for each in copied)
@@ -192,11 +199,11 @@ def _with_deletions(
     files = len(copied.files)
     if _has_foreign_deletions(snapshot, image):
         deletion = image.deletion_file
-        found = snapshot.place.deletion_file(snapshot.manifest, image)
+        found = snapshot.location.deletion_file(snapshot.manifest, image)
         assert deletion is not None
         assert found is not None
         key = deletion_key(image.id, deletion)
-        sizes.append(copy_object(*found, snapshot.place.store, key))
+        sizes.append(copy_object(*found, snapshot.location.store, key))
         files += 1
         image = image.with_deletion_file(deletion.under(None))
     yield image, DetachCounts(1, files, sum(sizes))
@@ -215,7 +222,7 @@ class Released:
 class _ReleaseTask:
     """Manifests of one root that may read from other tables."""
 
-    place: Place
+    location: Location
     names: tuple[str, ...]
     roots: frozenset[str]
 
@@ -226,22 +233,24 @@ def release_pins(snapshot: Snapshot, runner: Runner) -> Released:
     record = read_record(snapshot.manifest.config)
     if record is None:
         return Released()
-    place = snapshot.place
+    location = snapshot.location
     try:
         family = find_family(snapshot)
-        found, doubtful = find_pins(place, record, family.main.uri)
+        found, doubtful = find_pins(location, record, family.main.uri)
         there = [pin for _, pin in found]
-        needed = _needed(place, family, frozenset(each.root for each in there), runner)
+        needed = _needed(location, family, frozenset(each.root for each in there), runner)
     except LancewoodError as error:
         return Released(kept=tuple(Unpinned(each.root, error.message) for each in record.pins))
     free = tuple(each for each in there if each.root not in needed)
     kept = [*doubtful, *(Unpinned(root, why) for root, why in needed.items())]
-    kept += remove_pins(place, PinRecord(record.clone, free), family.main.uri)
+    kept += remove_pins(location, PinRecord(record.clone, free), family.main.uri)
     stay = {each.root for each in kept}
     return Released(tuple(each for each in free if each.root not in stay), tuple(kept))
 
 
-def _needed(place: Place, family: Family, roots: frozenset[str], runner: Runner) -> dict[str, str]:
+def _needed(
+    location: Location, family: Family, roots: frozenset[str], runner: Runner
+) -> dict[str, str]:
     """The roots that some version reads from, each with an explanation."""
     if not roots:
         return {}
@@ -251,7 +260,7 @@ def _needed(place: Place, family: Family, roots: frozenset[str], runner: Runner)
         store = family.store(root)
         manifests = manifest_names(store)
         oldest_first = sorted(manifests, key=lambda name: manifests[name].version)
-        here = place if store.uri == place.uri else place.at(store)
+        here = location if store.uri == location.uri else location.at(store)
         needed |= _reading(_ReleaseTask(here, tuple(oldest_first[:1]), roots))
         tasks += [
             _ReleaseTask(here, some, roots)
@@ -277,14 +286,14 @@ def _reading(task: _ReleaseTask) -> dict[str, str]:
 def _reads_from(task: _ReleaseTask, name: str) -> Iterator[tuple[str, str]]:
     key = f"{VERSIONS_DIR}/{name}"
     try:
-        manifest = decode_manifest_file(task.place.store.get(key), name=key)
+        manifest = decode_manifest_file(task.location.store.get(key), name=key)
     except NotFoundError:
         return
     for base in manifest.base_paths:
-        uri = task.place.base_store(base).uri
+        uri = task.location.base_store(base).uri
         for root in task.roots:
             if uri != root and not uri.startswith(f"{root}/{TREE_DIR}/"):
                 continue
             if find_trace(manifest, BaseId(base.id)) is not None:
-                why = f"version {manifest.version} of {task.place.uri} reads from it"
+                why = f"version {manifest.version} of {task.location.uri} reads from it"
                 yield root, f"{why}; the pin goes after a cleanup of that version"

@@ -213,8 +213,8 @@ class AddColumns:
         if why:
             way = " or pass repeatable=True" if source.can_extend else ""
             raise RetryableConflictError(
-                f"the new columns were computed for version {before} of {snapshot.place.uri}, and "
-                f"do not fit version {now}: {why}. Run add_columns again on the newest version"
+                f"the new columns were computed for version {before} of {snapshot.location.uri}, "
+                f"and do not fit version {now}: {why}. Run add_columns again on the newest version"
                 f"{way}",
                 version=now,
             )

@@ -22,7 +22,7 @@ from lancewood.data.align import Alignment, align_schema
 from lancewood.data.plan import listed_columns
 from lancewood.data.streams import in_step
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import NewFile, new_data_file
+from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.rows import FragmentScan, RowFacts, RowShape, spread
 from lancewood.engine.schema import NewColumns, nulls_of, project
 from lancewood.engine.snapshot import Snapshot
@@ -132,7 +132,7 @@ class _Kept:
     def serves(self, snapshot: Snapshot, fragment: Fragment, inputs: frozenset[FieldId]) -> bool:
         """Whether the values would be the same: what they were computed from has not changed, and
         every row that is live now was live then."""
-        if _homes(self.fragment, self.inputs) != _homes(fragment, inputs):
+        if _file_roots(self.fragment, self.inputs) != _file_roots(fragment, inputs):
             return False
         then, now = self.fragment.message.deletion_file, fragment.message.deletion_file
         if self.fragment.deletion_file is None or then == now:
@@ -206,7 +206,7 @@ class ColumnFiles:
         """Write what is missing; ``here``: in this thread, because the values cannot travel."""
         missing = [each for each in fragments if each.id not in self._kept]
         if missing:
-            PutIfAbsent().check_trust(self._snapshot.place.store)
+            PutIfAbsent().check_trust(self._snapshot.location.store)
         done = [write_columns(writer, missing)] if here else self._in_tasks(writer, missing)
         made = chain.from_iterable(each.made for each in done)
         for fragment, file in zip(missing, made, strict=True):
@@ -258,7 +258,7 @@ def read_fields(schema: Schema) -> frozenset[FieldId]:
     return frozenset(each.id for each in schema.walk())
 
 
-def _homes(fragment: Fragment, fields: frozenset[FieldId]) -> dict[int, tuple[str, int]]:
+def _file_roots(fragment: Fragment, fields: frozenset[FieldId]) -> dict[int, tuple[str, int]]:
     """Where the values of fields are: another place means that they may be others."""
     return {
         number: (file.path, column)

@@ -87,7 +87,7 @@ class ReplaceColumns:
             why = "rows have moved to other fragments"
         if why:
             raise RetryableConflictError(
-                f"the columns were replaced as of version {before} of {snapshot.place.uri}, and "
+                f"the columns were replaced as of version {before} of {snapshot.location.uri}, and "
                 f"in version {snapshot.manifest.version} {why}; read them again and replace them",
                 version=snapshot.manifest.version,
             )

@@ -19,7 +19,7 @@ from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns, has_dictionary
 from lancewood.data.writer import check_columns, write_fragments
 from lancewood.engine.base import WORKERS, Task, in_order
-from lancewood.engine.place import NewFile, new_data_files
+from lancewood.engine.location import NewFile, new_data_files
 from lancewood.engine.rows import (
     FragmentGroup,
     RowFacts,
@@ -85,9 +85,9 @@ class Compaction:
             raise last
         seconds = persistence.clock() - started
         raise RetryableConflictError(
-            f"{snapshot.place.uri} was compacted {limit} times in {seconds:.1f} s, and each time "
-            "other writers changed the same fragments; run it again when fewer are active. The "
-            f"last conflict: {last.message}",
+            f"{snapshot.location.uri} was compacted {limit} times in {seconds:.1f} s, and each "
+            "time other writers changed the same fragments; run it again when fewer are active. "
+            f"The last conflict: {last.message}",
             **{**last.facts, "attempts": limit, "seconds": seconds},
         ) from last
 
@@ -99,7 +99,7 @@ class Compaction:
         ranges = plan_bins(FragmentSizes.of(manifest), self.goal)
         bins = [tuple(manifest.fragments[each.start : each.stop]) for each in ranges]
         if bins:
-            self.terms.policy.publisher.check_trust(snapshot.place.store)
+            self.terms.policy.publisher.check_trust(snapshot.location.store)
         work = partial(rewrite_bin, snapshot.bare(), self.goal)
         done: Sequence[RewrittenBin] = gather(
             self.runner, work, bins, what="compacting", snapshot=snapshot
@@ -247,7 +247,7 @@ def rewrite_bin(
     written = write_fragments(
         pa.RecordBatchReader.from_batches(arrow, _joined(rows, arrow)),
         snapshot.schema,
-        homes=[snapshot.data_home],
+        file_roots=[snapshot.default_file_root],
         file_version=snapshot.manifest.file_version,
         max_rows=goal.target_rows,
         max_bytes=goal.max_bytes,

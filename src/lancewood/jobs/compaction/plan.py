@@ -124,15 +124,17 @@ def _candidates(sizes: FragmentSizes, goal: CompactionGoal, holey: Bits) -> Bits
 
 def _bins(sizes: FragmentSizes, goal: CompactionGoal, chosen: Bits) -> Iterator[range]:
     """Neighbours that the same indices cover, as many as fit the goal together."""
-    places = np.flatnonzero(chosen)
-    live, coverage = sizes.live[places].tolist(), sizes.coverage[places].tolist()
-    share = sizes.live[places] / np.maximum(sizes.physical[places], 1)
-    weights = (sizes.bytes[places] * share).astype(np.int64).tolist()
+    locations = np.flatnonzero(chosen)
+    live, coverage = sizes.live[locations].tolist(), sizes.coverage[locations].tolist()
+    share = sizes.live[locations] / np.maximum(sizes.physical[locations], 1)
+    weights = (sizes.bytes[locations] * share).astype(np.int64).tolist()
     start = stop = rows = weight = 0
     label = -1
-    for place, more, kind, heavier in zip(places.tolist(), live, coverage, weights, strict=True):
+    for location, more, kind, heavier in zip(
+        locations.tolist(), live, coverage, weights, strict=True
+    ):
         fits = (
-            place == stop
+            location == stop
             and kind == label
             and rows + more <= goal.target_rows
             and weight + heavier <= goal.max_bytes
@@ -141,7 +143,7 @@ def _bins(sizes: FragmentSizes, goal: CompactionGoal, chosen: Bits) -> Iterator[
         if not fits:
             if stop > start:
                 yield range(start, stop)
-            start, rows, weight, label = place, 0, 0, kind
-        stop, rows, weight = place + 1, rows + more, weight + heavier
+            start, rows, weight, label = location, 0, 0, kind
+        stop, rows, weight = location + 1, rows + more, weight + heavier
     if stop > start:
         yield range(start, stop)

@@ -15,7 +15,7 @@ from pyroaring import BitMap
 
 from lancewood.data.arrays import FieldPart, assemble
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.place import NewFile, new_data_file
+from lancewood.engine.location import NewFile, new_data_file
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter, laid_over
@@ -96,8 +96,8 @@ def _new_batches(
         for field, kind in zip(part.fields, arrow.types, strict=True):
             array = assemble(field, kind, [FieldPart(batch.column(field.name))], rows)
             if new is not None:
-                places = asked[low:high] - first
-                array = laid_over(field.name, array, new.column(field.name), places)
+                locations = asked[low:high] - first
+                array = laid_over(field.name, array, new.column(field.name), locations)
             arrays.append(array)
         yield pa.RecordBatch.from_arrays(arrays, schema=arrow)
         first += rows

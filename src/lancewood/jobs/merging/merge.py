@@ -72,7 +72,7 @@ class MergeRows:
         by_columns = self._is_by_columns(snapshot, source, plan)
         if not by_columns and (plan.counts.updated or len(plan.inserted)):
             check_movable(snapshot)
-        PutIfAbsent().check_trust(snapshot.place.store)
+        PutIfAbsent().check_trust(snapshot.location.store)
         done = self._write(snapshot, source, plan, by_columns=by_columns)
         inserted = _inserted_keys(source, plan.inserted) if len(plan.inserted) else None
         operation = merge_operation(source, done, inserted, by_columns=by_columns)
@@ -232,9 +232,9 @@ class SourcePart(SourceRows):
         return self._whole.at(positions, columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        places = np.unique(np.concatenate((*self._needed, np.empty(0, np.int64))))
-        rows = self._whole.rows.take(pa.array(places)).combine_chunks()
-        return TravelledPart, (self.table, self.columns, self.key, places, rows)
+        locations = np.unique(np.concatenate((*self._needed, np.empty(0, np.int64))))
+        rows = self._whole.rows.take(pa.array(locations)).combine_chunks()
+        return TravelledPart, (self.table, self.columns, self.key, locations, rows)
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class TravelledPart(SourceRows):
     table: Schema
     columns: Schema
     key: Key
-    places: Positions
+    locations: Positions
     """The positions of the rows in the whole source, ascending."""
     rows: pa.Table
 
@@ -254,4 +254,4 @@ class TravelledPart(SourceRows):
 
     def at(self, positions: Positions, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         rows = self.rows if columns is None else self.rows.select(columns)
-        return rows_at(rows, np.searchsorted(self.places, positions))
+        return rows_at(rows, np.searchsorted(self.locations, positions))

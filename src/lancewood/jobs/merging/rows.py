@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lancewood.data.small_fragments import SmallFragments
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import in_order
-from lancewood.engine.place import new_data_files, new_deletion_files
+from lancewood.engine.location import new_data_files, new_deletion_files
 from lancewood.engine.rows import FragmentGroup, chosen, grouped, small_fragments
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import mark_deleted
@@ -129,11 +129,11 @@ def _stayed(
         return
     group = FragmentGroup(snapshot, [each.fragment for each in touched], reader)
     begins = group.bounds[:-1]
-    places = np.concatenate([each.moved + at for each, at in zip(touched, begins, strict=True)])
+    locations = np.concatenate([each.moved + at for each, at in zip(touched, begins, strict=True)])
     ids = created = None
     if snapshot.manifest.has_stable_row_ids:
-        ids, created = group.row_ids.values_at(places), group.created_at.values_at(places)
-    yield MovingRows(chosen(group.rows, places), group.addresses(places), ids, created)
+        ids, created = group.row_ids.values_at(locations), group.created_at.values_at(locations)
+    yield MovingRows(chosen(group.rows, locations), group.addresses(locations), ids, created)
 
 
 @dataclass(frozen=True)

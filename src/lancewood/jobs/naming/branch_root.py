@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lancewood.catalog.marks import REPOSITORY_ID
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.upkeep import CLONE_PROPERTY
 from lancewood.engine.versions import TableRefs, load_version, newest_version, read_refs
 from lancewood.errors import InvalidInputError
@@ -168,7 +168,7 @@ def load_other_refs(main: Store, name: BranchName) -> TableRefs:
 
 
 def find_needs(
-    main: Place, refs: TableRefs, name: BranchName, also: Iterable[ManifestHead] = ()
+    main: Location, refs: TableRefs, name: BranchName, also: Iterable[ManifestHead] = ()
 ) -> BranchNeeds:
     """What needs a branch, recorded or not; ``also`` are manifests known already."""
     own = next((each.identifier for each in refs.branches if each.name == name), None)
@@ -188,7 +188,7 @@ def find_needs(
     )
 
 
-def _bases_into(main: Place, name: BranchName, also: Iterable[ManifestHead]) -> list[str]:
+def _bases_into(main: Location, name: BranchName, also: Iterable[ManifestHead]) -> list[str]:
     heads = [each for each in also if each.branch != name]
     if newest_version(main.store) is not None:
         heads.append(load_version(main.store)[0])
@@ -197,7 +197,7 @@ def _bases_into(main: Place, name: BranchName, also: Iterable[ManifestHead]) -> 
     return sorted(found)
 
 
-def _leads_to(main: Place, head: ManifestHead, root: Store) -> bool:
+def _leads_to(main: Location, head: ManifestHead, root: Store) -> bool:
     """Whether a version has a base path into a root; on main also to the place of that root before
     the table was moved."""
     if head.branch is not None:

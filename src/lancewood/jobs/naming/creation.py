@@ -21,8 +21,15 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import At, Snapshot, branch_place, load_snapshot, main_place, resolve
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import (
+    At,
+    Snapshot,
+    branch_location,
+    load_snapshot,
+    main_location,
+    resolve,
+)
 from lancewood.engine.upkeep import check_not_doomed
 from lancewood.engine.versions import (
     is_recorded,
@@ -80,20 +87,20 @@ def create_branch(
     known = checked_metadata(metadata)
     source = resolve(snapshot, at)
     check_source(source)
-    return _Creation(source, main_place(snapshot), new, known).run()
+    return _Creation(source, main_location(snapshot), new, known).run()
 
 
 @dataclass
 class _Creation:
     source: Snapshot
-    main: Place
+    main: Location
     name: BranchName
     metadata: Mapping[str, str]
 
     def __post_init__(self) -> None:
         branch = self.source.manifest.branch
         self.parent = None if branch is None else BranchName.found(branch)
-        self.target = branch_place(self.main, self.name)
+        self.target = branch_location(self.main, self.name)
         self.started = time.monotonic()
         self.is_declared = False
         """Whether the intent in the root is ours."""
@@ -208,11 +215,11 @@ class _Creation:
     def _check_source(self) -> None:
         """Raise NotFoundError if the source version, and so perhaps its files, was removed."""
         source, version = self.source, self.source.manifest.version
-        root = branch_place(self.main, self.parent).store
+        root = branch_location(self.main, self.parent).store
         is_gone = not is_there(root, manifest_key(version, source.scheme))
         if is_gone or is_replaced(root, source.manifest, source.scheme):
             raise NotFoundError(
-                f"version {version} of {source.place.uri} was removed while branch "
+                f"version {version} of {source.location.uri} was removed while branch "
                 f"{str(self.name)!r} was made of it, by a cleanup or with its table; make it of a "
                 "version that is there",
                 version=version,
@@ -306,7 +313,7 @@ def _clone_of(there: Snapshot, name: BranchName) -> Clone | None:
     """The operation that made this first version of the branch; None for any other version."""
     if there.manifest.branch != name:
         return None
-    operation = load_transaction(there.place.store, there.manifest).operation
+    operation = load_transaction(there.location.store, there.manifest).operation
     if not isinstance(operation, Clone) or not operation.is_shallow:
         return None
     is_first = operation.ref_version == there.manifest.version

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.engine.versions import is_recorded
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.refs import branch_key, tag_key
@@ -69,13 +69,13 @@ def delete_branch(
             "or on another branch",
             branch=name,
         )
-    _Deletion(snapshot, main_place(snapshot), asked, force, check).run()
+    _Deletion(snapshot, main_location(snapshot), asked, force, check).run()
 
 
 @dataclass
 class _Deletion:
     snapshot: Snapshot
-    main: Place
+    main: Location
     name: BranchName
     force: bool
     check: Callable[[], None]

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, cast, get_args
 from uuid import uuid4
 
-from lancewood.engine.snapshot import Snapshot, main_place
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.engine.versions import load_branch, load_refs, read_refs
 from lancewood.errors import FormatError, NotFoundError, RetryableConflictError
 from lancewood.format.json_object import decode_object
@@ -43,7 +43,7 @@ Verb: TypeAlias = Literal["create", "delete", "move out", "move in"]
 
 def find_branch(snapshot: Snapshot, name: str) -> Branch:
     """The record of a branch; raises NotFoundError or FormatError."""
-    main = main_place(snapshot).store
+    main = main_location(snapshot).store
     asked = branch_name(name)
     found = None if asked is None else load_branch(main, asked)
     if found is None:
@@ -54,7 +54,7 @@ def find_branch(snapshot: Snapshot, name: str) -> Branch:
 def list_branches(snapshot: Snapshot) -> dict[str, Branch]:
     """Every branch but main by its name, sorted; raises FormatError for a damaged record."""
     found = {}
-    for _, each in read_refs(main_place(snapshot).store, BRANCHES_DIR):
+    for _, each in read_refs(main_location(snapshot).store, BRANCHES_DIR):
         if isinstance(each, FormatError):
             raise each
         if isinstance(each, Branch):

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
 from lancewood.engine.versions import is_recorded, load_branch, newest_version
 from lancewood.errors import (
     AlreadyExistsError,
@@ -96,13 +96,13 @@ def rename_branch(snapshot: Snapshot, old: str, new: str, *, runner: Runner) -> 
     wanted = BranchName(new)
     if asked == wanted:
         raise InvalidInputError(f"branch {old!r} has that name already")
-    return _Rename(snapshot, main_place(snapshot), asked, wanted, runner).run()
+    return _Rename(snapshot, main_location(snapshot), asked, wanted, runner).run()
 
 
 @dataclass
 class _Rename:
     snapshot: Snapshot
-    main: Place
+    main: Location
     old: BranchName
     new: BranchName
     runner: Runner
@@ -135,7 +135,7 @@ class _Rename:
             self._note(brought)
             self._record()
         self._finish(brought)
-        return load_snapshot(branch_place(self.main, self.new))
+        return load_snapshot(branch_location(self.main, self.new))
 
     def _check_whole(self) -> None:
         """Raise NotFoundError or FormatError for a branch that cannot be copied: once begun, a
@@ -226,7 +226,7 @@ class _Rename:
 
     def _copying(self) -> Copying:
         """The task; raises NotFoundError for a branch without a version."""
-        head = load_snapshot(branch_place(self.main, self.old)).manifest
+        head = load_snapshot(branch_location(self.main, self.old)).manifest
         own = {each.path for each in head.base_paths if self.main.is_at(each, self.old_root)}
         return Copying(self.store, self.old, self.new, frozenset(own))
 
@@ -288,12 +288,12 @@ class _Rename:
 
         A commit in progress finds the next number taken. None if the root is empty already.
         """
-        place = branch_place(self.main, self.old)
+        location = branch_location(self.main, self.old)
         for _ in range(_ROUNDS):
             newest = newest_version(self.old_root)
             if newest is None:
                 return None
-            there = load_snapshot(place, version=newest.version)
+            there = load_snapshot(location, version=newest.version)
             if RENAMED_KEY in there.manifest.config:
                 return manifest_key(newest.version, newest.scheme)
             if newest.version > brought:

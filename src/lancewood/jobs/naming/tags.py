@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from lancewood.catalog.marks import is_repository_tag
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import At, Snapshot, branch_place, main_place, resolve
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import At, Snapshot, branch_location, main_location, resolve
 from lancewood.engine.upkeep import CLONE_PIN, check_not_doomed
 from lancewood.engine.versions import is_recorded, load_tag, read_refs
 from lancewood.errors import (
@@ -60,8 +60,8 @@ def create_tag(
     new = TagName(name)
     check_no_guard(new, "created", force=force)
     known = checked_metadata(metadata)
-    place = main_place(snapshot)
-    main, target = place.store, _find_target(place, snapshot, at)
+    location = main_location(snapshot)
+    main, target = location.store, _find_target(location, snapshot, at)
     now = time.time_ns()
     tag = Tag(
         name=new,
@@ -97,8 +97,8 @@ def update_tag(snapshot: Snapshot, name: str, at: At, *, force: bool = False) ->
     """
     asked = tag_name(name)
     check_no_guard(asked, "moved", force=force)
-    place = main_place(snapshot)
-    main, target = place.store, _find_target(place, snapshot, at)
+    location = main_location(snapshot)
+    main, target = location.store, _find_target(location, snapshot, at)
     for _ in range(_ATTEMPTS):
         moved = _move(main, asked, target)
         if moved is None:
@@ -176,7 +176,7 @@ def delete_tag(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
     """Remove a tag, also one whose file is damaged; raises NotFoundError."""
     asked = tag_name(name)
     check_no_guard(asked, "deleted", force=force)
-    main = main_place(snapshot).store
+    main = main_location(snapshot).store
     try:
         main.head(tag_key(asked))
     except NotFoundError:
@@ -186,7 +186,7 @@ def delete_tag(snapshot: Snapshot, name: str, *, force: bool = False) -> None:
 
 def find_tag(snapshot: Snapshot, name: str) -> Tag:
     """The tag of this name; raises NotFoundError or FormatError."""
-    main = main_place(snapshot).store
+    main = main_location(snapshot).store
     found = load_tag(main, tag_name(name))
     if found is None:
         raise no_tag(main, name)
@@ -196,7 +196,7 @@ def find_tag(snapshot: Snapshot, name: str) -> Tag:
 def list_tags(snapshot: Snapshot, *, guards: bool = False) -> dict[str, Tag]:
     """Every tag by its name, sorted; raises FormatError for a damaged one."""
     found = {}
-    for _, each in read_refs(main_place(snapshot).store, TAGS_DIR):
+    for _, each in read_refs(main_location(snapshot).store, TAGS_DIR):
         if isinstance(each, FormatError):
             raise each
         if isinstance(each, Tag) and (guards or not is_guard(each.name)):
@@ -250,7 +250,7 @@ class _Target:
         return f"version {self.version} of {self.branch or MAIN}"
 
 
-def _find_target(main: Place, snapshot: Snapshot, at: At) -> _Target:
+def _find_target(main: Location, snapshot: Snapshot, at: At) -> _Target:
     """The version to be named. A version of the handle's own branch is not read."""
     if isinstance(at, int) and not isinstance(at, bool):
         quick = _look_up(main, snapshot, Version(at))
@@ -265,16 +265,16 @@ def _find_target(main: Place, snapshot: Snapshot, at: At) -> _Target:
     target = _look_up(main, found, found.manifest.version)
     if target is None:
         raise NotFoundError(
-            f"version {found.manifest.version} of {found.place.uri} is gone: it was cleaned up",
+            f"version {found.manifest.version} of {found.location.uri} is gone: it was cleaned up",
             version=found.manifest.version,
         )
     return target
 
 
-def _look_up(main: Place, snapshot: Snapshot, version: Version) -> _Target | None:
+def _look_up(main: Location, snapshot: Snapshot, version: Version) -> _Target | None:
     branch = snapshot.manifest.branch
     known = None if branch is None else BranchName.found(branch)
-    root = branch_place(main, known).store
+    root = branch_location(main, known).store
     if not version > 0 or is_detached(version):
         return None
     key = manifest_key(version, snapshot.scheme)

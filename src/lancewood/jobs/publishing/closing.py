@@ -72,7 +72,7 @@ def check_nothing_is_late(head: Snapshot, closing: Closing) -> None:
 def _since(head: Snapshot, published: Version) -> Iterator[tuple[Version, tuple[Operation, ...]]]:
     """Versions and operations after a version, newest first, back to the branch's beginning."""
     for version in map(Version, range(head.manifest.version, published, -1)):
-        operations = load_transaction_of(head.place.store, version, head.scheme).operations
+        operations = load_transaction_of(head.location.store, version, head.scheme).operations
         yield version, operations
         if any(isinstance(each, Clone) for each in operations):
             return
@@ -93,7 +93,7 @@ def close(head: Snapshot, closing: Closing, policy: CommitPolicy) -> Snapshot:
 
 def reopen(branch: Snapshot, closing: Closing, policy: CommitPolicy) -> None:
     """Remove the mark, unless another writer did so already."""
-    newest = load_snapshot(branch.place)
+    newest = load_snapshot(branch.location)
     if find_closing(newest) != closing:
         return
     transaction = Transaction.new(
@@ -105,7 +105,7 @@ def reopen(branch: Snapshot, closing: Closing, policy: CommitPolicy) -> None:
     try:
         newest.commit(transaction, relaxed)
     except RetryableConflictError:
-        if find_closing(load_snapshot(branch.place)) == closing:
+        if find_closing(load_snapshot(branch.location)) == closing:
             raise
 
 
@@ -114,7 +114,7 @@ def note_landed(branch: Snapshot, closing: Closing, version: Version, policy: Co
     Best effort: the work is published."""
     relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, sleep=policy.sleep)
     with contextlib.suppress(LancewoodError):
-        newest = load_snapshot(branch.place)
+        newest = load_snapshot(branch.location)
         if find_closing(newest) != closing:
             return
         noted = MapUpdate({PUBLISHED_KEY: replace(closing, landed=version).encode()})

@@ -89,7 +89,7 @@ class Publication:
 
     def __post_init__(self) -> None:
         self._judge = Judge(self.work)
-        self._spots = Spots(self.work.head, self.target.place, self.work.roots)
+        self._spots = Spots(self.work.head, self.target.location, self.work.roots)
         self.work.head.check_writable()
         check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
 
@@ -123,10 +123,10 @@ class Publication:
             raise self._judge.conflict(newest.version, conflict) from conflict
 
     def _plan(self, newest: Manifest) -> Composition:
-        check_writable(newest, self.target.place.repository)
+        check_writable(newest, self.target.location.repository)
         check_no_fragment_reuse(newest.indices, "publishing")
         numbering = self._number(newest)
-        bases = TargetBases(self.target.place, newest)
+        bases = TargetBases(self.target.location, newest)
         known = {each.id for each in self.work.first.manifest.base_paths}
         for each in self.work.head.manifest.base_paths:
             if each.id not in known:
@@ -136,7 +136,7 @@ class Publication:
         live = frozenset(FieldId(each.id) for each in fields)
         translation = Translation(
             self.work,
-            self.target.place,
+            self.target.location,
             self.target.manifest,
             newest,
             self._judge,
@@ -248,7 +248,7 @@ class Publication:
     def _check_keys(self, newest: Manifest) -> None:
         """Raise IncompatibleConflictError if both sides have new rows with the same primary key.
         Fragments checked for an earlier plan are skipped."""
-        work, target = self.work, Snapshot(self.target.place, newest, self.target.scheme)
+        work, target = self.work, Snapshot(self.target.location, newest, self.target.scheme)
         key = primary_key(work.head.schema)
         if key == primary_key(work.first.schema):
             key = primary_key(target.schema)

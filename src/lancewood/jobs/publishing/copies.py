@@ -16,9 +16,9 @@ from functools import partial
 
 from pyroaring import BitMap
 
-from lancewood.data.home import DataHome, new_data_file_name
+from lancewood.data.file_root import FileRoot, new_data_file_name
 from lancewood.engine.base import in_order
-from lancewood.engine.place import deletion_key
+from lancewood.engine.location import deletion_key
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import StorageError
 from lancewood.format.deletion import BITMAP, encode_deletions
@@ -61,11 +61,11 @@ class CopyTask:
 class Copies:
     """What the target takes over, planned and brought."""
 
-    def __init__(self, main: Store, head: Snapshot, target: Store, home: DataHome) -> None:
+    def __init__(self, main: Store, head: Snapshot, target: Store, file_root: FileRoot) -> None:
         self._main = main
         self._head = head
         self._target = target
-        self._home = home
+        self._file_root = file_root
         self._has_blobs = any(each.is_blob_v2 for each in head.schema.walk())
         self._files: dict[str, DataFile] = {}
         self._deletions: dict[tuple[FragmentId, bytes, FragmentId], DeletionFile] = {}
@@ -77,13 +77,13 @@ class Copies:
         self._written: list[str] = []
 
     def data_file(self, file: DataFile) -> DataFile:
-        """The same columns in a copy in the home of the target's data files."""
+        """The same columns in a copy in the root of the target's data files."""
         found = self._files.get(file.path)
         if found is None:
             name = new_data_file_name()
-            found = self._files[file.path] = same_elsewhere(file, name, self._home.base_id)
-            store, key = self._head.place.data_file(self._head.manifest, file)
-            into = self._below(self._home.store, self._home.key(name))
+            found = self._files[file.path] = same_elsewhere(file, name, self._file_root.base_id)
+            store, key = self._head.location.data_file(self._head.manifest, file)
+            into = self._below(self._file_root.store, self._file_root.key(name))
             self._plan(store, key, into, file.size, self._has_blobs)
         return same_elsewhere(file, found.path, found.base_id)
 
@@ -91,7 +91,7 @@ class Copies:
         """The deletion file of a fragment in the target's root, named for the fragment's id there;
         None where nothing is deleted."""
         deletion = fragment.deletion_file
-        found = self._head.place.deletion_file(self._head.manifest, fragment)
+        found = self._head.location.deletion_file(self._head.manifest, fragment)
         if deletion is None or found is None:
             return None
         known = fragment.id, deletion.message.SerializeToString(), number
@@ -124,11 +124,11 @@ class Copies:
         not to be found."""
         known = index.message.uuid.uuid
         if known not in self._indices:
-            store, directory = self._head.place.index_directory(self._head.manifest, index)
+            store, directory = self._head.location.index_directory(self._head.manifest, index)
             files = [(each.key, each.size) for each in store.list(directory)]
             if not files:
                 # pylance 14 compacts an inherited index into the own root, and says otherwise.
-                store, directory = self._head.place.store, f"{INDICES_DIR}/{index.uuid}"
+                store, directory = self._head.location.store, f"{INDICES_DIR}/{index.uuid}"
                 files = [(each.key, each.size) for each in store.list(directory)]
             new = uuid.uuid4()
             for key, size in files:

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.commit import row_conflict
-from lancewood.engine.place import Place, load_deletions
+from lancewood.engine.location import Location, load_deletions
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
@@ -41,7 +41,7 @@ class Translation:
     """From fragments of the branch to fragments of the target's next version."""
 
     work: Work
-    target: Place
+    target: Location
     base: Manifest
     """The target at the fork."""
     newest: Manifest
@@ -112,7 +112,7 @@ class Translation:
         return self.copies.deletion_file(source, number)
 
     def _branch_base(self) -> BaseId:
-        return self.bases.id_of_root(self.work.head.place.uri, self.work.branch)
+        return self.bases.id_of_root(self.work.head.location.uri, self.work.branch)
 
     def _merged(self, changed: Changed, then: Fragment, now: Fragment) -> Fragment | None:
         files = self._merged_files(changed, then, now)
@@ -125,13 +125,13 @@ class Translation:
         return self._merged_lineage(changed, fragment.with_deletion_file(deleted))
 
     def _merged_files(self, changed: Changed, then: Fragment, now: Fragment) -> Sequence[DataFile]:
-        before, after = self._places(changed.then), self._places(changed.now)
+        before, after = self._locations(changed.then), self._locations(changed.now)
         mine = frozenset(each for each in after if after[each] != before.get(each))
         if not mine:
             return now.files
         if then.files == now.files:
             return [self._file(each) for each in changed.now.files]
-        old, new = self._places(then), self._places(now)
+        old, new = self._locations(then), self._locations(now)
         both = sorted(each for each in mine if old.get(each) != new.get(each))
         if both:
             raise _conflict(now.id, f"both wrote field {both[0]} of it anew")
@@ -142,7 +142,7 @@ class Translation:
             *(self._file(each) for each in changed.now.files if each.path not in known),
         ]
 
-    def _places(self, fragment: Fragment) -> _Places:
+    def _locations(self, fragment: Fragment) -> _Places:
         return {
             number: (file.path, column)
             for file in fragment.files
@@ -187,7 +187,7 @@ class Translation:
 
     def _deleted(self, fragment: Fragment) -> BitMap:
         head = self.work.head
-        return load_deletions(head.place, head.manifest, fragment) or BitMap()
+        return load_deletions(head.location, head.manifest, fragment) or BitMap()
 
     def _merged_lineage(self, changed: Changed, now: Fragment) -> Fragment:
         """The target's fragment, with the branch's mark on rows that the branch changed."""

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from pyroaring import BitMap
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.format.layout import find_base
@@ -193,13 +193,13 @@ class Spots:
     """Where the base paths of a branch lead, as seen from its target."""
 
     head: Snapshot
-    target: Place
+    target: Location
     passed: frozenset[str] = frozenset()
     """Roots of other branches in between, which are treated like the branch's own."""
 
     @cached_property
     def _known(self) -> dict[BaseId, Spot]:
-        self.head.place.settle(self.head.manifest)
+        self.head.location.settle(self.head.manifest)
         return {}
 
     def of(self, base_id: BaseId | None) -> Spot:
@@ -212,10 +212,10 @@ class Spots:
         return self._known[base_id]
 
     def _look(self, base: table_pb2.BasePath) -> Spot:
-        uri = self.head.place.base_store(base).uri
+        uri = self.head.location.base_store(base).uri
         if base.is_dataset_root and uri == self.target.uri:
             return Own.TARGET
-        if base.is_dataset_root and (uri == self.head.place.uri or uri in self.passed):
+        if base.is_dataset_root and (uri == self.head.location.uri or uri in self.passed):
             return Own.BRANCH
         return Elsewhere(uri, base.is_dataset_root, base)
 
@@ -223,7 +223,7 @@ class Spots:
 class TargetBases:
     """The base paths of the target's next version."""
 
-    def __init__(self, target: Place, newest: ManifestHead) -> None:
+    def __init__(self, target: Location, newest: ManifestHead) -> None:
         self._target = target
         self._bases = list(newest.base_paths)
         self._old = len(self._bases)

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lancewood.engine.changes import RowChanges, find_changes
-from lancewood.engine.place import Place, data_home
+from lancewood.engine.location import Location, default_file_root
 from lancewood.engine.rows import LiveRows
-from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot
+from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
 from lancewood.engine.versions import (
     load_manifest,
     load_transaction_of,
@@ -75,7 +75,12 @@ class LandedError(Exception):
 
 
 def prepare(
-    main: Place, work: Work, runner: Runner, *, by_reference: bool = False, uuid: str | None = None
+    main: Location,
+    work: Work,
+    runner: Runner,
+    *,
+    by_reference: bool = False,
+    uuid: str | None = None,
 ) -> tuple[Publication | None, Snapshot]:
     """The publication, judged up to the target's newest version, and that version; None if the
     work has no effect.
@@ -84,20 +89,22 @@ def prepare(
     the identity ``uuid``.
     """
     check_restored(work)
-    place = branch_place(main, work.parent)
-    newest = load_snapshot(place)
+    location = branch_location(main, work.parent)
+    newest = load_snapshot(location)
     net = _net(work)
     if net is None:
         return None, newest
     check_open(newest.manifest)
-    copies = Copies(main.store, work.head, place.store, data_home(place, newest.manifest))
+    copies = Copies(
+        main.store, work.head, location.store, default_file_root(location, newest.manifest)
+    )
     target = _at_fork(newest, work)
     publication = Publication(work, target, net, copies, runner, by_reference=by_reference)
     _judge_all(publication, newest, work.fork, uuid)
     return publication, newest
 
 
-def prepare_again(main: Place, work: Work, onto: Snapshot, runner: Runner) -> Publication | None:
+def prepare_again(main: Location, work: Work, onto: Snapshot, runner: Runner) -> Publication | None:
     """The publication of work on a version with the same content as the one where it began; None if
     the work has no effect."""
     check_restored(work)
@@ -105,8 +112,8 @@ def prepare_again(main: Place, work: Work, onto: Snapshot, runner: Runner) -> Pu
     if net is None:
         return None
     check_open(onto.manifest)
-    home = data_home(onto.place, onto.manifest)
-    copies = Copies(main.store, work.head, onto.place.store, home)
+    file_root = default_file_root(onto.location, onto.manifest)
+    copies = Copies(main.store, work.head, onto.location.store, file_root)
     return Publication(work, onto, net, copies, runner)
 
 
@@ -133,7 +140,7 @@ def _net(work: Work) -> Net | None:
 def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
     """The target's version that the branch began from."""
     try:
-        manifest = load_manifest(newest.place.store, work.fork, newest.scheme)
+        manifest = load_manifest(newest.location.store, work.fork, newest.scheme)
     except NotFoundError as cause:
         raise NotFoundError(
             f"{called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
@@ -154,7 +161,7 @@ def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
             f"{called(work.branch)} began as: the parent was made anew since",
             version=work.fork,
         )
-    return Snapshot(newest.place, manifest, newest.scheme)
+    return Snapshot(newest.location, manifest, newest.scheme)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +187,7 @@ def _judge_all(publication: Publication, newest: Snapshot, fork: Version, uuid: 
 
 
 def _since(newest: Snapshot, fork: Version) -> Iterator[_Seen]:
-    store, scheme = newest.place.store, newest.scheme
+    store, scheme = newest.location.store, newest.scheme
     found = {*versions_since(store, fork, scheme).versions}
     for version in map(Version, range(fork + 1, newest.manifest.version + 1)):
         if version in found:
@@ -198,7 +205,7 @@ def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
     version = operation.version
     if version < fork or version >= seen.version or is_detached(version):
         return None
-    store, scheme = newest.place.store, newest.scheme
+    store, scheme = newest.location.store, newest.scheme
     try:
         then = load_manifest(store, version, scheme).message
         now = load_manifest(store, seen.version, scheme).message

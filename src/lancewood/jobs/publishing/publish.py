@@ -19,12 +19,12 @@ import uuid
 from dataclasses import dataclass, replace
 
 from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import (
     Snapshot,
-    branch_place,
+    branch_location,
     load_snapshot,
-    main_place,
+    main_location,
     open_revision,
 )
 from lancewood.errors import (
@@ -100,7 +100,7 @@ def publish(
     if branch is None:
         raise InvalidInputError("main has no parent that it could be published onto")
     asked = None if onto is None else (branch_name(onto),)
-    main = main_place(snapshot)
+    main = main_location(snapshot)
     last: ConflictError | None = None
     for _ in range(terms.persistence.executions):
         head = open_revision(main, branch=branch)
@@ -130,7 +130,7 @@ class _HeadMovedError(Exception):
 class _Publishing:
     """One attempt to publish a branch."""
 
-    main: Place
+    main: Location
     branch: BranchName
     adopt: bool
     terms: Terms
@@ -151,7 +151,7 @@ class _Publishing:
                 publication.plan(newest.manifest)
         except ConflictError as conflict:
             # The conflict may be with the same work, just published by another writer.
-            if load_snapshot(head.place).manifest.version != head.manifest.version:
+            if load_snapshot(head.location).manifest.version != head.manifest.version:
                 raise _HeadMovedError(conflict) from conflict
             raise
         if publication is None:
@@ -177,12 +177,12 @@ class _Publishing:
         """Finish an interrupted publication, or find that it landed."""
         parent = None if closing.onto is None else BranchName.found(closing.onto)
         self._check_target(parent, asked)
-        target = branch_place(self.main, parent)
+        target = branch_location(self.main, parent)
         landed = find_landed(target.store, closing)
         if landed is not None:
             check_nothing_is_late(head, closing)
             return self._done(target, landed, closing)
-        work = load_work(load_snapshot(head.place, version=closing.head))
+        work = load_work(load_snapshot(head.location, version=closing.head))
         try:
             publication, newest = self._prepare(work, closing)
         except ConflictError:
@@ -200,7 +200,7 @@ class _Publishing:
         return self._finish(publication, newest, closing)
 
     def _done(
-        self, target: Place, version: Version, closing: Closing
+        self, target: Location, version: Version, closing: Closing
     ) -> tuple[Snapshot, Published]:
         try:
             found = load_snapshot(target, version=version)
@@ -256,7 +256,7 @@ class _Publishing:
             if publication.is_referring:
                 place_guard(self.main.store, work.head, closing.uuid)
             done = commit(
-                newest.place,
+                newest.location,
                 newest.manifest,
                 newest.scheme,
                 publishing(work, closing.uuid, self.terms.properties),
@@ -276,7 +276,7 @@ class _Publishing:
                 error.add_note(self._what_now())
             raise
         note_landed(work.head, closing, done.version, policy)
-        landed = Snapshot(newest.place, done, newest.scheme)
+        landed = Snapshot(newest.location, done, newest.scheme)
         return landed, self._told(publication, publication.brought)
 
     def _what_now(self) -> str:

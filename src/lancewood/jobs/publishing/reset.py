@@ -7,13 +7,13 @@ stay, and so do tags on them.
 from __future__ import annotations
 
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import (
     At,
     Snapshot,
-    branch_place,
+    branch_location,
     load_snapshot,
-    main_place,
+    main_location,
     open_revision,
     resolve,
 )
@@ -43,7 +43,7 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     branch = branch_name(name)
     if branch is None:
         raise InvalidInputError("main has no parent that it could begin anew from")
-    main = main_place(snapshot)
+    main = main_location(snapshot)
     for _ in range(_ATTEMPTS):
         head = open_revision(main, branch=branch)
         source = _source(main, branch, at)
@@ -60,23 +60,23 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     )
 
 
-def begin_anew(main: Place, source: Snapshot, head: Snapshot, branch: BranchName) -> Snapshot:
+def begin_anew(main: Location, source: Snapshot, head: Snapshot, branch: BranchName) -> Snapshot:
     """A version of the branch right after ``head`` that is a clone of the source.
 
     Raises AlreadyExistsError if somebody wrote after ``head``.
     """
-    PutIfAbsent().check_trust(head.place.store)
+    PutIfAbsent().check_trust(head.location.store)
     done = write_clone_after(source, head, branch=branch)
     mend_record(main.store, done, source.manifest.version, source.manifest.size)
     _check_alone(head, done)
     return done
 
 
-def _source(main: Place, branch: BranchName, at: At) -> Snapshot:
+def _source(main: Location, branch: BranchName, at: At) -> Snapshot:
     record = load_branch(main.store, branch)
     if record is None:
         raise NotFoundError(f"branch {str(branch)!r} of {main.uri} not found", branch=str(branch))
-    newest = load_snapshot(branch_place(main, record.parent_branch))
+    newest = load_snapshot(branch_location(main, record.parent_branch))
     source = resolve(newest, at)
     if source.manifest.branch != record.parent_branch:
         raise InvalidInputError(
@@ -87,7 +87,7 @@ def _source(main: Place, branch: BranchName, at: At) -> Snapshot:
     return source
 
 
-def _check_published(main: Place, head: Snapshot) -> None:
+def _check_published(main: Location, head: Snapshot) -> None:
     """Raises IncompatibleConflictError if a reset would leave work behind."""
     closing = find_closing(head)
     name = called(head.manifest.branch)
@@ -108,7 +108,7 @@ def _check_published(main: Place, head: Snapshot) -> None:
             head,
         )
     parent = None if closing.onto is None else BranchName.found(closing.onto)
-    if find_landed(branch_place(main, parent).store, closing) is None:
+    if find_landed(branch_location(main, parent).store, closing) is None:
         raise _unpublished(f"the publishing of {name} was cut off; publish it again", head)
 
 
@@ -123,7 +123,9 @@ def _unpublished(text: str, head: Snapshot) -> IncompatibleConflictError:
 def _check_alone(head: Snapshot, done: Snapshot) -> None:
     """Raises IncompatibleConflictError if somebody wrote a version while the branch was reset."""
     before, after = head.manifest.version, done.manifest.version
-    between = [each for each in list_versions(head.place.store).versions if before < each < after]
+    between = [
+        each for each in list_versions(head.location.store).versions if before < each < after
+    ]
     if between:
         raise IncompatibleConflictError(
             f"{called(head.manifest.branch)} begins anew at version {after}, but somebody wrote "

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot, main_place
+from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
 from lancewood.engine.versions import load_manifest, load_transaction_of
 from lancewood.errors import (
     IncompatibleConflictError,
@@ -96,7 +96,7 @@ def load_work(head: Snapshot) -> Work:
     unknown operation, InvalidInputError for a table that is not a branch.
     """
     if head.manifest.branch is None:
-        raise InvalidInputError(f"{head.place.uri} is no branch, and has nothing to publish")
+        raise InvalidInputError(f"{head.location.uri} is no branch, and has nothing to publish")
     walked = _Walk(head)
     version = walked.back_to(None)
     clone = walked.clone
@@ -111,7 +111,7 @@ def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
     Raises InvalidInputError if none of them did.
     """
     work = load_work(head)
-    main = main_place(head)
+    main = main_location(head)
     while work.parent != target:
         if work.parent is None:
             raise InvalidInputError(
@@ -119,14 +119,14 @@ def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
                 "published onto it",
                 branch=work.branch,
             )
-        above = load_work(load_snapshot(branch_place(main, work.parent), version=work.fork))
+        above = load_work(load_snapshot(branch_location(main, work.parent), version=work.fork))
         work = replace(
             above,
             head=work.head,
             steps=(*above.steps, *work.steps),
             own=(*above.own, *work.own),
             brought=(*above.brought, *work.brought),
-            roots=work.roots | above.roots | {above.head.place.uri},
+            roots=work.roots | above.roots | {above.head.location.uri},
         )
     return work
 
@@ -164,7 +164,7 @@ class _Walk:
         head = self._head
         version = head.manifest.version
         while version != end:
-            transaction = load_transaction_of(head.place.store, version, head.scheme)
+            transaction = load_transaction_of(head.location.store, version, head.scheme)
             for operation in transaction.operations:
                 if isinstance(operation, Clone):
                     self.clone, self._line = operation, transaction.uuid
@@ -180,8 +180,8 @@ class _Walk:
         head = self._head
         begun = head
         if first != head.manifest.version:
-            found = load_manifest(head.place.store, first, head.scheme)
-            begun = Snapshot(head.place, found, head.scheme)
+            found = load_manifest(head.location.store, first, head.scheme)
+            begun = Snapshot(head.location, found, head.scheme)
         own = Held(head.manifest.branch or MAIN, first, head.manifest.version, self._line)
         steps = tuple(reversed(self._steps))
         return Work(begun, head, parent, fork, steps, (own,), tuple(self._brought))

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from lancewood.engine.base import Task, in_order
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import NewFile, new_deletion_files
+from lancewood.engine.location import NewFile, new_deletion_files
 from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
@@ -55,7 +55,7 @@ class DeleteRows:
         tasks = list(pack_fragments(matching.fragments(), self.runner.slots))
         if not tasks:
             return Change(None, RowCounts())
-        PutIfAbsent().check_trust(snapshot.place.store)
+        PutIfAbsent().check_trust(snapshot.location.store)
         done = gather(
             self.runner,
             partial(delete_in, matching.bare()),

@@ -119,8 +119,8 @@ class Matching:
         rows and of rows that are deleted already."""
         read, positions = self._scan.found(group)
         assert positions is not None, "there is a condition"
-        for number, places in read.by_fragment(positions):
-            yield group[number], bitmap_of(places), read.facts(number).deleted
+        for number, locations in read.by_fragment(positions):
+            yield group[number], bitmap_of(locations), read.facts(number).deleted
 
     def row_groups(self, fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, ...]]:
         """The fragments, in groups whose rows are best read together."""
@@ -248,7 +248,7 @@ def write_moved(
     written = write_fragments(
         pa.RecordBatchReader.from_batches(arrow, (_as_table(each, arrow) for each in batches)),
         snapshot.schema,
-        homes=[snapshot.data_home],
+        file_roots=[snapshot.default_file_root],
         file_version=snapshot.manifest.file_version,
         max_rows=limits.max_rows,
         max_bytes=limits.max_bytes,

@@ -29,7 +29,7 @@ from lancewood.engine.base import (
     offsets_of,
 )
 from lancewood.engine.commit import PutIfAbsent
-from lancewood.engine.place import NewFile, new_data_file, new_data_files, new_deletion_files
+from lancewood.engine.location import NewFile, new_data_file, new_data_files, new_deletion_files
 from lancewood.engine.rows import RowFacts, batch_of, open_fragment
 from lancewood.engine.schema import Parameters, cut_schema
 from lancewood.engine.snapshot import Snapshot
@@ -91,7 +91,7 @@ class UpdateRows:
         fragments = list(matching.fragments())
         if not fragments:
             return Change(None, RowCounts())
-        PutIfAbsent().check_trust(snapshot.place.store)
+        PutIfAbsent().check_trust(snapshot.location.store)
         job = Updating(matching.bare(), self.values)
         known: dict[FragmentId, BitMap] = {}
         if rewrite == "auto":
@@ -172,8 +172,8 @@ def move_rows(job: Updating, portion: Portion) -> Updated:
     snapshot = job.snapshot
     left: list[Addresses] = []
     new = write_moved(snapshot, _moving(job, portion, left))
-    places = np.concatenate([np.empty(0, np.uint64), *left])
-    found = {number: bitmap_of(offsets) for number, offsets in offsets_by_fragment(places)}
+    locations = np.concatenate([np.empty(0, np.uint64), *left])
+    found = {number: bitmap_of(offsets) for number, offsets in offsets_by_fragment(locations)}
     touched = [(each, found[each.id]) for each in portion.fragments if each.id in found]
     images: list[Fragment] = []
     work = (partial(_mark, snapshot, *each, images) for each in touched)
@@ -316,10 +316,10 @@ def _new_batches(
     for read in open_fragment(job.snapshot, fragment, wanted).batches():
         batch = _joinable(wanted.schema, read)
         low, high = np.searchsorted(asked, (at, at + batch.num_rows))
-        places = asked[low:high] - at
+        locations = asked[low:high] - at
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if len(places):
-            columns |= _changed_columns(job, facts, batch, columns, places, at)
+        if len(locations):
+            columns |= _changed_columns(job, facts, batch, columns, locations, at)
         at += batch.num_rows
         arrays = [
             assemble(field, kind, [FieldPart(columns[field.name])], batch.num_rows)
@@ -342,19 +342,19 @@ def _changed_columns(
     facts: RowFacts,
     batch: pa.RecordBatch,
     columns: Mapping[str, pa.Array],
-    places: npt.NDArray[np.int64],
+    locations: npt.NDArray[np.int64],
     first: int,
 ) -> dict[str, pa.Array]:
     """The set columns, with new values at some places of a batch."""
-    every = len(places) == batch.num_rows
-    chosen = batch if every else batch.take(pa.array(places))
+    every = len(locations) == batch.num_rows
+    chosen = batch if every else batch.take(pa.array(locations))
     seen = dict(zip(chosen.schema.names, chosen.columns, strict=True)) | {
-        name: facts.column_at(name, places + first) for name in job.assignments.system
+        name: facts.column_at(name, locations + first) for name in job.assignments.system
     }
-    made = job.assignments.new_columns(batch_of(seen, len(places)))
+    made = job.assignments.new_columns(batch_of(seen, len(locations)))
     if every:
         return made
-    return {name: laid_over(name, columns[name], new, places) for name, new in made.items()}
+    return {name: laid_over(name, columns[name], new, locations) for name, new in made.items()}
 
 
 def _read_part(job: Updating, fragment: Fragment, *, is_whole: bool) -> WantedColumns:

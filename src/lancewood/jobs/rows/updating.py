@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
-from lancewood.engine.place import NewFile
+from lancewood.engine.location import NewFile
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.schema import cut_schema
 from lancewood.engine.snapshot import Snapshot

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lancewood.data.codec import file_facts
 from lancewood.data.container import Container, read_container
 from lancewood.data.wanted import WantedColumns, layout_of
-from lancewood.engine.place import load_deletions
+from lancewood.engine.location import load_deletions
 from lancewood.engine.rows import load_row_ids, load_row_versions
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError, UnsupportedError
@@ -150,7 +150,7 @@ class _FragmentCheck:
 
     def _open(self, file: DataFile) -> Container | Problem:
         try:
-            store, key = self._snapshot.place.data_file(self._snapshot.manifest, file)
+            store, key = self._snapshot.location.data_file(self._snapshot.manifest, file)
         except _BAD_CONTENT as error:
             return self._problem(kind_of(error, ProblemKind.DATA_FILE), str(error), file.path)
         path = f"{store.uri}/{key}"
@@ -166,7 +166,7 @@ class _FragmentCheck:
             return self._problem(kind_of(error, ProblemKind.DATA_FILE), str(error), path)
 
     def _size(self, store: Store, key: str) -> int:
-        if self._sizes is None or store is not self._snapshot.place.store:
+        if self._sizes is None or store is not self._snapshot.location.store:
             return store.head(key).size
         size = self._sizes.get(key)
         # The listing may be older than the file, where somebody brings one back.
@@ -289,5 +289,5 @@ class _FragmentCheck:
 
 def read_deleted(snapshot: Snapshot, fragment: Fragment) -> BitMap:
     """The deleted rows of a fragment, whatever their number is said to be."""
-    found = load_deletions(snapshot.place, snapshot.manifest, fragment, is_counted=False)
+    found = load_deletions(snapshot.location, snapshot.manifest, fragment, is_counted=False)
     return BitMap() if found is None else found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Family, Snapshot, find_family, manifest_names
 from lancewood.engine.versions import list_versions, load_manifest, load_transaction, read_refs
 from lancewood.errors import FormatError, InvalidInputError, UnsupportedError
@@ -47,7 +47,7 @@ def check_manifest(snapshot: Snapshot) -> Iterator[Problem]:
         text = f"fragment {max(ids)} is beyond {mark}, the highest id that was handed out"
         yield Problem(ProblemKind.FRAGMENT_IDS, manifest.name, text, max(ids))
     if manifest.transaction_section is not None or manifest.transaction_file is not None:
-        found = load_transaction(snapshot.place.store, manifest).operation
+        found = load_transaction(snapshot.location.store, manifest).operation
         if isinstance(found, MissingTransaction):
             yield Problem(ProblemKind.TRANSACTION, manifest.name, found.why)
 
@@ -67,7 +67,7 @@ def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
         if covered and covered.max() > mark:
             text = f"it covers fragment {covered.max()}, the highest id handed out is {mark}"
             yield Problem(ProblemKind.INDEX, where, text)
-        store, directory = snapshot.place.index_directory(manifest, index)
+        store, directory = snapshot.location.index_directory(manifest, index)
     except _BAD_CONTENT as error:
         yield Problem(kind_of(error, ProblemKind.INDEX), where, str(error))
         return
@@ -84,18 +84,18 @@ def check_index(snapshot: Snapshot, index: Index) -> Iterator[Problem]:
         yield Problem(ProblemKind.INDEX_FILE, where, f"{store.uri}/{directory} holds no files")
 
 
-def check_history(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def check_history(location: Location, manifest: Manifest) -> Iterator[Problem]:
     """Whether the newest version can be read, and manifest names are of one scheme."""
-    where = f"{place.uri}/{VERSIONS_DIR}"
+    where = f"{location.uri}/{VERSIONS_DIR}"
     try:
-        found = list_versions(place.store)
+        found = list_versions(location.store)
     except FormatError as error:
         yield Problem(ProblemKind.NAMES, where, str(error))
         return
     if found.newest is None or found.newest == manifest.version:
         return
     try:
-        load_manifest(place.store, found.newest, found.scheme)
+        load_manifest(location.store, found.newest, found.scheme)
     except _BAD_CONTENT as error:
         where += f"/{manifest_name(found.newest, found.scheme)}"
         kind = kind_of(error, ProblemKind.MANIFEST)
@@ -107,7 +107,7 @@ def check_refs(snapshot: Snapshot) -> Iterator[Problem | None]:
     try:
         family = find_family(snapshot)
     except _BAD_CONTENT as error:
-        yield Problem(ProblemKind.REF, snapshot.place.uri, str(error))
+        yield Problem(ProblemKind.REF, snapshot.location.uri, str(error))
         return
     versions = _Versions(family)
     for directory in (TAGS_DIR, BRANCHES_DIR):

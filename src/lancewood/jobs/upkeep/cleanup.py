@@ -120,7 +120,7 @@ def clean_up(
     commitments = _commitments(snapshot)
     landed = () if dry_run or commitments is None else commitments.land()
     if now is None:
-        store = snapshot.place.store
+        store = snapshot.location.store
         now = datetime.now(UTC) if dry_run else time_by(store, TRANSACTIONS_DIR)
     job = _Cleanup(snapshot, find_family(snapshot), retention, runner, now, commitments)
     report = replace(job.run(dry_run=dry_run), landed=landed)

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lancewood.catalog.locations import location_of
 from lancewood.catalog.membership import Membership
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.places import place_of
 from lancewood.catalog.reachable import Pinned, PinWalk, Waiting, waiting
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.place import real_path
+from lancewood.engine.location import real_path
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.staging import find_landing, land
 from lancewood.engine.versions import load_transaction_of
@@ -80,7 +80,7 @@ class Commitments:
             try:
                 for found in [] if tip is None else self._waiting(each, tip):
                     if found.pin.landing is not None:
-                        done += land(self._snapshot.place, found.pin.landing).versions
+                        done += land(self._snapshot.location, found.pin.landing).versions
             except (ConflictError, NotFoundError):
                 continue  # it diverged or is lost, and what comes after it rests on it
         return tuple(done)
@@ -123,7 +123,7 @@ class Commitments:
         if self._is_exact(landing):
             return
         try:
-            landed = find_landing(self._snapshot.place, landing).versions
+            landed = find_landing(self._snapshot.location, landing).versions
             missing = [] if landed else self._waiting(watched, tip)
         except NotFoundError:  # of the state itself; nothing that is left goes
             landed, missing = (), []
@@ -137,21 +137,21 @@ class Commitments:
     def _is_exact(self, landing: Landing) -> bool:
         """Whether a state is where it belongs if nobody else wrote; one small read tells."""
         at = landing.last_exact_version
-        found = load_transaction_of(self._snapshot.place.store, at, self._snapshot.scheme)
+        found = load_transaction_of(self._snapshot.location.store, at, self._snapshot.scheme)
         return found.uuid == landing.uuids[-1]
 
     def _is_here(self, watched: _Watched, pin: Pin) -> bool:
         """Whether a pin is of this branch of this table, and not of another one of its name."""
         if pin.branch != self._branch:
             return False
-        options = self._snapshot.place.storage_options
-        place = place_of(pin, watched.git.home, storage_options=options)
-        return real_path(place.uri) == real_path(self._snapshot.place.uri)
+        options = self._snapshot.location.storage_options
+        location = location_of(pin, watched.git.root, storage_options=options)
+        return real_path(location.uri) == real_path(self._snapshot.location.uri)
 
     def _waiting(self, watched: _Watched, tip: Hash) -> list[Waiting]:
         """States on this branch that have not landed, the oldest first."""
-        git, options = watched.git, self._snapshot.place.storage_options
-        found = waiting(git, tip, git.home, names=watched.names, storage_options=options)
+        git, options = watched.git, self._snapshot.location.storage_options
+        found = waiting(git, tip, git.root, names=watched.names, storage_options=options)
         return [each for each in found if self._is_here(watched, each.pin)]
 
 
@@ -192,7 +192,7 @@ def _versions_of(pin: Pin) -> Iterator[Version]:
 
 def _opened(snapshot: Snapshot, member: Membership) -> GitRepository:
     try:
-        git = open_git(member.repository, storage_options=snapshot.place.storage_options)
+        git = open_git(member.repository, storage_options=snapshot.location.storage_options)
         found = git.get(_SECTION, _ID)
     except (LancewoodError, OSError) as cause:
         raise _lost(snapshot, member, str(cause)) from cause
@@ -209,9 +209,9 @@ def _lost(snapshot: Snapshot, member: Membership, why: str) -> NotFoundError:
             f"tags.delete({str(member.tag)!r}, force=True)"
         )
     return NotFoundError(
-        f"{snapshot.place.uri} belongs to the repository at {member.repository}, and that cannot "
-        f"be opened: {why}. Which versions its commits need is not known, and nothing was removed. "
-        f"{way_out}",
+        f"{snapshot.location.uri} belongs to the repository at {member.repository}, and that "
+        f"cannot be opened: {why}. Which versions its commits need is not known, and nothing was "
+        f"removed. {way_out}",
         repository=str(member.repository),
         tag=None if member.tag is None else str(member.tag),
     )

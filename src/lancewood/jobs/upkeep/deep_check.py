@@ -75,7 +75,7 @@ class PageChecker:
 
     def _ask(self, fragment: Fragment, columns: _Columns) -> str | None:
         """What is wrong with the columns; None if nothing is."""
-        if self._snapshot.place.store.location("data") is None:
+        if self._snapshot.location.store.location("data") is None:
             return decode_columns(self._snapshot, fragment, columns, lambda: None)
         if self._worker is None:
             self._worker = _Worker(self._snapshot)
@@ -180,8 +180,8 @@ def decode_columns(
     try:
         for batch in open_fragment(snapshot, fragment, wanted).batches():
             batch.validate(full=True)
-            for place, end in _blob_ends(snapshot, fragment, wanted, batch):
-                ends[place] = max(end, ends.get(place, 0))
+            for location, end in _blob_ends(snapshot, fragment, wanted, batch):
+                ends[location] = max(end, ends.get(location, 0))
             on_batch()
         return next(_short_blobs(ends), None)
     except StorageError:
@@ -204,7 +204,7 @@ def _blob_ends(
         file = next((each for each in reversed(fragment.files) if field.id in each.fields), None)
         if file is None or not beside.any():
             continue
-        store, key = snapshot.place.data_file(snapshot.manifest, file)
+        store, key = snapshot.location.data_file(snapshot.manifest, file)
         for blob_id in np.unique(ids[beside]).tolist():
             end = int((starts + sizes)[beside & (ids == blob_id)].max())
             yield (store, blob_key(key, blob_id)), end

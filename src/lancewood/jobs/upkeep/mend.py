@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from lancewood.engine.commit import CommitPolicy
-from lancewood.engine.place import new_deletion_files, write_deletions
+from lancewood.engine.location import new_deletion_files, write_deletions
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import list_versions
 from lancewood.errors import LancewoodError, StorageError
@@ -84,7 +84,7 @@ def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> Repai
         return Change(CreateIndex((), tuple(same)) if same else None, None)
 
     def do() -> None:
-        execute(load_snapshot(snapshot.place), prepare, _terms(f"drop index {index.name}"))
+        execute(load_snapshot(snapshot.location), prepare, _terms(f"drop index {index.name}"))
 
     return RepairStep(
         Proposal(
@@ -110,7 +110,7 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> RepairStep:
             deleted = read_deleted(newest, fragment)
             if len(deleted) == fragment.num_deleted_rows:
                 continue
-            store, version = newest.place.store, newest.manifest.version
+            store, version = newest.location.store, newest.manifest.version
             made = write_deletions(store, version, fragment, deleted)
             if made is None:
                 removed.append(fragment.id)
@@ -121,7 +121,7 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> RepairStep:
         return Change(Delete(tuple(updated), tuple(removed)), None, new_deletion_files(updated))
 
     def do() -> None:
-        execute(load_snapshot(snapshot.place), prepare, _terms("count deleted rows"))
+        execute(load_snapshot(snapshot.location), prepare, _terms("count deleted rows"))
 
     return RepairStep(
         Proposal(
@@ -138,7 +138,7 @@ def _restore(snapshot: Snapshot, whole: Snapshot, fatal: list[Problem]) -> Repai
     lost, version = snapshot.manifest.version, whole.manifest.version
 
     def do() -> None:
-        newest = load_snapshot(snapshot.place)
+        newest = load_snapshot(snapshot.location)
         if newest.manifest.version != lost:
             return
         message = f"restore version {version}, the newest that is whole"
@@ -164,11 +164,11 @@ def _newest_whole(snapshot: Snapshot, runner: Runner, fatal: Iterable[Problem]) 
     One that needs a file that is known to be bad is passed over without looking at its others.
     """
     bad = {*_bad_names(fatal)}
-    for version in list_versions(snapshot.place.store).versions:
+    for version in list_versions(snapshot.location.store).versions:
         if version >= snapshot.manifest.version:
             continue
         try:
-            older = load_snapshot(snapshot.place, version=version)
+            older = load_snapshot(snapshot.location, version=version)
             if bad and not bad.isdisjoint(names_in(older.manifest)):
                 continue
         except StorageError:

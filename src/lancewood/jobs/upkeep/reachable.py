@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lancewood.engine.place import deletion_key
+from lancewood.engine.location import deletion_key
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError, found_in
 from lancewood.format.layout import (
     DATA_DIR,
@@ -151,9 +151,9 @@ def _fragment_names(fragment: Fragment) -> Iterator[str]:
     if deletion is not None:
         yield deletion_key(fragment.id, deletion)
     for what in _LINEAGE:
-        place = fragment.lineage(what)
-        if isinstance(place, ExternalRange):
-            yield owner_of(place.path) or place.path
+        location = fragment.lineage(what)
+        if isinstance(location, ExternalRange):
+            yield owner_of(location.path) or location.path
 
 
 def _index_names(manifest: Manifest) -> Iterator[str]:

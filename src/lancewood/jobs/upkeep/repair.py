@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, manifest_names
 from lancewood.engine.upkeep import migrate_names
 from lancewood.errors import FormatError, NotFoundError, UnsupportedError
@@ -42,25 +42,25 @@ _FOOTER = 16
 _LEFT_BEHIND = re.compile(r"\.tmp.+|.+\.manifest#\d+")
 
 
-def repair(place: Place, runner: Runner, *, dry_run: bool = True) -> RepairReport:
+def repair(location: Location, runner: Runner, *, dry_run: bool = True) -> RepairReport:
     """Propose, and unless it is a dry run do, what makes the table at this place whole.
 
     Raises NotFoundError where there is no table. A branch is repaired at its own root.
     """
     done: list[Proposal] = []
     for _ in range(_ROUNDS):
-        steps, remaining = _plan(place, runner)
+        steps, remaining = _plan(location, runner)
         done += [each.proposal for each in steps]
         if dry_run or not steps:
             return RepairReport(dry_run, tuple(done), tuple(remaining))
         for each in steps:
             each.do()
-    return RepairReport(dry_run, tuple(done), tuple(_plan(place, runner)[1]))
+    return RepairReport(dry_run, tuple(done), tuple(_plan(location, runner)[1]))
 
 
-def _plan(place: Place, runner: Runner) -> tuple[list[RepairStep], list[Problem]]:
+def _plan(location: Location, runner: Runner) -> tuple[list[RepairStep], list[Problem]]:
     """What can be done now, and what cannot; more may show when that is done."""
-    store = place.store
+    store = location.store
     lost = [*_lost(store)]
     if lost:
         return lost, []
@@ -85,7 +85,7 @@ def _plan(place: Place, runner: Runner) -> tuple[list[RepairStep], list[Problem]
     except (FormatError, UnsupportedError) as error:
         where = f"{store.uri}/{VERSIONS_DIR}/{newest}"
         return steps, [Problem(ProblemKind.MANIFEST, where, str(error))]
-    snapshot = Snapshot(place, manifest, manifests[newest].scheme)
+    snapshot = Snapshot(location, manifest, manifests[newest].scheme)
     if len({each.scheme for each in manifests.values() if not each.detached}) > 1:
         return steps, []  # the version is looked at when the names are in order
     mending, remaining = mend_version(snapshot, runner)

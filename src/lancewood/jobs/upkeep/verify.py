@@ -48,7 +48,7 @@ class VerifyReport:
 def verify(snapshot: Snapshot, runner: Runner, *, deep: bool = False) -> VerifyReport:
     """Check a version, and the versions and refs around it."""
     refs = [*check_refs(snapshot)]
-    problems = [*check_history(snapshot.place, snapshot.manifest)]
+    problems = [*check_history(snapshot.location, snapshot.manifest)]
     problems += [each for each in refs if each is not None]
     return verify_version(snapshot, runner, deep=deep, problems=problems, refs=len(refs))
 
@@ -108,7 +108,7 @@ def _sizes(snapshot: Snapshot, groups: list[tuple[Fragment, ...]]) -> dict[str, 
     wanted = {key for group in groups for each in group for key in _own_keys(each)}
     if len(wanted) < _WORTH_A_LISTING:
         return None
-    listed = snapshot.place.store.list(DATA_DIR)
+    listed = snapshot.location.store.list(DATA_DIR)
     return {each.key: each.size for each in listed if each.key in wanted}
 
 

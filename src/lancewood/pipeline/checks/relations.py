@@ -130,13 +130,13 @@ class CheckedTables:
         return self.find_before(table)
 
 
-def planned_relations(ground: CheckContext, planned: Mapping[str, pa.Schema]) -> CheckedTables:
+def planned_relations(context: CheckContext, planned: Mapping[str, pa.Schema]) -> CheckedTables:
     """The tables to expect, from columns alone; ``planned`` are those that the run creates or
     changes."""
-    future = _own_tables(ground) | dict(planned)
+    future = _own_tables(context) | dict(planned)
 
     def before(table: str) -> CheckedTable | None:
-        return CheckedTable(table, ground.open(table).schema) if ground.has(table) else None
+        return CheckedTable(table, context.open(table).schema) if context.has(table) else None
 
     def now(table: str) -> CheckedTable | None:
         was = before(table)
@@ -144,33 +144,33 @@ def planned_relations(ground: CheckContext, planned: Mapping[str, pa.Schema]) ->
             return CheckedTable(table, future[table])
         return was
 
-    return CheckedTables(now, before, lambda: {*_names(ground, None), *future})
+    return CheckedTables(now, before, lambda: {*_names(context, None), *future})
 
 
-def standing_relations(ground: CheckContext) -> CheckedTables:
+def standing_relations(context: CheckContext) -> CheckedTables:
     """The tables on the run's branch, and those that existed when the run began."""
-    own = _own_tables(ground)
+    own = _own_tables(context)
 
     def now(table: str) -> CheckedTable | None:
-        if ground.has_now(table):
-            found = ground.open_now(table)
+        if context.has_now(table):
+            found = context.open_now(table)
             return CheckedTable(table, found.schema, found)
         return before(table) or (CheckedTable(table, own[table]) if table in own else None)
 
     def before(table: str) -> CheckedTable | None:
-        if not ground.has(table):
+        if not context.has(table):
             return None
-        found = ground.open(table)
+        found = context.open(table)
         return CheckedTable(table, found.schema, found)
 
-    return CheckedTables(now, before, lambda: {*_names(ground, ground.branch), *own})
+    return CheckedTables(now, before, lambda: {*_names(context, context.branch), *own})
 
 
-def _own_tables(ground: CheckContext) -> dict[str, pa.Schema]:
+def _own_tables(context: CheckContext) -> dict[str, pa.Schema]:
     """Tables of the run that are only created once there is a row for them."""
-    return {ground.pipeline.quarantine.table: QUARANTINE_SCHEMA}
+    return {context.pipeline.quarantine.table: QUARANTINE_SCHEMA}
 
 
-def _names(ground: CheckContext, branch: str | None) -> Iterable[str]:
-    revision = branch or ground.base
-    return () if revision is None else ground.repository.at(revision).tables
+def _names(context: CheckContext, branch: str | None) -> Iterable[str]:
+    revision = branch or context.base
+    return () if revision is None else context.repository.at(revision).tables

@@ -84,7 +84,7 @@ def tables_seen(check: Check) -> frozenset[str]:
 
 
 def plan_checks(
-    spark: SparkSession, pipeline: Pipeline, ground: CheckContext, planned: Mapping[str, pa.Schema]
+    spark: SparkSession, pipeline: Pipeline, context: CheckContext, planned: Mapping[str, pa.Schema]
 ) -> None:
     """Raise InvalidInputError, starting with the spot, for the first check that refers to something
     that will not exist: a table, a column, a function, a value of another type; or for SQL that
@@ -93,16 +93,16 @@ def plan_checks(
     ``planned`` are the columns of tables that the run creates or changes, from ``plan_targets``.
     SQL may call the pipeline's functions, which the run's open frames have registered.
     """
-    work = CheckWork(spark, pipeline, planned_relations(ground, planned))
+    work = CheckWork(spark, pipeline, planned_relations(context, planned))
     for check in pipeline.checks:
         with refused_at(check.spot, pipeline):
             kind_of(check).plan(work, check)
 
 
-def check_tables(pipeline: Pipeline, ground: CheckContext) -> None:
+def check_tables(pipeline: Pipeline, context: CheckContext) -> None:
     """Raise InvalidInputError for the first check of a table that does not exist and that no target
     creates. This needs no Spark."""
-    standing = planned_relations(ground, {})
+    standing = planned_relations(context, {})
     names = {*standing.names(), *(each.table for each in pipeline.targets)}
     relations = replace(standing, names=lambda: names)
     known = {each.casefold() for each in names}
@@ -145,7 +145,7 @@ class Keeping:
 def run_checks(
     spark: SparkSession,
     pipeline: Pipeline,
-    ground: CheckContext,
+    context: CheckContext,
     folder: Path,
     *,
     around: Around | None = None,
@@ -156,7 +156,7 @@ def run_checks(
     the pipeline's functions, so frames that registered them must be closed by now. Raises
     LancewoodError, naming the check, for one that could not run.
     """
-    work = CheckWork(spark, pipeline, standing_relations(ground))
+    work = CheckWork(spark, pipeline, standing_relations(context))
     keeping = Keeping(folder)
     keeping.clear()
     found = []

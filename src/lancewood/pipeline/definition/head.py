@@ -55,7 +55,7 @@ MOST_KEPT_ROWS = 100_000
 _DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Pipeline)}
 _RUN_EXAMPLES = ("20260131T235959Z-0a1b2c", "a", "0", "A_b-c.d", "x" * 100)
 _DATE_EXAMPLE = "2026-01-31"
-_place = re.compile(r"\{([^{}]*)\}|[{}]")
+_location = re.compile(r"\{([^{}]*)\}|[{}]")
 QUARANTINE_KEYS = ("table", "most_rows", "most_share")
 STREAM_KEYS = ("source", "trigger", "checkpoint", "options")
 SPARK_KEYS = ("master",)
@@ -125,7 +125,7 @@ def _tag(section: Section, pipeline: str) -> str | None:
     if template is None:
         return None
     spot = section.spot.at("tag")
-    for found in _place.finditer(template):
+    for found in _location.finditer(template):
         if found[1] not in ("run", "pipeline", "date"):
             raise wrong(
                 spot, f"{found[0]!r} stands for nothing: there are {{run}}, {{pipeline}}, {{date}}"
@@ -139,7 +139,7 @@ def _tag(section: Section, pipeline: str) -> str | None:
 def filled_tag(template: str, *, run: str, pipeline: str, date: str) -> str:
     """The tag of one run; raises InvalidInputError if it is not a valid name."""
     values = {"run": run, "pipeline": pipeline, "date": date}
-    return checked_tag(_place.sub(lambda found: values.get(found[1] or "", found[0]), template))
+    return checked_tag(_location.sub(lambda found: values.get(found[1] or "", found[0]), template))
 
 
 def read_quarantine(
@@ -204,9 +204,9 @@ def read_stream(
             parsed_duration(trigger)
     checkpoint = section.text("checkpoint") or f"{head.repository}/lancewood/streams/{head.name}"
     with told_at(section.spot.at("checkpoint")):
-        place = resolved(folder, checkpoint)
+        location = resolved(folder, checkpoint)
     options = section.needed_table("options", None).settings()
-    return Stream(name, trigger, place, section.spot, options)
+    return Stream(name, trigger, location, section.spot, options)
 
 
 def _check_streamed(section: Section, source: Source) -> None:

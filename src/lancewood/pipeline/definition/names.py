@@ -110,28 +110,28 @@ def checked_files_table(pipeline: str, source: str) -> str:
     return checked_table(f"{pipeline}_{source}_files")
 
 
-def resolved(folder: Path, place: str) -> str:
+def resolved(folder: Path, location: str) -> str:
     """The full path, or the uri; wild cards stay. Raises InvalidInputError for ``~``."""
-    if is_uri(place):
-        return place
-    if place == "~" or place.startswith("~/"):
+    if is_uri(location):
+        return location
+    if location == "~" or location.startswith("~/"):
         raise InvalidInputError(
-            f"{place!r}: '~' is not replaced; write the path in full, or relative to the file"
+            f"{location!r}: '~' is not replaced; write the path in full, or relative to the file"
         )
-    return os.path.normpath(folder / place)
+    return os.path.normpath(folder / location)
 
 
-def resolved_pattern(folder: Path, place: str) -> str:
+def resolved_pattern(folder: Path, location: str) -> str:
     """The same for a path with wild cards; characters of the file's own directory are taken
     literally."""
-    return resolved(Path(literal(str(folder))), place)
+    return resolved(Path(literal(str(folder))), location)
 
 
-def resolved_path(folder: Path, place: str) -> str:
+def resolved_path(folder: Path, location: str) -> str:
     """The same for a path that must be on a local disk."""
-    if is_uri(place):
-        raise InvalidInputError(f"takes a path on a disk of this machine, got {place!r}")
-    return resolved(folder, place)
+    if is_uri(location):
+        raise InvalidInputError(f"takes a path on a disk of this machine, got {location!r}")
+    return resolved(folder, location)
 
 
 def literal(path: str) -> str:
@@ -145,6 +145,6 @@ def single_path(pattern: str) -> str | None:
     return None if has_wild_cards else _ESCAPED.sub(r"\1", pattern)
 
 
-def is_uri(place: str) -> bool:
+def is_uri(location: str) -> bool:
     """Whether it starts with a scheme: ``s3://``, ``file:/``."""
-    return _has_scheme(place) is not None
+    return _has_scheme(location) is not None

@@ -34,7 +34,7 @@ _COMMENTS = ("--", "/*")
 KEYS = ("default", "required", "help")
 """Of a parameter that is declared as a table."""
 _ENVIRONMENT = "env:"
-_place = re.compile(r"(\$\$\{)|\$\{([^{}\n]*)\}|(\$\{)")
+_location = re.compile(r"(\$\$\{)|\$\{([^{}\n]*)\}|(\$\{)")
 _is_name = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*").fullmatch
 _is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
@@ -91,7 +91,7 @@ class Filling:
     ) -> Iterator[tuple[str | None, str]]:
         """(name of the placeholder, text) from left to right; the name is None for literal text."""
         end = 0
-        for found in _place.finditer(template):
+        for found in _location.finditer(template):
             yield None, template[end : found.start()]
             end = found.end()
             if found[1]:
@@ -114,14 +114,14 @@ class Filling:
         self.used.add(name)
         return self.parameters[name]
 
-    def _variable(self, place: str, spot: Spot, *, is_allowed: bool) -> str:
-        name = place.removeprefix(_ENVIRONMENT)
+    def _variable(self, location: str, spot: Spot, *, is_allowed: bool) -> str:
+        name = location.removeprefix(_ENVIRONMENT)
         if not is_allowed:
             raise wrong(
                 spot,
-                f"${{{place}}} is a secret, and this text is shown and kept: secrets are allowed "
-                "in the options of sources and in storage_options; take a parameter for what is "
-                "none",
+                f"${{{location}}} is a secret, and this text is shown and kept: secrets are "
+                "allowed in the options of sources and in storage_options; take a parameter for "
+                "what is none",
             )
         if not _is_variable(name):
             raise wrong(spot, f"{name!r} is no name of an environment variable")

@@ -72,7 +72,7 @@ def read_targets(top: Section, folder: Path) -> tuple[Target, ...]:
     found = tuple(_read(each, folder) for each in top.tables("targets", KEYS))
     if not found:
         raise wrong(top.spot.at("targets"), "the file has no [[targets]]: there is nothing to load")
-    _check_places(found)
+    _check_locations(found)
     return found
 
 
@@ -160,10 +160,10 @@ def _check_columns(section: Section, target: Target) -> None:
         raise section.wrong("deleted", f"does not go with matched = {target.matched!r}")
 
 
-def _check_places(targets: tuple[Target, ...]) -> None:
+def _check_locations(targets: tuple[Target, ...]) -> None:
     """One table, one place, whatever its case: views in SQL and some disks do not tell it."""
     seen: dict[str, Target] = {}
-    places: dict[str, Target] = {}
+    locations: dict[str, Target] = {}
     for each in targets:
         first = seen.setdefault(each.table.casefold(), each)
         if first.table != each.table:
@@ -175,5 +175,5 @@ def _check_places(targets: tuple[Target, ...]) -> None:
                 each.spot.at("uri" if each.uri else "table"),
                 f"table {each.table!r} is at two places: say the same uri at each of its targets",
             )
-        if each.uri is not None and places.setdefault(each.uri, each).table != each.table:
-            raise wrong(each.spot.at("uri"), f"is table {places[each.uri].table!r} already")
+        if each.uri is not None and locations.setdefault(each.uri, each).table != each.table:
+            raise wrong(each.spot.at("uri"), f"is table {locations[each.uri].table!r} already")

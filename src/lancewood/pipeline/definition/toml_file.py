@@ -22,7 +22,7 @@ _endless_key = re.compile(
     r"""(?<![\w"'-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""", re.ASCII
 ).search
 """tomllib needs minutes for a key of many thousand parts."""
-_place = re.compile(r" \(at line (\d+), column (\d+)\)$").search
+_location = re.compile(r" \(at line (\d+), column (\d+)\)$").search
 
 _HINTS = (
     ("Illegal character '\\n'", "a text ends on its line: is a quote missing?"),
@@ -125,7 +125,7 @@ def _text(path: Path, found: bytes) -> str:
 
 def _not_toml(path: Path, said: str) -> InvalidInputError:
     """tomllib's own words, its place put in front."""
-    found = _place(said)
+    found = _location(said)
     line = int(found[1]) if found else None
     where = f" line {found[1]}" if found else ""
     column = f", at column {found[2]}" if found else ""

@@ -156,8 +156,8 @@ def with_lines(rows: DataFrame, source: Source) -> DataFrame:
     if lines is None:
         return unknown
     # A header may read like a broken row, and comes first: so equal texts count from the end.
-    places = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
-    found = broken.withColumn(_NTH, _nth(F.lit(1))).join(places, [FILE, CORRUPT, _NTH], "left")
+    locations = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
+    found = broken.withColumn(_NTH, _nth(F.lit(1))).join(locations, [FILE, CORRUPT, _NTH], "left")
     return found.drop(_NTH).unionByName(unknown.where(F.col(CORRUPT).isNull()))
 
 

@@ -50,14 +50,14 @@ class Frames:
         self,
         spark: SparkSession,
         pipeline: Pipeline,
-        ground: Tables,
+        context: Tables,
         states: Mapping[str, Any] | None = None,
         overrides: Mapping[str, DataFrame] | None = None,
     ) -> None:
         """``states`` are what the last published run has left, by source. ``overrides`` are read
         in place of sources: the micro-batches of a stream, whose session ``spark`` has to be
         (``batch.sparkSession``)."""
-        self._spark, self._pipeline, self._ground = spark, pipeline, ground
+        self._spark, self._pipeline, self._context = spark, pipeline, context
         self._states, self._overrides = dict(states or {}), dict(overrides or {})
         self._origins: dict[str, Source | Step] = {
             **{each.name: each for each in pipeline.sources},
@@ -251,7 +251,7 @@ class Frames:
         if source.sql is not None:
             return IncomingWhole(source, lambda _: self._queried(source))
         state = None if source.is_from_start else self._states.get(source.name)
-        return find_incoming(self._spark, self._pipeline, source, self._ground, state)
+        return find_incoming(self._spark, self._pipeline, source, self._context, state)
 
     def _kept_if_used_again(self, origin: Source | Step, frame: DataFrame) -> DataFrame:
         return self._keep(frame) if self._is_kept(origin) else frame

@@ -63,16 +63,16 @@ class Incoming(Protocol):
 
 
 def find_incoming(
-    spark: SparkSession, pipeline: Pipeline, source: Source, ground: Tables, state: object
+    spark: SparkSession, pipeline: Pipeline, source: Source, context: Tables, state: object
 ) -> Incoming:
     """Open or list what a source names."""
     if source.format is None:
-        opened = open_source(pipeline, source, ground)
+        opened = open_source(pipeline, source, context)
         if not source.incremental:
-            return IncomingRows(source, whole_table(source, opened, ground))
-        return IncomingRows(source, rows_since(source, opened, ground, state))
+            return IncomingRows(source, whole_table(source, opened, context))
+        return IncomingRows(source, rows_since(source, opened, context, state))
     if source.incremental:
-        return IncomingFiles(spark, find_new_files(spark, pipeline, source, ground), ground.run)
+        return IncomingFiles(spark, find_new_files(spark, pipeline, source, context), context.run)
     return IncomingWhole(source, lambda spark: read_format(spark, source))
 
 

@@ -52,7 +52,7 @@ class Modules:
                 callables = [name for name in vars(found) if callable(getattr(found, name))]
                 raise wrong(
                     spot,
-                    f"{named!r}: {_place(found)} has no {part!r}; "
+                    f"{named!r}: {_location(found)} has no {part!r}; "
                     + near(part, (each for each in callables if not each.startswith("_"))),
                 )
             found = getattr(found, part)
@@ -90,8 +90,8 @@ class Modules:
         return found
 
     def _is_beside(self, top: str) -> bool:
-        places = (self.folder / f"{top}.py", self.folder / top / "__init__.py")
-        return top not in _NEVER and any(each.is_file() for each in places)
+        locations = (self.folder / f"{top}.py", self.folder / top / "__init__.py")
+        return top not in _NEVER and any(each.is_file() for each in locations)
 
     def _those_beside(self) -> dict[str, ModuleType]:
         """The loaded modules whose names stand for something in the folder."""
@@ -108,15 +108,15 @@ class Modules:
     @contextmanager
     def _first(self) -> Iterator[None]:
         """Put the folder first on the path inside the block; nothing is written into it."""
-        place, was = str(self.folder), sys.dont_write_bytecode
+        location, was = str(self.folder), sys.dont_write_bytecode
         importlib.invalidate_caches()
-        sys.path.insert(0, place)
+        sys.path.insert(0, location)
         sys.dont_write_bytecode = True
         try:
             yield
         finally:
             sys.dont_write_bytecode = was
-            sys.path.remove(place)
+            sys.path.remove(location)
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
@@ -132,7 +132,7 @@ class Modules:
             sys.modules.update(others)
 
 
-def _place(found: Any) -> str:
+def _location(found: Any) -> str:
     return str(getattr(found, "__file__", None) or getattr(found, "__name__", repr(found)))
 
 
@@ -181,6 +181,6 @@ def _imported(source: bytes, package: str) -> Iterator[str]:
             yield from (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1]
-            place = ".".join(above if node.level else ()) + ("." if node.level else "")
-            base = f"{place}{node.module or ''}".strip(".")
+            location = ".".join(above if node.level else ()) + ("." if node.level else "")
+            base = f"{location}{node.module or ''}".strip(".")
             yield from filter(None, (base, *(f"{base}.{each.name}" for each in node.names)))

@@ -127,7 +127,7 @@ class NewFiles:
 
 
 def find_new_files(
-    spark: SparkSession, pipeline: Pipeline, source: Source, ground: Tables
+    spark: SparkSession, pipeline: Pipeline, source: Source, context: Tables
 ) -> NewFiles:
     """The files that are there now and that no published run has read; one small Spark job."""
     from pyspark.sql import functions as F
@@ -139,8 +139,8 @@ def find_new_files(
     )
     if len(source.paths) > 1:
         listed = listed.groupBy(*_IDENTITY).agg(F.min("root").alias("root"))
-    if ground.has(seen_in) and not source.is_from_start:
-        seen = ground.read(spark, seen_in).select(*_IDENTITY)
+    if context.has(seen_in) and not source.is_from_start:
+        seen = context.read(spark, seen_in).select(*_IDENTITY)
         listed = listed.join(seen, _IDENTITY, "left_anti")
     # As a number: Spark returns datetimes in the time zone of this machine.
     with listing_many(spark):

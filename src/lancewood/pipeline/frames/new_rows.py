@@ -67,7 +67,7 @@ class TableRows:
         if is_detached(manifest.version):
             return None
         return {
-            "uri": self.until.place.uri,
+            "uri": self.until.location.uri,
             "branch": manifest.branch or MAIN,
             "version": int(manifest.version),
             "transaction": _identity(self.until, manifest.version),
@@ -82,7 +82,7 @@ class TableRows:
             raise wrong(self.source.spot, f"{gone.message}. {_WAY_OUT}") from gone
 
 
-def landed(source: Source, opened: Snapshot, ground: Tables) -> Snapshot:
+def landed(source: Source, opened: Snapshot, context: Tables) -> Snapshot:
     """The version of the table's own history that has what a commit pins.
 
     A transaction of the repository pins a state beside the history, which then lands on it as it
@@ -90,49 +90,49 @@ def landed(source: Source, opened: Snapshot, ground: Tables) -> Snapshot:
     """
     if source.table is None or not is_detached(opened.manifest.version):
         return opened
-    revision = source.revision or ground.base
+    revision = source.revision or context.base
     assert revision is not None, "a table was opened, so there is a commit"
-    pin = ground.repository.at(revision).pin(source.table)
+    pin = context.repository.at(revision).pin(source.table)
     if pin.landing is None:
         return opened
     try:
-        found = find_landing(opened.place, pin.landing)
+        found = find_landing(opened.location, pin.landing)
         if not found.versions:
             return opened
-        twin = load_snapshot(opened.place, version=found.versions[-1])
+        twin = load_snapshot(opened.location, version=found.versions[-1])
     except NotFoundError:
         return opened
     return twin if content_digest(twin.manifest.message) == pin.content else opened
 
 
-def whole_table(source: Source, opened: Snapshot, ground: Tables) -> TableRows:
+def whole_table(source: Source, opened: Snapshot, context: Tables) -> TableRows:
     """All that a table has."""
-    return TableRows(source, opened, landed(source, opened, ground))
+    return TableRows(source, opened, landed(source, opened, context))
 
 
-def rows_since(source: Source, opened: Snapshot, ground: Tables, state: object) -> TableRows:
+def rows_since(source: Source, opened: Snapshot, context: Tables, state: object) -> TableRows:
     """What a table has that was not there when the state was kept; all of it without a state.
 
     Raises InvalidInputError for a state of another table, and where the version is gone.
     """
-    spot, until = source.spot.at("incremental"), landed(source, opened, ground)
+    spot, until = source.spot.at("incremental"), landed(source, opened, context)
     if is_detached(until.manifest.version):
         raise wrong(
             spot,
-            f"{until.place.uri} has not got what the commit pins, or has more than that: somebody "
-            "wrote to it beside the repository. 'lw status' tells more; commit the table as it "
-            "stands, and run again",
+            f"{until.location.uri} has not got what the commit pins, or has more than that: "
+            "somebody wrote to it beside the repository. 'lw status' tells more; commit the table "
+            "as it stands, and run again",
         )
     if not until.manifest.has_stable_row_ids:
         raise wrong(
             spot,
-            f"{until.place.uri} has no stable row ids, so that nobody can tell which of its rows "
-            "are new: read it whole, or make the table anew with them",
+            f"{until.location.uri} has no stable row ids, so that nobody can tell which of its "
+            "rows are new: read it whole, or make the table anew with them",
         )
     if state is None:
         return TableRows(source, opened, until)
     last = _checked(state, source)
-    version, uri = Version(last["version"]), until.place.uri
+    version, uri = Version(last["version"]), until.location.uri
     newest = until.manifest.version
     if version > newest:
         raise wrong(

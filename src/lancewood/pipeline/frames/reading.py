@@ -126,20 +126,20 @@ def read_format(spark: SparkSession, source: Source) -> DataFrame:
     return reader.load(list(source.paths)) if source.paths else reader.load()
 
 
-def open_source(pipeline: Pipeline, source: Source, ground: Tables) -> Snapshot:
+def open_source(pipeline: Pipeline, source: Source, context: Tables) -> Snapshot:
     """The current version of the Lance table that a source names.
 
     Raises NotFoundError, and what opening a table raises.
     """
     if source.table is not None:
-        if not ground.has(source.table, revision=source.revision):
+        if not context.has(source.table, revision=source.revision):
             at = source.revision or f"branch {pipeline.branch!r}"
             raise wrong(
                 source.spot.at("table"),
                 f"{at} of the repository {pipeline.repository} has no table {source.table!r}: a "
                 "source reads tables as they were before the run",
             )
-        return ground.open(source.table, revision=source.revision)._snapshot
+        return context.open(source.table, revision=source.revision)._snapshot
     assert source.uri is not None
     options = plain_options({**pipeline.storage_options, **source.options})
     return open_table(source.uri, at=source.revision, storage_options=options or None)._snapshot

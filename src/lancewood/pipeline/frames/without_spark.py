@@ -40,14 +40,14 @@ _PYSPARK = re.compile(r"[/\\]pyspark[/\\]")
 _WILD = {"*": ".*", "?": "."}
 
 
-def has_no_news(pipeline: Pipeline, ground: Tables, states: Mapping[str, Any]) -> bool:
+def has_no_news(pipeline: Pipeline, context: Tables, states: Mapping[str, Any]) -> bool:
     """Whether it is certain that no incremental source has anything new.
 
     False where there is none, and where only Spark can tell. Raises what opening a table raises.
     """
     needed = Uses.of(pipeline).counts
     sources = [each for each in pipeline.sources if each.incremental and each.name in needed]
-    return bool(sources) and all(_is_old(pipeline, each, ground, states) for each in sources)
+    return bool(sources) and all(_is_old(pipeline, each, context, states) for each in sources)
 
 
 def check_python(pipeline: Pipeline) -> None:
@@ -79,18 +79,18 @@ def _left_to_spark() -> Iterator[None]:
             raise
 
 
-def _is_old(pipeline: Pipeline, source: Source, ground: Tables, states: Mapping[str, Any]) -> bool:
+def _is_old(pipeline: Pipeline, source: Source, context: Tables, states: Mapping[str, Any]) -> bool:
     with refused_at(source.spot, pipeline):
         if source.format is None:
-            opened = open_source(pipeline, source, ground)
-            return rows_since(source, opened, ground, states.get(source.name)).row_count == 0
+            opened = open_source(pipeline, source, context)
+            return rows_since(source, opened, context, states.get(source.name)).row_count == 0
         seen_in = checked_files_table(pipeline.name, source.name)
-        if not ground.has(seen_in):
+        if not context.has(seen_in):
             return False
         listed = _listed(source)
         if listed is None:
             return False
-        seen = ground.open(seen_in).scan(columns=_IDENTITY).to_arrow().cast(_SCHEMA)
+        seen = context.open(seen_in).scan(columns=_IDENTITY).to_arrow().cast(_SCHEMA)
         # That these were read from this disk says that a path without a scheme means it.
         is_local = pc.all(pc.starts_with(seen["path"], _LOCAL)).as_py()
         return bool(is_local) and not listed.join(seen, _IDENTITY, join_type="left anti").num_rows

@@ -19,13 +19,13 @@ from lancewood.jobs.publishing.work import find_net
 from lancewood.model.fragment import DataFile
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.frames.incoming import RowCount
-from lancewood.pipeline.loading.places import (
+from lancewood.pipeline.loading.context import (
     Loadable,
     LoadContext,
     TargetTable,
-    find_place,
+    find_location,
     is_there,
-    new_place,
+    new_location,
 )
 from lancewood.pipeline.loading.planning import (
     DELETED,
@@ -53,7 +53,7 @@ def stage_of(target: Target) -> str:
 
 def load_target(
     spark: SparkSession,
-    ground: LoadContext,
+    context: LoadContext,
     target: Target,
     frames: Loadable,
     listener: Listener | None = None,
@@ -65,17 +65,17 @@ def load_target(
     progress under the name of ``stage_of``; the run reports the beginning and end of the stage.
     """
     started = time.monotonic()
-    was_there = is_there(ground, target.table)
+    was_there = is_there(context, target.table)
     if was_there:
-        place = find_place(ground, target.table)
+        location = find_location(context, target.table)
     else:
-        place = new_place(ground, target.table, _new_schema(target, frames), target.uri)
-    before = place.opened()
+        location = new_location(context, target.table, _new_schema(target, frames), target.uri)
+    before = location.opened()
     if was_there and target.is_anew:
         before.overwrite(_new_schema(target, frames).empty_table())
-    loading = _Loading(spark, ground, target, frames, listener or Silence(), place)
+    loading = _Loading(spark, context, target, frames, listener or Silence(), location)
     done = loading.run()
-    after = place.opened()
+    after = location.opened()
     files, size = done.files, done.bytes
     if files is None or size is None:
         files, size = new_files(before, after)
@@ -109,11 +109,11 @@ class _Loading:
     """One target being loaded."""
 
     _spark: SparkSession
-    _ground: LoadContext
+    _context: LoadContext
     _target: Target
     _frames: Loadable
     _listener: Listener
-    _place: TargetTable
+    _location: TargetTable
     _counts: tuple[RowCount, RowCount] | None = None
     """Of all rows, and of those that ``keep`` left."""
 
@@ -130,8 +130,8 @@ class _Loading:
 
     @property
     def _message(self) -> str:
-        ground, target = self._ground, self._target
-        return f"{ground.pipeline.name} {ground.run}: {target.mode.value} {target.table}"
+        context, target = self._context, self._target
+        return f"{context.pipeline.name} {context.run}: {target.mode.value} {target.table}"
 
     @property
     def _frame(self) -> DataFrame:
@@ -147,18 +147,20 @@ class _Loading:
         rows = self._frame if frame is None else frame
         return write(
             chosen(rows, self._target.columns_left_out),
-            self._place.uri,
+            self._location.uri,
             mode,
-            branch=self._place.branch,
+            branch=self._location.branch,
             partitions=self._target.partitions,
-            storage_options=self._place.options,
+            storage_options=self._location.options,
             message=self._message,
             **said,
         )
 
     def _overwrite(self) -> Written:
         frame = chosen(self._frame, self._target.columns_left_out)
-        schema = new_schema(frame.schema, stored_types(self._target), self._place.opened().schema)
+        schema = new_schema(
+            frame.schema, stored_types(self._target), self._location.opened().schema
+        )
         return self._write("overwrite", schema=schema, **self._limits)
 
     def _merge(self) -> Written:
@@ -201,8 +203,8 @@ class _Loading:
         and a later target computes it again."""
         from pyspark.sql import functions
 
-        known = self._place.opened().schema
-        computed = computed_columns(self._ground.pipeline, self._target.table)
+        known = self._location.opened().schema
+        computed = computed_columns(self._context.pipeline, self._target.table)
         said = [each for each in known if each.name in computed - {*frame.columns}]
         nothing = [
             functions.lit(None).cast(each.dataType).alias(each.name)
@@ -214,13 +216,13 @@ class _Loading:
         target = self._target
         return fill_columns(
             self._spark,
-            self._place.uri,
+            self._location.uri,
             target.columns,
-            branch=self._place.branch,
+            branch=self._location.branch,
             types=stored_types(target),
             overwrite=target.overwrite,
             message=self._message,
-            storage_options=self._place.options,
+            storage_options=self._location.options,
             progress=self._progress,
         )
 

@@ -26,7 +26,7 @@ from lancewood.pipeline.definition.model import Mode, Target
 from lancewood.pipeline.definition.refusal import near, wrong
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.loading.places import Loadable, LoadContext
+from lancewood.pipeline.loading.context import Loadable, LoadContext
 from lancewood.pipeline.loading.quarantine import check_quarantine
 from lancewood.repo.writing.preparing import check_not_exclusive
 from lancewood.spark.columns.fill import check_fill
@@ -45,22 +45,22 @@ DELETED = "__lancewood_deleted"
 
 
 def plan_targets(
-    spark: SparkSession, ground: LoadContext, frames: Loadable
+    spark: SparkSession, context: LoadContext, frames: Loadable
 ) -> dict[str, pa.Schema]:
     """Check all targets; returns the columns of each table after the run.
 
     Raises InvalidInputError, starting with the spot in the file.
     """
     planned: dict[str, pa.Schema] = {}
-    for each in ground.pipeline.targets:
-        planned[each.table] = plan_target(spark, ground, each, frames, planned)
-    check_quarantine(ground)
+    for each in context.pipeline.targets:
+        planned[each.table] = plan_target(spark, context, each, frames, planned)
+    check_quarantine(context)
     return planned
 
 
 def plan_target(
     spark: SparkSession,
-    ground: LoadContext,
+    context: LoadContext,
     target: Target,
     frames: Loadable,
     planned: Mapping[str, pa.Schema] | None = None,
@@ -69,35 +69,35 @@ def plan_target(
 
     ``planned`` are the tables that earlier targets of the run create or change.
     """
-    with refused_at(target.spot, ground.pipeline):
-        check_not_exclusive(ground.repository._grounds, target.table)
+    with refused_at(target.spot, context.pipeline):
+        check_not_exclusive(context.repository._context, target.table)
         known = (planned or {}).get(target.table)
-        if known is None and ground.has(target.table) and not target.is_anew:
-            known = ground.open(target.table).schema
-    with refused_at(target.spot.at("types"), ground.pipeline):
+        if known is None and context.has(target.table) and not target.is_anew:
+            known = context.open(target.table).schema
+    with refused_at(target.spot.at("types"), context.pipeline):
         types = stored_types(target)
     if target.mode is Mode.ADD_COLUMNS:
-        return _plan_columns(spark, ground, target, known, types)
+        return _plan_columns(spark, context, target, known, types)
     assert target.source is not None, "every other mode has a frame"
-    with refused_at(target.spot.at("leave_out"), ground.pipeline):
+    with refused_at(target.spot.at("leave_out"), context.pipeline):
         frame = without_columns(frames.schema(target.source), target.columns_left_out)
     if target.deleted is not None:
-        _check_deleted(spark, ground, target, frames.schema(target.source))
+        _check_deleted(spark, context, target, frames.schema(target.source))
     if target.keep is not None:
-        with refused_at(target.spot.at("order_by"), ground.pipeline):
+        with refused_at(target.spot.at("order_by"), context.pipeline):
             empty = spark.createDataFrame([], frames.schema(target.source))
             _ = without_duplicates(empty, target).schema
     if known is None or target.mode is Mode.OVERWRITE:
-        with refused_at(target.spot, ground.pipeline):
+        with refused_at(target.spot, context.pipeline):
             after = new_schema(frame, types, known)
     else:
-        with refused_at(target.spot.at("types"), ground.pipeline):
+        with refused_at(target.spot.at("types"), context.pipeline):
             check_types(types, known)
         after = known
     if target.mode is Mode.MERGE:
-        with refused_at(target.spot.at("on"), ground.pipeline):
+        with refused_at(target.spot.at("on"), context.pipeline):
             resolve_key(schema_from_arrow(after), list(target.on))
-    with refused_at(target.spot, ground.pipeline):
+    with refused_at(target.spot, context.pipeline):
         if target.mode is Mode.MERGE:
             check_frame(frame, after, choices_of(target))
         else:
@@ -119,7 +119,7 @@ def choices_of(target: Target) -> Choices:
 
 def _plan_columns(
     spark: SparkSession,
-    ground: LoadContext,
+    context: LoadContext,
     target: Target,
     known: pa.Schema | None,
     types: Mapping[str, pa.DataType],
@@ -133,7 +133,7 @@ def _plan_columns(
     after = list(known)
     for name, expression in target.columns.items():
         stored = {name: types[name]} if name in types else {}
-        with refused_at(target.spot.at("columns", name), ground.pipeline):
+        with refused_at(target.spot.at("columns", name), context.pipeline):
             (made,) = check_fill(spark, {name: expression}, known, stored).schema
         if name not in known.names:
             after.append(made)
@@ -141,14 +141,14 @@ def _plan_columns(
 
 
 def _check_deleted(
-    spark: SparkSession, ground: LoadContext, target: Target, frame: StructType
+    spark: SparkSession, context: LoadContext, target: Target, frame: StructType
 ) -> None:
     from pyspark.sql import functions
     from pyspark.sql.types import BooleanType
 
     assert target.deleted is not None
     spot = target.spot.at("deleted")
-    with refused_at(spot, ground.pipeline):
+    with refused_at(spot, context.pipeline):
         said = spark.createDataFrame([], frame).select(functions.expr(target.deleted)).schema
     kind = said.fields[0].dataType
     if not isinstance(kind, BooleanType):
@@ -232,9 +232,9 @@ def without_duplicates(frame: DataFrame, target: Target) -> DataFrame:
         for field in frame.schema.fields
         if (name := quoted(field.name))
     ]
-    place = F.row_number().over(Window.partitionBy(*keys).orderBy(*order, F.xxhash64(*content)))
+    location = F.row_number().over(Window.partitionBy(*keys).orderBy(*order, F.xxhash64(*content)))
     has_null = reduce(or_, (each.isNull() for each in keys))
-    return frame.withColumn(_PLACE, place).where((F.col(_PLACE) == 1) | has_null).drop(_PLACE)
+    return frame.withColumn(_PLACE, location).where((F.col(_PLACE) == 1) | has_null).drop(_PLACE)
 
 
 def _has_map(kind: DataType) -> bool:

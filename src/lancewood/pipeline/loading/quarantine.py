@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from lancewood.pipeline.definition.model import Pipeline, Quarantine, Spot
 from lancewood.pipeline.definition.refusal import wrong
-from lancewood.pipeline.loading.places import (
+from lancewood.pipeline.loading.context import (
     Loadable,
     LoadContext,
     TargetTable,
-    find_place,
+    find_location,
     is_there,
-    new_place,
+    new_location,
 )
 from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.markup import counted, shortened
@@ -53,7 +53,7 @@ _MOST_VALUE, _MOST_TEXT = 80, 600
 
 
 def load_quarantine(
-    spark: SparkSession, ground: LoadContext, pipeline: Pipeline, frames: Loadable
+    spark: SparkSession, context: LoadContext, pipeline: Pipeline, frames: Loadable
 ) -> QuarantineFacts:
     """Append the bad rows of a run to its quarantine, if there are any; gives how many, and whether
     that is more than the limit allows."""
@@ -62,35 +62,35 @@ def load_quarantine(
     rows = frames.bad_rows()
     if rows is None:
         return facts
-    place = _place(ground, limit.table, rows)
-    if place is None:
+    location = _location(context, limit.table, rows)
+    if location is None:
         return facts
     moment = datetime.now(UTC)
     done = write(
-        _stamped(rows, ground.run, moment),
-        place.uri,
+        _stamped(rows, context.run, moment),
+        location.uri,
         "append",
-        branch=place.branch,
+        branch=location.branch,
         skip_empty=True,
-        storage_options=place.options,
-        message=f"{pipeline.name} {ground.run}: bad rows",
+        storage_options=location.options,
+        message=f"{pipeline.name} {context.run}: bad rows",
     )
     facts.rows = done.counts.inserted
     if facts.rows:
-        counts = _counts(spark, ground, limit.table, place)
+        counts = _counts(spark, context, limit.table, location)
         facts.by_reason = tuple(_most(counts))
-        facts.sample = tuple(_sample(spark, ground, place, moment))
+        facts.sample = tuple(_sample(spark, context, location, moment))
         facts.is_beyond = _is_beyond(limit, facts.rows, counts, frames)
     return facts
 
 
-def check_quarantine(ground: LoadContext) -> None:
+def check_quarantine(context: LoadContext) -> None:
     """Raise InvalidInputError if the table for bad rows is there and has other columns."""
-    pipeline = ground.pipeline
+    pipeline = context.pipeline
     table = pipeline.quarantine.table
-    if not ground.has(table):
+    if not context.has(table):
         return
-    found = ground.open(table).schema
+    found = context.open(table).schema
     if not {*SCHEMA.names} - _ADDED <= {*found.names} <= {*SCHEMA.names}:
         key, lines = "quarantine.table", pipeline.spot.lines
         raise wrong(
@@ -111,18 +111,18 @@ def limit_text(limit: Quarantine) -> str:
     return " and ".join(parts) or "no limit"
 
 
-def _place(ground: LoadContext, table: str, rows: DataFrame) -> TargetTable | None:
+def _location(context: LoadContext, table: str, rows: DataFrame) -> TargetTable | None:
     """Where the quarantine is; one that is not there is made only for a row."""
-    if not is_there(ground, table):
-        return None if rows.isEmpty() else new_place(ground, table, SCHEMA)
-    place = find_place(ground, table)
-    known = place.opened()
+    if not is_there(context, table):
+        return None if rows.isEmpty() else new_location(context, table, SCHEMA)
+    location = find_location(context, table)
+    known = location.opened()
     missing = [each for each in SCHEMA if each.name not in known.schema.names]
     if missing:
         if rows.isEmpty():
             return None
         known.add_columns(missing, message=f"{table}: moment, file and line of bad rows")
-    return place
+    return location
 
 
 def _stamped(rows: DataFrame, run: str, moment: datetime) -> DataFrame:
@@ -132,19 +132,21 @@ def _stamped(rows: DataFrame, run: str, moment: datetime) -> DataFrame:
     return rows.select(*stamps, "origin", "reason", "file", "line", "record")
 
 
-def _counts(spark: SparkSession, ground: LoadContext, table: str, place: TargetTable) -> DataFrame:
+def _counts(
+    spark: SparkSession, context: LoadContext, table: str, location: TargetTable
+) -> DataFrame:
     """How many rows of this run have which reason. Those that were there before the run are of
     another pipeline, whose run has the same id."""
     from pyspark.sql import functions as F
 
     def rows(found: Table, sign: int) -> DataFrame:
-        columns, asked = ["origin", "reason"], {"run": ground.run}
+        columns, asked = ["origin", "reason"], {"run": context.run}
         frame = read_snapshot(spark, found._snapshot, columns, "run = :run", asked)
         return frame.withColumn("sign", F.lit(sign))
 
-    counted = rows(place.opened(), 1)
-    if ground.has(table):
-        counted = counted.unionByName(rows(ground.open(table), -1))
+    counted = rows(location.opened(), 1)
+    if context.has(table):
+        counted = counted.unionByName(rows(context.open(table), -1))
     return counted.groupBy("origin", "reason").agg(F.sum("sign").alias("count")).where("count > 0")
 
 
@@ -157,15 +159,15 @@ def _most(counts: DataFrame) -> Iterable[tuple[str, str, int]]:
 
 
 def _sample(
-    spark: SparkSession, ground: LoadContext, place: TargetTable, moment: datetime
+    spark: SparkSession, context: LoadContext, location: TargetTable, moment: datetime
 ) -> Iterable[tuple[str, str, str, str, str]]:
     """A few of the rows that were written at a moment, some for each reason."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     columns = [each for each in SCHEMA.names if each != "run"]
-    found = place.opened()._snapshot
-    rows = read_snapshot(spark, found, columns, "run = :run", {"run": ground.run})
+    found = location.opened()._snapshot
+    rows = read_snapshot(spark, found, columns, "run = :run", {"run": context.run})
     of_a_reason = Window.partitionBy("origin", "reason").orderBy("file", "line", "record")
     first = (
         rows.where(F.col("moment") == F.lit(moment))

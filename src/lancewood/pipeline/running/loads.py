@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from lancewood.pipeline.definition.model import Pipeline, Target
 from lancewood.pipeline.frames.blame import blamed
+from lancewood.pipeline.loading.context import prepare_locations
 from lancewood.pipeline.loading.load import stage_of
-from lancewood.pipeline.loading.places import prepare_places
 from lancewood.pipeline.report.facts import Ending, RunFacts, SourceFacts
 from lancewood.pipeline.report.markup import total
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_at, entry_file
 from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages
 from lancewood.pipeline.running.publishing import check_beside, has_work
@@ -36,7 +36,7 @@ from lancewood.pipeline.running.resume import (
 class Loads:
     """The loads of one attempt."""
 
-    ground: RunContext
+    context: RunContext
     folder: RunFolder
     stages: Stages
     parts: Parts
@@ -50,18 +50,18 @@ class Loads:
 
     @property
     def pipeline(self) -> Pipeline:
-        return self.ground.pipeline
+        return self.context.pipeline
 
     def run(self, left: Left | None) -> LedgerEntry | None:
         """What is to be published; None if nothing is, and the facts say why."""
         with self.stages("branch"):
             if left is None:
-                begin(self.ground, self.folder)
+                begin(self.context, self.folder)
             else:
-                go_on(self.ground)
+                go_on(self.context)
             # Who cannot be written, or not be checked, is told before the first one is loaded.
-            prepare_places(self.ground)
-            check_beside(self.ground)
+            prepare_locations(self.context)
+            check_beside(self.context)
         progress = left.progress if left is not None else self._fresh()
         self.facts.targets = progress.targets
         for target in self.pipeline.targets[len(progress.targets) :]:
@@ -75,7 +75,7 @@ class Loads:
         with self.stages(name) as stage:
             with self._named(name, target), self.parts.following(self.spark, listener, name):
                 done = self.parts.load_target(
-                    self.spark, self.ground, target, self.frames, listener
+                    self.spark, self.context, target, self.frames, listener
                 )
             counts = (done.inserted, done.updated, done.deleted)
             stage.rows, stage.files, stage.bytes = total(counts), done.files, done.bytes
@@ -92,7 +92,7 @@ class Loads:
                     self.parts.following(self.spark, self.stages.listener, name),
                 ):
                     progress.quarantine = self.parts.load_quarantine(
-                        self.spark, self.ground, self.pipeline, self.frames
+                        self.spark, self.context, self.pipeline, self.frames
                     )
                 stage.rows = progress.quarantine.rows
                 self._commit("bad rows", progress)
@@ -106,11 +106,11 @@ class Loads:
         if there is nothing to publish, and the facts say so."""
         with self.stages("remember"):
             for table, files in self.frames.file_tables():
-                self.parts.load_files(self.spark, self.ground, table, files)
+                self.parts.load_files(self.spark, self.context, table, files)
             self._commit("files that were read", progress)
             entry = LedgerEntry(
                 pipeline=self.pipeline.name,
-                run=self.ground.run,
+                run=self.context.run,
                 digest=self.pipeline.digest,
                 started=progress.started,
                 branch=self.pipeline.branch,
@@ -119,30 +119,32 @@ class Loads:
                 states=self.frames.states(),
             )
             if not self._is_news(entry):
-                remove_branch(self.ground)
+                remove_branch(self.context)
                 self.facts.ending = Ending.NOTHING_NEW
                 return None
             file = {entry_file(entry.pipeline): encode_entry(entry)}
             message = encode_message("all is loaded", progress)
             author = self.pipeline.author
-            with self.ground.repository.transaction(
-                self.ground.branch, message, author=author, files=file
+            with self.context.repository.transaction(
+                self.context.branch, message, author=author, files=file
             ):
                 pass
         return entry
 
     def _is_news(self, entry: LedgerEntry) -> bool:
-        base = self.ground.base
-        before = entry_at(None if base is None else self.ground.repository.at(base), entry.pipeline)
+        base = self.context.base
+        before = entry_at(
+            None if base is None else self.context.repository.at(base), entry.pipeline
+        )
         known = {} if before is None else before.states
-        return has_work(self.ground) or dict(known) != dict(entry.states)
+        return has_work(self.context) or dict(known) != dict(entry.states)
 
     def _commit(self, title: str, progress: Progress) -> None:
         progress.sources = joined(progress.sources, self.frames.counted())
         self.facts.sources = progress.sources
-        self.ground.repository.commit(
+        self.context.repository.commit(
             encode_message(title, progress),
-            branch=self.ground.branch,
+            branch=self.context.branch,
             author=self.pipeline.author,
         )
 
@@ -160,10 +162,10 @@ class Loads:
     def _fresh(self) -> Progress:
         return Progress(
             pipeline=self.pipeline.name,
-            run=self.ground.run,
+            run=self.context.run,
             digest=self.pipeline.digest,
-            code=self.ground.code,
-            base=self.ground.base,
+            code=self.context.code,
+            base=self.context.base,
             started=self.facts.started,
             news=self.frames.news(),
         )

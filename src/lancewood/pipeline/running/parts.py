@@ -28,7 +28,7 @@ from lancewood.pipeline.report.facts import (
     StageFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.spark.session import session
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class RunChecks(Protocol):
         self,
         spark: Session,
         pipeline: Pipeline,
-        ground: RunContext,
+        context: RunContext,
         folder: Path,
         *,
         around: Callable[[Check], AbstractContextManager[object]],

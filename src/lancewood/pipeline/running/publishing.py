@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lancewood.engine.snapshot import branch_place, load_snapshot, main_place
+from lancewood.engine.snapshot import branch_location, load_snapshot, main_location
 from lancewood.errors import RetryableConflictError
 from lancewood.jobs.publishing.work import load_work
 from lancewood.pipeline.checks.running import tables_seen
 from lancewood.pipeline.definition.model import Check, Pipeline
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.pipeline.running.ground import RunContext
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.ledger import (
     Ledger,
     LedgerEntry,
@@ -31,45 +31,45 @@ from lancewood.repo.looking.view import View
 from lancewood.repo.outcome import Committed
 
 
-def publish(ground: RunContext, ledger: Ledger, entry: LedgerEntry, message: str) -> Committed:
+def publish(context: RunContext, ledger: Ledger, entry: LedgerEntry, message: str) -> Committed:
     """Bring the run's branch into the target; a run that is there already is no commit.
 
     Raises ConflictError where the two do not go together; the target is untouched then.
     """
-    permission = _Permission(ground, ledger, entry)
-    return ground.repository.merge(
-        ground.branch,
-        into=ground.pipeline.branch,
+    permission = _Permission(context, ledger, entry)
+    return context.repository.merge(
+        context.branch,
+        into=context.pipeline.branch,
         squash=True,
         message=message,
-        author=ground.pipeline.author,
+        author=context.pipeline.author,
         files=permission.files,
-        only_committed=checked_tables(ground),
+        only_committed=checked_tables(context),
     )
 
 
-def checked_tables(ground: RunContext) -> list[str]:
+def checked_tables(context: RunContext) -> list[str]:
     """The tables of the run's branch that a check looks at which can keep it from publishing."""
-    checks = _strict(ground.pipeline)
-    tables = ground.repository.at(ground.branch).tables
+    checks = _strict(context.pipeline)
+    tables = context.repository.at(context.branch).tables
     return [name for name in tables if any(_looks_at(each, name) for each in checks)]
 
 
-def check_beside(ground: RunContext) -> None:
+def check_beside(context: RunContext) -> None:
     """Raise RetryableConflictError, before anything is loaded, for what ``publish`` would refuse:
     a table with rows that nobody has committed, which no check would see."""
-    tables = {each.table for each in ground.pipeline.targets}
-    for name in tables.intersection(checked_tables(ground)):
-        work = load_work(ground.open_now(name)._snapshot)
-        newest = load_snapshot(branch_place(main_place(work.head), work.parent))
+    tables = {each.table for each in context.pipeline.targets}
+    for name in tables.intersection(checked_tables(context)):
+        work = load_work(context.open_now(name)._snapshot)
+        newest = load_snapshot(branch_location(main_location(work.head), work.parent))
         check_only_committed(name, work, newest.manifest)
 
 
-def has_work(ground: RunContext) -> bool:
+def has_work(context: RunContext) -> bool:
     """Whether the run changed a table, or made one."""
-    before = () if ground.base is None else ground.repository.at(ground.base).tables
-    now = ground.repository.at(ground.branch)
-    return any(each not in before or now.pin(each).branch == ground.branch for each in now.tables)
+    before = () if context.base is None else context.repository.at(context.base).tables
+    now = context.repository.at(context.branch)
+    return any(each not in before or now.pin(each).branch == context.branch for each in now.tables)
 
 
 def commit_message(pipeline: Pipeline, facts: RunFacts) -> str:
@@ -86,26 +86,26 @@ def commit_message(pipeline: Pipeline, facts: RunFacts) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Permission:
-    ground: RunContext
+    context: RunContext
     ledger: Ledger
     entry: LedgerEntry
 
     def files(self, tip: View | None) -> Mapping[str, bytes] | None:
         """The entry, for a commit after ``tip``; None if the run is published there."""
-        name = self.ground.pipeline.name
+        name = self.context.pipeline.name
         now = entry_at(tip, name)
         if now is not None and now.run == self.entry.run:
             return None
-        base = self.ground.base
+        base = self.context.base
         if tip is not None and tip.hash != base:
-            before = None if base is None else self.ground.repository.at(base)
+            before = None if base is None else self.context.repository.at(base)
             self._check_news(before, tip)
             self._check_seen(before, tip)
         self.ledger.heal(tip)
         return {entry_file(name): encode_entry(self.entry)}
 
     def _check_news(self, before: View | None, tip: View) -> None:
-        pipeline = self.ground.pipeline
+        pipeline = self.context.pipeline
         if not any(each.incremental for each in pipeline.sources):
             return
         if entry_bytes(before, pipeline.name) != entry_bytes(tip, pipeline.name):
@@ -116,7 +116,7 @@ class _Permission:
 
     def _check_seen(self, before: View | None, tip: View) -> None:
         """The checks hold for what they saw: with somebody else's rows beside it they may not."""
-        checks = _strict(self.ground.pipeline)
+        checks = _strict(self.context.pipeline)
         if not checks:
             return
         known = () if before is None else before.tables
@@ -129,7 +129,7 @@ class _Permission:
             ]
             if pins[0] != pins[1]:
                 raise RetryableConflictError(
-                    f"table {table!r} of branch {self.ground.pipeline.branch!r} changed while the "
+                    f"table {table!r} of branch {self.context.pipeline.branch!r} changed while the "
                     "run was at work, and the checks have not seen that; they have to look again",
                     table=table,
                 )

@@ -27,8 +27,8 @@ from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
 from lancewood.git.objects import Commit
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.folder import RUN_BRANCHES, RunFolder, claimed, run_branch
-from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.ledger import LedgerEntry, entry_at
 from lancewood.repo.repository import Repository
 
@@ -115,24 +115,26 @@ class Left:
     """What to publish, if everything was loaded."""
 
 
-def find_left(ground: RunContext, folder: RunFolder) -> Left | None:
+def find_left(context: RunContext, folder: RunFolder) -> Left | None:
     """What a run can continue from; None if it starts anew. The caller, who has the frames, checks
     that incremental sources still offer the same (``Progress.news``)."""
-    repository, pipeline = ground.repository, ground.pipeline
+    repository, pipeline = context.repository, context.pipeline
     try:
-        view = repository.at(HEADS + ground.branch)
+        view = repository.at(HEADS + context.branch)
     except NotFoundError:
         return None
     if folder.is_over or not folder.is_there:
         return None
-    progress = find_progress(repository.log(HEADS + ground.branch, first_parent=True), ground.base)
+    progress = find_progress(
+        repository.log(HEADS + context.branch, first_parent=True), context.base
+    )
     if progress is None:
         return None
     then = progress.pipeline, progress.run, progress.digest, progress.code, progress.base
-    if then != (pipeline.name, ground.run, pipeline.digest, ground.code, ground.base):
+    if then != (pipeline.name, context.run, pipeline.digest, context.code, context.base):
         return None
     entry = entry_at(view, pipeline.name)
-    is_loaded = entry is not None and entry.run == ground.run
+    is_loaded = entry is not None and entry.run == context.run
     return Left(progress, entry if is_loaded else None)
 
 
@@ -149,28 +151,28 @@ def is_of_a_run(repository: Repository, run: str) -> bool:
     return progress is not None and progress.run == run
 
 
-def go_on(ground: RunContext) -> None:
+def go_on(context: RunContext) -> None:
     """Bring the tables back to what the run's branch has committed."""
-    ground.repository.reset(HEADS + ground.branch, branch=ground.branch)
+    context.repository.reset(HEADS + context.branch, branch=context.branch)
 
 
-def begin(ground: RunContext, folder: RunFolder) -> None:
+def begin(context: RunContext, folder: RunFolder) -> None:
     """A fresh branch at the base. An existing one is removed first, with the branches of its
     tables, before anything says that the run is at work again."""
-    branches = ground.repository.branches
-    remove_branch(ground)
+    branches = context.repository.branches
+    remove_branch(context)
     folder.begin()
-    if ground.base is not None:
+    if context.base is not None:
         # An earlier branch of that name may have been deleted without those of its tables.
-        branches.delete_from_tables(ground.branch, ground.base)
-    branches.create(ground.branch, at=ground.base)
-    go_on(ground)
+        branches.delete_from_tables(context.branch, context.base)
+    branches.create(context.branch, at=context.base)
+    go_on(context)
 
 
-def remove_branch(ground: RunContext) -> None:
+def remove_branch(context: RunContext) -> None:
     """Remove the run's branch from the repository and its tables; harmless if it is gone."""
     with suppress(NotFoundError):
-        ground.repository.branches.delete(ground.branch, force=True, tables=True)
+        context.repository.branches.delete(context.branch, force=True, tables=True)
 
 
 def clean(

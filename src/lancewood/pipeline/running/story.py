@@ -36,8 +36,8 @@ from lancewood.pipeline.definition.model import Check, Pipeline
 from lancewood.pipeline.definition.parameters import hide
 from lancewood.pipeline.definition.refusal import wrong
 from lancewood.pipeline.report.facts import Ending, RunFacts, TargetFacts
+from lancewood.pipeline.running.context import RunContext
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ground import RunContext
 from lancewood.pipeline.running.ledger import Ledger, LedgerEntry, PublishedRun, entry_at
 from lancewood.pipeline.running.loads import Loads
 from lancewood.pipeline.running.parts import Parts, RunFrames, Session, Stages, quiet, start_session
@@ -81,78 +81,78 @@ class Story:
                 clean(self.repository, older_than=older_than, pipeline=name)
         if published is not None:
             if not self._is_reverted(published):
-                self._finish(self._ground(), published, Ending.ALREADY_PUBLISHED)
+                self._finish(self._context(), published, Ending.ALREADY_PUBLISHED)
             return
         for attempt in range(1, self.pipeline.attempts + 1):
             self.facts.attempts = attempt
-            ground = self._ground()
+            context = self._context()
             try:
-                self._attempt(ground, is_first=attempt == 1)
+                self._attempt(context, is_first=attempt == 1)
                 return
             except (ConflictError, AlreadyExistsError) as conflict:
                 # Of two runs that create the same table, the second finds it there.
-                if attempt == self.pipeline.attempts or not self._has_moved(ground, conflict):
+                if attempt == self.pipeline.attempts or not self._has_moved(context, conflict):
                     raise
                 self.stages.listener.told(f"begins anew: {shown(self.pipeline, conflict)}")
 
-    def _attempt(self, ground: RunContext, *, is_first: bool) -> None:
+    def _attempt(self, context: RunContext, *, is_first: bool) -> None:
         facts = self.facts
-        facts.base_commit = ground.base
+        facts.base_commit = context.base
         facts.sources, facts.targets, facts.checks, facts.quarantine = [], [], [], None
-        left = find_left(ground, self.folder) if is_first else None
+        left = find_left(context, self.folder) if is_first else None
         if left is not None and left.entry is not None:
             with self.stages("go on"):
-                go_on(ground)
+                go_on(context)
             entry: LedgerEntry | None = left.entry
             facts.sources, facts.targets = left.progress.sources, left.progress.targets
             facts.quarantine = left.progress.quarantine
         else:
             is_incremental = any(each.incremental for each in self.pipeline.sources)
             is_fresh = left is None and is_incremental and not self.pipeline.full_refresh
-            states = self._states(ground)
-            self.parts.check_file(self.pipeline, ground)
+            states = self._states(context)
+            self.parts.check_file(self.pipeline, context)
             if is_fresh and not self.overrides:
                 with self.stages("look for what is new"):
-                    if self.parts.has_no_news(self.pipeline, ground, states):
-                        self._end_without_news(ground)
+                    if self.parts.has_no_news(self.pipeline, context, states):
+                        self._end_without_news(context)
                         return
-            with closing(self._frames(ground, states)) as frames:
+            with closing(self._frames(context, states)) as frames:
                 if left is not None and left.progress.news != frames.news():
                     left, is_fresh = None, not self.pipeline.full_refresh
                 if is_fresh:
                     with self.stages("list what is new"):
                         if frames.is_empty():
-                            self._end_without_news(ground)
+                            self._end_without_news(context)
                             return
-                self._analyse(ground, frames)
-                entry = self._loads(ground, frames).run(left)
-        if entry is None or not self._passes(ground):
+                self._analyse(context, frames)
+                entry = self._loads(context, frames).run(left)
+        if entry is None or not self._passes(context):
             return
         with self.stages("publish"):
-            done = publish(ground, self.ledger, entry, commit_message(self.pipeline, facts))
+            done = publish(context, self.ledger, entry, commit_message(self.pipeline, facts))
         published = None if done.is_new else self.ledger.find(facts.run)
         if published is None:
             assert done.hash is not None
             published = PublishedRun(entry, done.hash)
-        self._finish(ground, published, Ending.PUBLISHED)
+        self._finish(context, published, Ending.PUBLISHED)
 
-    def _end_without_news(self, ground: RunContext) -> None:
+    def _end_without_news(self, context: RunContext) -> None:
         """Without analysing the sources: files that are all gone have no columns."""
-        remove_branch(ground)
+        remove_branch(context)
         self.facts.ending = Ending.NOTHING_NEW
 
-    def _analyse(self, ground: RunContext, frames: RunFrames) -> None:
+    def _analyse(self, context: RunContext, frames: RunFrames) -> None:
         with self.stages("analyse"):
             frames.check()
-            planned = self.parts.plan_targets(self.spark, ground, frames)
-            self.parts.plan_checks(self.spark, self.pipeline, ground, planned)
+            planned = self.parts.plan_targets(self.spark, context, frames)
+            self.parts.plan_checks(self.spark, self.pipeline, context, planned)
 
-    def _passes(self, ground: RunContext) -> bool:
+    def _passes(self, context: RunContext) -> bool:
         """Whether the tables are as they must be, as the run leaves them."""
         if not self.pipeline.checks:
             return True
         found = self.parts.run_checks(
-            self.spark, self.pipeline, ground, self.folder.path, around=self._one_check
+            self.spark, self.pipeline, context, self.folder.path, around=self._one_check
         )
         self.facts.checks = [*found]
         if has_failed(found):
@@ -165,8 +165,8 @@ class Story:
         with self.stages(name), self.parts.following(self.spark, self.stages.listener, name):
             yield
 
-    def _finish(self, ground: RunContext, published: PublishedRun, ending: Ending) -> None:
-        Finishing(ground, self.ledger, self.stages).run(published)
+    def _finish(self, context: RunContext, published: PublishedRun, ending: Ending) -> None:
+        Finishing(context, self.ledger, self.stages).run(published)
         self.facts.ending = ending
 
     def _is_reverted(self, published: PublishedRun) -> bool:
@@ -197,13 +197,13 @@ class Story:
                 self.facts.ending = Ending.ALREADY_PUBLISHED
             return
         check_target(self.ledger, self.pipeline, self.facts)
-        ground = self._ground()
-        self.parts.check_file(self.pipeline, ground)
-        with closing(self._frames(ground, self._states(ground))) as frames:
-            self._analyse(ground, frames)
+        context = self._context()
+        self.parts.check_file(self.pipeline, context)
+        with closing(self._frames(context, self._states(context))) as frames:
+            self._analyse(context, frames)
             self.facts.sources = [*frames.counted()]
         for each in self.pipeline.targets:
-            known = ground.open(each.table).count_rows() if ground.has(each.table) else None
+            known = context.open(each.table).count_rows() if context.has(each.table) else None
             self.facts.targets.append(TargetFacts(each.table, each.mode.value, rows_before=known))
         self.facts.ending = Ending.DRY_RUN
 
@@ -262,29 +262,29 @@ class Story:
             self._ending.enter_context(quiet(found))
         return found
 
-    def _ground(self) -> RunContext:
+    def _context(self) -> RunContext:
         tip = self.ledger.tip()
         base = None if tip is None else tip.hash
         return RunContext(self.repository, self.pipeline, self.facts.run, base)
 
-    def _states(self, ground: RunContext) -> Mapping[str, Any]:
+    def _states(self, context: RunContext) -> Mapping[str, Any]:
         """How far the last published run has read incremental sources."""
-        base = None if ground.base is None else self.repository.at(ground.base)
+        base = None if context.base is None else self.repository.at(context.base)
         before = entry_at(base, self.pipeline.name)
         return {} if before is None else before.states
 
-    def _frames(self, ground: RunContext, states: Mapping[str, Any]) -> RunFrames:
-        return self.parts.frames(self.spark, self.pipeline, ground, states, self.overrides)
+    def _frames(self, context: RunContext, states: Mapping[str, Any]) -> RunFrames:
+        return self.parts.frames(self.spark, self.pipeline, context, states, self.overrides)
 
-    def _loads(self, ground: RunContext, frames: RunFrames) -> Loads:
+    def _loads(self, context: RunContext, frames: RunFrames) -> Loads:
         parts = self.parts
         tag = tag_of(self.pipeline, self.facts)
-        return Loads(ground, self.folder, self.stages, parts, self.spark, frames, tag)
+        return Loads(context, self.folder, self.stages, parts, self.spark, frames, tag)
 
-    def _has_moved(self, ground: RunContext, conflict: LancewoodError) -> bool:
+    def _has_moved(self, context: RunContext, conflict: LancewoodError) -> bool:
         """Whether another attempt could end differently."""
         tip = self.ledger.tip()
-        is_elsewhere = tip is not None and tip.hash != ground.base
+        is_elsewhere = tip is not None and tip.hash != context.base
         return is_elsewhere or isinstance(conflict, RetryableConflictError)
 
 
@@ -293,7 +293,7 @@ class Finishing:
     """What remains to be done once a run is published: its tag, its ref, and removing its
     branch."""
 
-    ground: RunContext
+    context: RunContext
     ledger: Ledger
     stages: Stages
 
@@ -305,8 +305,8 @@ class Finishing:
         if tag is not None:
             self._step("tag", f"tag {tag} was not set", lambda: self._tag(tag, published))
         self._step("record", "the run got no ref yet", lambda: self.ledger.note(published))
-        stays = f"branch {self.ground.branch} stays"
-        self._step("remove branch", stays, lambda: remove_branch(self.ground))
+        stays = f"branch {self.context.branch} stays"
+        self._step("remove branch", stays, lambda: remove_branch(self.context))
 
     def _step(self, stage: str, otherwise: str, act: Callable[[], None]) -> None:
         with self.stages(stage):
@@ -316,7 +316,7 @@ class Finishing:
                 self.stages.listener.told(f"{otherwise}: {failed}")
 
     def _tag(self, name: str, published: PublishedRun) -> None:
-        repository = self.ground.repository
+        repository = self.context.repository
         with suppress(AlreadyExistsError):
             repository.tags.create(name, at=published.commit)
         found = repository.at(TAGS + name).hash

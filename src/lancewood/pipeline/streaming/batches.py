@@ -21,8 +21,8 @@ from lancewood.pipeline.frames.refusals import failed
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.report.markup import counted, short_hash
 from lancewood.pipeline.report.verdict import is_published, row_changes
+from lancewood.pipeline.running.context import storage_texts
 from lancewood.pipeline.running.folder import RunFolder
-from lancewood.pipeline.running.ground import storage_texts
 from lancewood.pipeline.running.ledger import Ledger
 from lancewood.pipeline.running.telling import FACTS, shown
 from lancewood.pipeline.streaming.summary import Summary

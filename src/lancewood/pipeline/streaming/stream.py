@@ -42,7 +42,7 @@ from lancewood.pipeline.frames.reading import (
 from lancewood.pipeline.frames.refusals import failed, refused_at, spark_errors, spark_may_be_gone
 from lancewood.pipeline.frames.without_spark import check_python
 from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
-from lancewood.pipeline.running.ground import storage_texts
+from lancewood.pipeline.running.context import storage_texts
 from lancewood.pipeline.running.parts import new_facts, quiet
 from lancewood.pipeline.running.telling import failure, shown
 from lancewood.pipeline.streaming.batches import Batches, RunBatch, stream_name
@@ -256,7 +256,7 @@ def _of_table(
     source: Source,
     repository: Repository | None,
 ) -> DataFrame:
-    uri, branch = _place(pipeline, source, repository)
+    uri, branch = _location(pipeline, source, repository)
     _check_no_circle(pipeline, source)
     reader = spark.readStream.format("lance").options(**stream.options)
     for name, value in plain_options(pipeline.storage_options).items():
@@ -269,7 +269,7 @@ def _of_table(
     return reader.load(uri)
 
 
-def _place(
+def _location(
     pipeline: Pipeline, source: Source, repository: Repository | None
 ) -> tuple[str, str | None]:
     """The uri and branch of a table; None for the branch that the uri means."""
@@ -291,7 +291,7 @@ def _place(
             f"{branch!r}, so that there is nothing to follow: write to it once, or stream from "
             f"{branch!r} with uri",
         )
-    return str(repository.path / pin.uri) if pin.is_at_home else pin.uri, branch
+    return str(repository.path / pin.uri) if pin.is_own else pin.uri, branch
 
 
 def _check_no_circle(pipeline: Pipeline, source: Source) -> None:

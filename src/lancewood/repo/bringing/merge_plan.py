@@ -21,9 +21,9 @@ from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
 from lancewood.engine.snapshot import (
     Snapshot,
-    branch_place,
+    branch_location,
     load_snapshot,
-    main_place,
+    main_location,
     same_content,
 )
 from lancewood.engine.versions import load_branch, versions_since
@@ -34,13 +34,13 @@ from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone, Operation, Overwrite, Restore
 from lancewood.model.refs import BranchName, called
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import pinned_state, same_table
 from lancewood.repo.moving import out_of_place, uncommitted
 from lancewood.repo.outcome import Refusals, TableDone
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import given_up_head
-from lancewood.repo.writing.writable import working_place
+from lancewood.repo.writing.writable import working_location
 
 _DEEPEST = 100
 MADE_TWICE = (
@@ -69,7 +69,7 @@ class TableMerge:
 class MergePlan:
     """Three commits, and the name of the branch that is merged into."""
 
-    grounds: RepoContext
+    context: RepoContext
     into: str
     base: TableTree
     ours: TableTree
@@ -116,7 +116,7 @@ class MergePlan:
         if any(each.blob_hash(name) is None for each in trees):
             return False
         first, *others = (each.pin(name) for each in trees)
-        return all(same_table(self.grounds, first, each) for each in others)
+        return all(same_table(self.context, first, each) for each in others)
 
     def _decided(self, name: str, *, ours_changed: bool) -> TableMerge | str | None:
         """The step for a table that theirs changed; None for no change, a text for a refusal."""
@@ -139,12 +139,12 @@ class MergePlan:
         wanted = lance_branch(self.into)
         is_written_here = wanted is None or (ours is not None and ours.branch == wanted)
         if self.is_squashed:
-            if base is not None and same_table(self.grounds, base, theirs):
+            if base is not None and same_table(self.context, base, theirs):
                 return None
             is_written_here = is_written_here or self._has_own(ours)
         if theirs.branch != wanted and is_written_here and self._comes_from(theirs, wanted):
             return TableMerge(name, TableDone.PUBLISHED, theirs, ours, base)
-        if ours is not None and same_table(self.grounds, ours, theirs):
+        if ours is not None and same_table(self.context, ours, theirs):
             return None if ours_changed else TableMerge(name, TableDone.TAKEN, theirs, ours, base)
         if self._is_gone(theirs):
             return (
@@ -154,14 +154,14 @@ class MergePlan:
             )
         if ours is not None and ours_changed:
             return MADE_TWICE if base is None else self._changed_twice(ours, theirs)
-        why = out_of_place(self.grounds, self.into, theirs)
+        why = out_of_place(self.context, self.into, theirs)
         if why is None and ours is not None:
-            why = uncommitted(self.grounds, self.into, ours)
+            why = uncommitted(self.context, self.into, ours)
         if why is not None:
             return why
         is_older = False
         if theirs.branch == wanted and (ours is None or ours.uri == theirs.uri):
-            is_older = ours is not None or given_up_head(self.grounds, theirs) is not None
+            is_older = ours is not None or given_up_head(self.context, theirs) is not None
         return TableMerge(
             name, TableDone.RESTORED if is_older else TableDone.TAKEN, theirs, ours, base
         )
@@ -169,12 +169,12 @@ class MergePlan:
     def _is_gone(self, pin: Pin) -> bool:
         if pin.branch is None:
             return False
-        return load_branch(self.grounds.place(pin.on(None)).store, pin.branch) is None
+        return load_branch(self.context.location(pin.on(None)).store, pin.branch) is None
 
     def _has_own(self, ours: Pin | None) -> bool:
         """Whether the table's branch for the target continues what the target pins on another
         branch, without a commit so far."""
-        return ours is None or working_place(self.grounds, self.into, ours) is not None
+        return ours is None or working_location(self.context, self.into, ours) is not None
 
     def _changed_twice(self, ours: Pin, theirs: Pin) -> str:
         if ours.branch == theirs.branch:
@@ -190,7 +190,7 @@ class MergePlan:
 
     def _comes_from(self, pin: Pin, target: BranchName | None) -> bool:
         """Whether the branch of a pin was made from the target, directly or indirectly."""
-        main = self.grounds.place(pin.on(None)).store
+        main = self.context.location(pin.on(None)).store
         branch = pin.branch
         for _ in range(_DEEPEST):
             if branch is None:
@@ -205,7 +205,7 @@ class MergePlan:
 
 
 def find_work(
-    grounds: RepoContext, head: Snapshot, base: Pin | None, target: BranchName | None
+    context: RepoContext, head: Snapshot, base: Pin | None, target: BranchName | None
 ) -> Work:
     """The work up to a version, to be published on an ancestor branch of the table; ``base`` is
     what both commits have in common.
@@ -215,13 +215,13 @@ def find_work(
     work = load_work_onto(head, target)
     if base is None:
         return work
-    known = pinned_state(grounds, base)
+    known = pinned_state(context, base)
     version = known.manifest.version
     _check_new(base, version, work)
     if base.branch != target or version > work.fork:
         _check_same(known, work)
     elif version < work.fork:  # what came in between is the target's own
-        _check_not_back(load_snapshot(grounds.place(base)), work)
+        _check_not_back(load_snapshot(context.location(base)), work)
     return work
 
 
@@ -235,7 +235,7 @@ def check_only_committed(name: str, work: Work, target: Manifest) -> None:
     the work began."""
     if target.version == work.fork:
         return
-    parent = branch_place(main_place(work.head), work.parent)
+    parent = branch_location(main_location(work.head), work.parent)
     fork = load_snapshot(parent, version=work.fork).manifest
     if content_digest(fork.message) != content_digest(target.message):
         raise RetryableConflictError(
@@ -270,7 +270,7 @@ def _check_same(base: Snapshot, work: Work) -> None:
 
 def _check_not_back(target: Snapshot, work: Work) -> None:
     """The target must still have what it had when the branch was made from it."""
-    for version in versions_since(target.place.store, work.fork, target.scheme).versions:
+    for version in versions_since(target.location.store, work.fork, target.scheme).versions:
         operations = target.transaction_of(version).operations
         if any(_goes_behind(each, work.fork) for each in operations):
             raise IncompatibleConflictError(

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot
+from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
 from lancewood.errors import (
     ConflictError,
     IncompatibleConflictError,
@@ -47,7 +47,7 @@ from lancewood.repo.bringing.next_state import (
 )
 from lancewood.repo.committing.swapping import FileChange, FilesBeside
 from lancewood.repo.committing.transaction import Pending, Transaction
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest, landed_version, pay_and_land, pinned_state
 from lancewood.repo.moving import BranchMove
 from lancewood.repo.notes import leave_merged
@@ -60,7 +60,7 @@ _ATTEMPTS = 20
 
 
 def merge(
-    grounds: RepoContext,
+    context: RepoContext,
     name: str,
     into: str,
     *,
@@ -73,12 +73,12 @@ def merge(
     only_committed: Collection[str] = (),
 ) -> Committed:
     """See ``Repository.merge``."""
-    theirs = grounds.commit(name)
+    theirs = context.commit(name)
     for _ in range(_ATTEMPTS):
         changes = _MergeTransaction(
-            grounds,
+            context,
             into,
-            message or _message(grounds, name, into),
+            message or _message(context, name, into),
             author,
             adopt=adopt,
             merged=() if squash else (theirs,),
@@ -86,11 +86,11 @@ def merge(
             files=files,
         )
         changes.only_committed = frozenset(only_committed)
-        task = _Merging(grounds, name, into, changes.tip, theirs, author, adopt, changes)
+        task = _Merging(context, name, into, changes.tip, theirs, author, adopt, changes)
         try:
             done = task.run(dry_run=dry_run)
         except ConflictError:
-            if grounds.tip(into) == task.tip:
+            if context.tip(into) == task.tip:
                 raise
             continue
         if done is not None:
@@ -106,7 +106,7 @@ def merge(
 class _Merging:
     """One attempt, onto one commit."""
 
-    grounds: RepoContext
+    context: RepoContext
     name: str
     into: str
     tip: Hash | None
@@ -120,20 +120,20 @@ class _Merging:
 
     def run(self, *, dry_run: bool) -> Committed | None:
         """What was done; None if the branch is at another commit by now."""
-        objects = self.grounds.git.objects
+        objects = self.context.git.objects
         bases = [] if self.tip is None else merge_bases(objects, self.tip, self.theirs)
         base, crossing = (bases[0] if bases else None), tuple(bases[1:])
         is_merged = base == self.theirs and not self.changes.has_files
         if is_merged or self.changes.is_done(self.tip):
             return Committed(self.tip, self.into, (), is_new=False, is_dry_run=dry_run)
         if not dry_run:
-            pay_and_land(self.grounds, self.into, self.tip)
+            pay_and_land(self.context, self.into, self.tip)
         steps = self._steps(base, crossing, dry_run=dry_run)
         done = tuple((each.name, each.done) for each in steps)
         if base == self.tip and self.tip is not None and self._only_moves(steps):
             return self._moved(done, dry_run=dry_run)
         if not (self.changes.is_squashed and self.changes.has_files):
-            change = FileChange(self.grounds, base, self.theirs, self._refused(), crossing)
+            change = FileChange(self.context, base, self.theirs, self._refused(), crossing)
             self.changes.bring_files(change)
         self._judge(steps, dry_run=dry_run)
         tables = tuple(each.name for each in steps)
@@ -144,9 +144,9 @@ class _Merging:
     def _steps(
         self, base: Hash | None, crossing: tuple[Hash, ...], *, dry_run: bool
     ) -> Sequence[TableMerge]:
-        tree = self.grounds.tree
+        tree = self.context.tree
         plan = MergePlan(
-            self.grounds,
+            self.context,
             self.into,
             tree(base),
             tree(self.tip),
@@ -172,11 +172,11 @@ class _Merging:
         nothing, and has none of that: it cannot be judged yet."""
         assert step.theirs is not None
         if not dry_run:
-            for each in land_rest(self.grounds, self.theirs, [step.name]):
+            for each in land_rest(self.context, self.theirs, [step.name]):
                 raise diverged(each)
-        head = landed_version(self.grounds, step.theirs)
+        head = landed_version(self.context, step.theirs)
         if head is not None:
-            work = find_work(self.grounds, head, step.base, lance_branch(self.into))
+            work = find_work(self.context, head, step.base, lance_branch(self.into))
             if step.is_made_twice and writes_over(work):
                 raise IncompatibleConflictError(MADE_TWICE)
             return work
@@ -195,7 +195,7 @@ class _Merging:
     def _moved(self, done: tuple[tuple[str, TableDone], ...], *, dry_run: bool) -> Committed | None:
         """The branch at their commit: nothing of ours is missing there."""
         move = BranchMove(
-            self.grounds,
+            self.context,
             self.into,
             self.theirs,
             f"merge {self.name}: Fast-forward",
@@ -219,11 +219,11 @@ class _Merging:
             if each.theirs is None or work is None:
                 continue
             try:
-                main = self.grounds.place(each.theirs.on(None))
+                main = self.context.location(each.theirs.on(None))
                 if not dry_run and each.ours is not None:
                     self._head(each.name, each.ours)
                 elif each.ours is None:
-                    left = given_up_since(branch_place(main, work.parent), work.fork)
+                    left = given_up_since(branch_location(main, work.parent), work.fork)
                     if left is not None and dry_run:
                         continue
                     if left is not None:
@@ -244,7 +244,7 @@ class _Merging:
         self.changes.works = self.works
         if not self.changes.is_squashed:
             branches = {held.branch for work in self.works.values() for held in work.own}
-            leave_merged(self.grounds, sorted(branches), self.theirs, self.into)
+            leave_merged(self.context, sorted(branches), self.theirs, self.into)
         made = self.changes.commit()
         if made.is_new:
             return replace(made, done=done)
@@ -259,13 +259,13 @@ class _Merging:
         if step.done is TableDone.RESTORED:
             ours, theirs = step.ours, step.theirs
             if ours is None:
-                head = given_up_head(self.grounds, theirs)
+                head = given_up_head(self.context, theirs)
             else:
                 head = self._head(step.name, ours)
             if head is None:
                 changes.pin(step.name, theirs)
                 return
-            stage = restored(head, pinned_state(self.grounds, theirs), told)
+            stage = restored(head, pinned_state(self.context, theirs), told)
             changes.bring(step.name, stage, theirs.uri, is_new=ours is None)
             return
         judged = self.judged[step.name]
@@ -274,18 +274,18 @@ class _Merging:
             changes.bring(step.name, judged.stage(told), step.theirs.uri, is_new=is_new)
         elif step.ours is None:
             own = step.theirs.on(lance_branch(self.into))
-            changes.pin(step.name, pin_of(load_snapshot(self.grounds.place(own)), own.uri))
+            changes.pin(step.name, pin_of(load_snapshot(self.context.location(own)), own.uri))
 
     def _head(self, name: str, ours: Pin) -> Snapshot:
-        return writable_head(self.grounds, self.into, self.tip, name, ours, adopt=self.adopt)
+        return writable_head(self.context, self.into, self.tip, name, ours, adopt=self.adopt)
 
     def _refused(self) -> str:
         return f"{self.name!r} cannot be merged into {self.into!r}"
 
 
-def _message(grounds: RepoContext, name: str, into: str) -> str:
+def _message(context: RepoContext, name: str, into: str) -> str:
     try:
-        is_branch = grounds.tip(name) is not None
+        is_branch = context.tip(name) is not None
     except InvalidInputError:
         is_branch = False
     onto = "" if into == MAIN else f" into {into}"
@@ -311,7 +311,7 @@ class _MergeTransaction(Transaction):
         return self._beside.after(tip) is None
 
     def tree(self, tip: Hash | None) -> TableTree | None:
-        objects = self._grounds.git.objects
+        objects = self._context.git.objects
         if tip != self._tip and tip is not None and not self.is_squashed:
             (theirs,) = self._merged
             if is_ancestor(objects, theirs, tip):

@@ -12,7 +12,7 @@ import uuid as uuids
 from dataclasses import dataclass
 
 from lancewood.engine.commit import CommitPolicy, commit
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging import Stage
 from lancewood.format.manifest_digest import content_digest
@@ -33,10 +33,10 @@ def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:
 
 def clear(head: Snapshot, fork: Version) -> None:
     """Have a table go back to a version, as a new one."""
-    source = load_snapshot(head.place, version=fork)
+    source = load_snapshot(head.location, version=fork)
     if content_digest(head.manifest.message) != content_digest(source.manifest.message):
         told = restoring(head, source, message="what was given up goes")
-        commit(head.place, head.manifest, head.scheme, told)
+        commit(head.location, head.manifest, head.scheme, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class JudgedWork:
         return stage
 
 
-def judge_published(main: Place, work: Work) -> JudgedWork | None:
+def judge_published(main: Location, work: Work) -> JudgedWork | None:
     """The work of a branch for the newest version of its target; None if it comes to nothing.
 
     Raises ConflictError where the two do not go together.
@@ -66,7 +66,7 @@ def judge_published(main: Place, work: Work) -> JudgedWork | None:
     return JudgedWork(newest, publication)
 
 
-def judge_repeated(main: Place, work: Work, head: Snapshot) -> JudgedWork | None:
+def judge_repeated(main: Location, work: Work, head: Snapshot) -> JudgedWork | None:
     """A part of a branch's work for a version with the same content as that where it began; None if
     it comes to nothing. Raises ConflictError."""
     publication = prepare_again(main, work, head, LocalRunner())

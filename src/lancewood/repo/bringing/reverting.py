@@ -32,7 +32,7 @@ from lancewood.repo.bringing.next_state import (
 )
 from lancewood.repo.committing.swapping import FileChange
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import revert_message
 from lancewood.repo.landing import landed_version, pay_and_land, pinned_state, same_table
 from lancewood.repo.looking.comparing import compare
@@ -52,35 +52,35 @@ _EXPECTED = {
 }
 
 
-def revert(grounds: RepoContext, branch: str, revision: str, *, author: Signature) -> Committed:
+def revert(context: RepoContext, branch: str, revision: str, *, author: Signature) -> Committed:
     """See ``Repository.revert``."""
-    commit = grounds.git.objects.commit(grounds.commit(revision))
+    commit = context.git.objects.commit(context.commit(revision))
 
     def exchange() -> list[_Exchange]:
-        return [_Exchange(name, after, before) for name, before, after in _changes(grounds, commit)]
+        return [_Exchange(name, after, before) for name, before, after in _changes(context, commit)]
 
     refused = f"{revision!r} cannot be reverted"
-    files = FileChange(grounds, commit.hash, _parent(commit), refused)
-    task = _Redoing(grounds, branch, refused, "revert", exchange, files)
+    files = FileChange(context, commit.hash, _parent(commit), refused)
+    task = _Redoing(context, branch, refused, "revert", exchange, files)
     return task.run(revert_message(commit), author, None)
 
 
-def cherry_pick(grounds: RepoContext, branch: str, revision: str, *, by: Signature) -> Committed:
+def cherry_pick(context: RepoContext, branch: str, revision: str, *, by: Signature) -> Committed:
     """See ``Repository.cherry_pick``."""
-    commit = grounds.git.objects.commit(grounds.commit(revision))
+    commit = context.git.objects.commit(context.commit(revision))
 
     def exchange() -> list[_Exchange]:
-        return [_Exchange(name, before, after) for name, before, after in _changes(grounds, commit)]
+        return [_Exchange(name, before, after) for name, before, after in _changes(context, commit)]
 
     refused = f"{revision!r} cannot be picked for {branch!r}"
-    files = FileChange(grounds, _parent(commit), commit.hash, refused)
-    task = _Redoing(grounds, branch, refused, "cherry-pick", exchange, files)
+    files = FileChange(context, _parent(commit), commit.hash, refused)
+    task = _Redoing(context, branch, refused, "cherry-pick", exchange, files)
     return task.run(commit.message, commit.author, by)
 
 
-def _changes(grounds: RepoContext, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
+def _changes(context: RepoContext, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
     """What a commit did, against its first parent."""
-    found = compare(grounds.tree(_parent(commit)), grounds.tree(commit.hash))
+    found = compare(context.tree(_parent(commit)), context.tree(commit.hash))
     return [(each.name, each.before, each.after) for each in found if each.kind != "moved"]
 
 
@@ -112,7 +112,7 @@ class _Step:
 class _Redoing:
     """One revert or pick: planned for a commit of the branch, and again if that has moved."""
 
-    grounds: RepoContext
+    context: RepoContext
     branch: str
     refused: str
     """What is said if tables refuse."""
@@ -126,13 +126,13 @@ class _Redoing:
     def run(self, message: str, author: Signature, committer: Signature | None) -> Committed:
         for _ in range(_ATTEMPTS):
             changes = Transaction(
-                self.grounds, self.branch, message, author, committer=committer, verb=self.verb
+                self.context, self.branch, message, author, committer=committer, verb=self.verb
             )
             tip, self.title = changes.tip, changes.title
             try:
                 return self._once(changes, tip)
             except ConflictError:
-                if self.grounds.tip(self.branch) == tip:
+                if self.context.tip(self.branch) == tip:
                     raise
         raise RetryableConflictError(
             f"branch {self.branch!r} moved {_ATTEMPTS} times meanwhile; do it when fewer writers "
@@ -142,7 +142,7 @@ class _Redoing:
 
     def _once(self, changes: Transaction, tip: Hash | None) -> Committed:
         """Everything is planned for the commit where the transaction began."""
-        pay_and_land(self.grounds, self.branch, tip)
+        pay_and_land(self.context, self.branch, tip)
         steps, refusals = dict[str, _Step](), Refusals()
         for each in self.exchange():
             try:
@@ -163,7 +163,7 @@ class _Redoing:
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
         """What a table needs; None where it is as it should be. Raises where it refuses."""
-        tree = self.grounds.tree(tip)
+        tree = self.context.tree(tip)
         now = tree.pin(change.name) if change.name in tree.names() else None
         expected, wanted = change.expected, change.wanted
         if now is None or wanted is None:
@@ -177,35 +177,35 @@ class _Redoing:
             assert expected is not None
             self._check(now, expected)
             return _Step(TableDone.REMOVED)
-        if same_table(self.grounds, now, wanted):
+        if same_table(self.context, now, wanted):
             return None
         if expected is None:
             raise IncompatibleConflictError("there is another table of that name on this branch")
-        if same_table(self.grounds, expected, wanted):
+        if same_table(self.context, expected, wanted):
             return None
         self._check(now, expected)
         return self._changed(change.name, now, expected, wanted, tip)
 
     def _check(self, now: Pin, expected: Pin) -> None:
         """Raise where a table is not what it is expected to be."""
-        if not same_table(self.grounds, now, expected):
+        if not same_table(self.context, now, expected):
             raise IncompatibleConflictError(
                 f"the content here is not what that commit {_EXPECTED[self.verb]}"
             )
-        why = uncommitted(self.grounds, self.branch, now)
+        why = uncommitted(self.context, self.branch, now)
         if why is not None:
             raise IncompatibleConflictError(why)
 
     def _added(self, wanted: Pin) -> _Step:
         """A table that this branch does not pin."""
-        grounds, target = self.grounds, lance_branch(self.branch)
+        context, target = self.context, lance_branch(self.branch)
         if target is None and wanted.branch is not None:
             return self._published(wanted)
-        why = out_of_place(grounds, self.branch, wanted)
+        why = out_of_place(context, self.branch, wanted)
         if why is not None:
             raise IncompatibleConflictError(why)
-        source = pinned_state(grounds, wanted)
-        head = None if wanted.branch != target else given_up_head(grounds, wanted)
+        source = pinned_state(context, wanted)
+        head = None if wanted.branch != target else given_up_head(context, wanted)
         if head is None:
             return _Step(TableDone.TAKEN, wanted)
 
@@ -216,7 +216,7 @@ class _Redoing:
 
     def _published(self, wanted: Pin) -> _Step:
         """A table that was made on another branch, for main."""
-        main = self.grounds.place(wanted.on(None))
+        main = self.context.location(wanted.on(None))
         work = load_work_onto(self._landed(wanted), None)
         left = given_up_since(main, work.fork)
         judged = judge_published(main, work) if left is None else None
@@ -232,11 +232,11 @@ class _Redoing:
         return _Step(TableDone.REPEATED, None, again, wanted.uri, is_new=True)
 
     def _changed(self, name: str, now: Pin, expected: Pin, wanted: Pin, tip: Hash | None) -> _Step:
-        grounds, target = self.grounds, lance_branch(self.branch)
+        context, target = self.context, lance_branch(self.branch)
 
         def head() -> Snapshot:
-            found = writable_head(grounds, self.branch, tip, name, now)
-            if not same_content(found, grounds.open(now)):
+            found = writable_head(context, self.branch, tip, name, now)
+            if not same_content(found, context.open(now)):
                 raise RetryableConflictError(
                     f"table {name!r} was written meanwhile; run it again", table=name
                 )
@@ -248,18 +248,18 @@ class _Redoing:
             )
 
         if wanted.branch == target:
-            return back(pinned_state(grounds, wanted))
-        if now.branch == wanted.branch and out_of_place(grounds, self.branch, wanted) is None:
+            return back(pinned_state(context, wanted))
+        if now.branch == wanted.branch and out_of_place(context, self.branch, wanted) is None:
             return _Step(TableDone.TAKEN, wanted)
         if now.branch == target and target is not None:
-            begun = load_work(load_snapshot(grounds.place(now))).first
-            if same_content(begun, grounds.open(wanted)):
+            begun = load_work(load_snapshot(context.location(now))).first
+            if same_content(begun, context.open(wanted)):
                 return back(begun)
         first, last = self._range(expected, wanted)
         work = load_part(first, last, target)
 
         def again() -> Stage:
-            judged = judge_repeated(grounds.place(now.on(None)), work, head())
+            judged = judge_repeated(context.location(now.on(None)), work, head())
             assert judged is not None, "the content of the two is not the same"
             return judged.stage(self.title)
 
@@ -272,7 +272,7 @@ class _Redoing:
             return self._landed(expected), last
         if wanted.branch is not None:
             begun = load_work(last).first
-            if same_content(begun, self.grounds.open(expected)):
+            if same_content(begun, self.context.open(expected)):
                 return begun, last
         raise IncompatibleConflictError(
             f"the commit took it from its {called(expected.branch)} to its "
@@ -280,7 +280,7 @@ class _Redoing:
         )
 
     def _landed(self, pin: Pin) -> Snapshot:
-        found = landed_version(self.grounds, pin)
+        found = landed_version(self.context, pin)
         if found is None:
             raise IncompatibleConflictError(
                 f"it landed on its {called(pin.branch)} together with a write from outside, or not "

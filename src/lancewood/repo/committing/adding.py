@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from lancewood.catalog.locations import inside_of
 from lancewood.catalog.membership import is_member, join
-from lancewood.catalog.names import home_uri
+from lancewood.catalog.names import own_table_uri
 from lancewood.catalog.opening import pin_of
-from lancewood.catalog.places import inside_of
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, load_snapshot, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, load_snapshot, main_location
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -31,7 +31,7 @@ from lancewood.git.objects import Signature
 from lancewood.model.exclusive import EXCLUSIVE_KEY, keeping
 from lancewood.model.manifest_store import MANIFEST_STORE_KEY, manifest_store_of
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.notes import MERGED
 from lancewood.repo.outcome import Committed
 from lancewood.repo.ref_names import lance_branch
@@ -41,50 +41,50 @@ from lancewood.store.locate import open_store, table_of_ddb
 
 
 def add_table(
-    grounds: RepoContext, changes: Transaction, name: str, uri: str | os.PathLike[str]
+    context: RepoContext, changes: Transaction, name: str, uri: str | os.PathLike[str]
 ) -> None:
     """Have a transaction pin a table as it stands.
 
     A table elsewhere may be pinned already if the repository came from somebody else; it is then
     only marked as belonging to this repository.
     """
-    written = _written_uri(grounds, uri)
+    written = _written_uri(context, uri)
     store = open_store(
-        below(grounds.home, written) if _is_below(written) else written,
-        storage_options=grounds.storage_options,
-        fsync=grounds.fsync,
+        below(context.root, written) if _is_below(written) else written,
+        storage_options=context.storage_options,
+        fsync=context.fsync,
     )
     known = changes.uri_of(name)
-    is_received = known == written and not _is_below(written) and not is_member(store, grounds.id)
+    is_received = known == written and not _is_below(written) and not is_member(store, context.id)
     if known is not None and not is_received:
         raise AlreadyExistsError(
             f"there is a table {name!r} in the repository already: commit() records what was "
             "written to it; if another table is meant, choose another name",
             table=name,
         )
-    head = load_snapshot(Place(store, grounds.storage_options))
-    if main_place(head).uri != head.place.uri:
+    head = load_snapshot(Location(store, context.storage_options))
+    if main_location(head).uri != head.location.uri:
         raise InvalidInputError(
             f"{uri!s} is the root of branch {head.manifest.branch!r}: add the table itself"
         )
     if known is None:
-        _check_rows_here(grounds, head, name, written)
+        _check_rows_here(context, head, name, written)
     kind = manifest_store_of(head.manifest)
     if kind is not None:
         freed = f"set_config({{{MANIFEST_STORE_KEY!r}: None}})"
         raise _beside(kind, f"; {freed} frees one that nobody else writes to")
     if not _is_below(written):
-        join(head, grounds.home, grounds.id, name)
+        join(head, context.root, context.id, name)
     if known is None:
         changes.pin(name, pin_of(head, written))
 
 
-def _check_rows_here(grounds: RepoContext, head: Snapshot, name: str, uri: str) -> None:
+def _check_rows_here(context: RepoContext, head: Snapshot, name: str, uri: str) -> None:
     """Raise AlreadyExistsError for a table that branches of the repository made: its main is empty,
     and the rows are on branches of the table."""
-    if uri != home_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
+    if uri != own_table_uri(name) or head.manifest.version > 1 or head.manifest.fragment_count:
         return
-    holders = grounds.holders([name]).get(name, {})
+    holders = context.holders([name]).get(name, {})
     made = [branch for branch, pin in holders.items() if pin.branch is not None]
     if made:
         raise AlreadyExistsError(
@@ -113,24 +113,24 @@ def remove_table(changes: Transaction, name: str) -> None:
     changes.pin(name, None)
 
 
-def _written_uri(grounds: RepoContext, uri: str | os.PathLike[str]) -> str:
+def _written_uri(context: RepoContext, uri: str | os.PathLike[str]) -> str:
     """The uri as pins write it: relative if the table is below the repository."""
-    text, home = os.fspath(uri), grounds.home
+    text, root = os.fspath(uri), context.root
     check_no_manifest_store(text)
     if "://" in text:
-        if isinstance(home, Path):
+        if isinstance(root, Path):
             return text
-        root = open_store(text, storage_options=grounds.storage_options).uri
-        return inside_of(root, home) or text
+        root = open_store(text, storage_options=context.storage_options).uri
+        return inside_of(root, root) or text
     path = Path(text)
     if not path.is_absolute():
         path = Path.cwd() / path
     used = Path(os.path.normpath(path))
-    if isinstance(home, Path) and used.is_relative_to(home):
-        refuse_links(str(home), used.relative_to(home).as_posix())
+    if isinstance(root, Path) and used.is_relative_to(root):
+        refuse_links(str(root), used.relative_to(root).as_posix())
     where = Path(os.path.normpath(path.resolve()))
-    if isinstance(home, Path) and where.is_relative_to(home.resolve()):
-        return where.relative_to(home.resolve()).as_posix()
+    if isinstance(root, Path) and where.is_relative_to(root.resolve()):
+        return where.relative_to(root.resolve()).as_posix()
     return str(where)
 
 
@@ -145,17 +145,17 @@ def _beside(kind: str, or_else: str = "") -> UnsupportedError:
     )
 
 
-def fence(grounds: RepoContext, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
+def fence(context: RepoContext, is_exclusive: bool, author: Signature) -> tuple[Committed, ...]:
     """Make a repository exclusive or open; returns the commits that changed tables.
 
     Raises IncompatibleConflictError, after all other tables were changed, with the tables that have
     diverged or that another repository keeps for itself.
     """
-    set_exclusive(grounds, is_exclusive)
+    set_exclusive(context, is_exclusive)
     done, refused = [], dict[str, LancewoodError]()
-    for ref in grounds.git.refs.names(HEADS):
+    for ref in context.git.refs.names(HEADS):
         branch = ref.removeprefix(HEADS)
-        changes = _fenced(grounds, branch, author, refused)
+        changes = _fenced(context, branch, author, refused)
         made = changes.commit()
         if made.is_new:
             done.append(made)
@@ -170,13 +170,13 @@ def fence(grounds: RepoContext, is_exclusive: bool, author: Signature) -> tuple[
 
 
 def _fenced(
-    grounds: RepoContext, branch: str, author: Signature, refused: dict[str, LancewoodError]
+    context: RepoContext, branch: str, author: Signature, refused: dict[str, LancewoodError]
 ) -> Transaction:
     """A transaction that writes the setting to every table of the branch."""
-    wanted = wanted_keeper(grounds)
+    wanted = wanted_keeper(context)
     message = "Keep the tables for this repository" if wanted else "Open the tables to all writers"
-    changes = Transaction(grounds, branch, message, author)
-    tree = grounds.tree(grounds.tip(branch))
+    changes = Transaction(context, branch, message, author)
+    tree = context.tree(context.tip(branch))
     for name in tree.names():
         if tree.pin(name).branch != lance_branch(branch):
             continue

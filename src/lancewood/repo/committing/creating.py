@@ -16,10 +16,10 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
-from lancewood.catalog.names import home_uri
+from lancewood.catalog.names import own_table_uri
 from lancewood.engine.base import FileLimits, as_reader
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, branch_place, is_table, load_snapshot
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, branch_location, is_table, load_snapshot
 from lancewood.engine.staging import Stage
 from lancewood.engine.versions import load_branch
 from lancewood.engine.write import NewTable, create_table
@@ -29,7 +29,7 @@ from lancewood.git.names import below
 from lancewood.model.exclusive import EXCLUSIVE_KEY
 from lancewood.model.file_version import DEFAULT_FILE_VERSION
 from lancewood.model.refs import MAIN, BranchName
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import land_rest
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free, left_head
@@ -125,7 +125,7 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
 
 
 def new_stage(
-    grounds: RepoContext,
+    context: RepoContext,
     branch: str,
     tip: Hash | None,
     name: str,
@@ -140,7 +140,7 @@ def new_stage(
             f"create_table does not take {', '.join(unknown)}; it takes "
             f"{', '.join(sorted(_OPTIONS))}"
         )
-    place = new_place(grounds, name)
+    location = new_location(context, name)
     new = NewTable(
         schema=options.get("schema"),
         stable_row_ids=options.get("stable_row_ids", True),
@@ -152,41 +152,41 @@ def new_stage(
         message=message,
     )
     wanted = lance_branch(branch)
-    is_there = is_table(place.store)
-    before = left_head(grounds, branch, tip, name) if is_there else None
+    is_there = is_table(location.store)
+    before = left_head(context, branch, tip, name) if is_there else None
     if before is not None:
         return _stage_anew(before, name, data, options, new)
     if wanted is not None:
-        return _stage_on_branch(grounds, branch, tip, name, place, wanted, data, options, new)
+        return _stage_on_branch(context, branch, tip, name, location, wanted, data, options, new)
     if is_there:
-        head = load_snapshot(place)
+        head = load_snapshot(location)
         if not is_free(head):
-            raise taken(name, place)
+            raise taken(name, location)
         return _stage_anew(head, name, data, options, new)
-    stage = Stage.new(place, data, new)
+    stage = Stage.new(location, data, new)
     stage.message = message
     return stage
 
 
-def new_place(grounds: RepoContext, name: str) -> Place:
+def new_location(context: RepoContext, name: str) -> Location:
     """Where this repository makes a new table."""
-    where, options = below(grounds.home, home_uri(name)), grounds.storage_options
-    store = open_store(where, fsync=grounds.fsync, storage_options=options)
-    return Place(store, None if isinstance(where, Path) else options, repository=grounds.id)
+    where, options = below(context.root, own_table_uri(name)), context.storage_options
+    store = open_store(where, fsync=context.fsync, storage_options=options)
+    return Location(store, None if isinstance(where, Path) else options, repository=context.id)
 
 
-def may_branch(grounds: RepoContext, name: str, main: Snapshot) -> bool:
+def may_branch(context: RepoContext, name: str, main: Snapshot) -> bool:
     """Whether a branch may make its own table where there is one: if that is the repository's."""
     if is_free(main):
         return True
-    tree = grounds.tree(grounds.tip(MAIN))
-    return tree.blob_hash(name) is not None and tree.pin(name).is_at_home
+    tree = context.tree(context.tip(MAIN))
+    return tree.blob_hash(name) is not None and tree.pin(name).is_own
 
 
-def taken(name: str, place: Place) -> AlreadyExistsError:
+def taken(name: str, location: Location) -> AlreadyExistsError:
     """The error for a table below the repository that no commit of the branch has pinned."""
     return AlreadyExistsError(
-        f"there is a table at {place.uri} already, which this branch does not pin: "
+        f"there is a table at {location.uri} already, which this branch does not pin: "
         f"repo.add({name!r}, uri) takes it in",
         table=name,
     )
@@ -217,30 +217,32 @@ def _stage_anew(
 
 
 def _stage_on_branch(
-    grounds: RepoContext,
+    context: RepoContext,
     branch: str,
     tip: Hash | None,
     name: str,
-    place: Place,
+    location: Location,
     wanted: BranchName,
     data: Any,
     options: Mapping[str, Any],
     new: NewTable,
 ) -> Stage:
-    land_rest(grounds, grounds.tip(MAIN), [name])  # it may be main that makes the table
-    if is_table(place.store):
-        main = load_snapshot(place)
-        if not may_branch(grounds, name, main):
-            raise taken(name, place)
-        if load_branch(place.store, wanted) is not None:
-            own = branch_place(place, wanted)
+    land_rest(context, context.tip(MAIN), [name])  # it may be main that makes the table
+    if is_table(location.store):
+        main = load_snapshot(location)
+        if not may_branch(context, name, main):
+            raise taken(name, location)
+        if load_branch(location.store, wanted) is not None:
+            own = branch_location(location, wanted)
             if not is_free(load_snapshot(own)):
                 raise taken(name, own)
-        head = own_head(grounds, branch, tip, name, main, wanted)
+        head = own_head(context, branch, tip, name, main, wanted)
         return _stage_anew(head, name, data, options, new)
     reader = as_reader(data, new.schema)
-    main = create_table(place, new.schema or reader.schema, replace(new, schema=None, message=None))
-    stage = Stage(own_head(grounds, branch, tip, name, main, wanted), message=new.message)
+    main = create_table(
+        location, new.schema or reader.schema, replace(new, schema=None, message=None)
+    )
+    stage = Stage(own_head(context, branch, tip, name, main, wanted), message=new.message)
     if not isinstance(data, pa.Schema):
         StagedTable(stage.snapshot).append(reader)
     return stage

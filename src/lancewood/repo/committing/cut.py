@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.versions import Watch
 from lancewood.errors import NotFoundError, RetryableConflictError
 from lancewood.git.hashes import Hash
 from lancewood.model.ids import Version
-from lancewood.repo.grounds import Kept, RepoContext
+from lancewood.repo.context import Kept, RepoContext
 from lancewood.repo.landing import join_tables, land_rest, settle
 from lancewood.repo.ref_names import lance_branch
-from lancewood.repo.writing.writable import changed_head, working_place
+from lancewood.repo.writing.writable import changed_head, working_location
 
 _ROUNDS = 20
 
@@ -29,7 +29,7 @@ _ROUNDS = 20
 class Cut:
     """A proposal to commit the tables of a branch as they stand."""
 
-    grounds: RepoContext
+    context: RepoContext
     branch: str
     adopt: bool = False
     changed: tuple[str, ...] = ()
@@ -42,11 +42,11 @@ class Cut:
 
         Raises RetryableConflictError if they never stand still.
         """
-        tables = self.grounds.tree(tip)
+        tables = self.context.tree(tip)
         kept, strays = self._pinned(tables)
         held = {name: each.held for name, each in kept.items() if each.held is not None}
         if tip is not None and tip not in self._landed:
-            settle(self.grounds, self.branch, tip)
+            settle(self.context, self.branch, tip)
             self._land(tip, [*(kept.keys() - held.keys()), *strays])
             self._landed.add(tip)
         away = self._away(strays)
@@ -66,7 +66,7 @@ class Cut:
             self.changed = tuple(sorted(changes))
             if not changes:
                 return None
-            join_tables(self.grounds, changes, new=away)
+            join_tables(self.context, changes, new=away)
             found = tables.with_pins(changes)
             found.put()
             if all(_newest(name, each) == seen[name] for name, each in watches.items()):
@@ -80,7 +80,7 @@ class Cut:
     def _pinned(self, tables: TableTree) -> tuple[dict[str, Kept], dict[str, Pin]]:
         """The tables that are pinned on their branch of this name, with what is known of each; and
         the pins of the others."""
-        known, wanted = self.grounds.memory.kept(self.branch), lance_branch(self.branch)
+        known, wanted = self.context.memory.kept(self.branch), lance_branch(self.branch)
         kept, strays = dict[str, Kept](), dict[str, Pin]()
         for name, entry in tables.entries().items():
             found = known.get(name)
@@ -92,35 +92,37 @@ class Cut:
                 strays[name] = pin
                 continue
             is_there = found is not None and found.pin.uri == pin.uri
-            watch = found.watch if found and is_there else Watch(self.grounds.place(pin).store)
+            watch = found.watch if found and is_there else Watch(self.context.location(pin).store)
             kept[name] = known[name] = Kept.new(entry, pin, watch)
         return kept, strays
 
     def _land(self, tip: Hash | None, names: Collection[str]) -> None:
         if names:
-            found = land_rest(self.grounds, tip, names)
+            found = land_rest(self.context, tip, names)
             self._diverged.update(each.table for each in found)
 
-    def _away(self, strays: Mapping[str, Pin]) -> dict[str, tuple[Pin, Place]]:
+    def _away(self, strays: Mapping[str, Pin]) -> dict[str, tuple[Pin, Location]]:
         """The tables that are written on another branch of theirs than is pinned, and where."""
         found = {}
         for name, pin in strays.items():
-            place = working_place(self.grounds, self.branch, pin, adopt=self.adopt)
-            if place is not None:
-                found[name] = pin, place
+            location = working_location(self.context, self.branch, pin, adopt=self.adopt)
+            if location is not None:
+                found[name] = pin, location
         return found
 
     def _changes(
         self,
         kept: Mapping[str, Kept],
-        away: Mapping[str, tuple[Pin, Place]],
+        away: Mapping[str, tuple[Pin, Location]],
         moved: Mapping[str, Version],
     ) -> dict[str, Pin | None]:
         changes: dict[str, Pin | None] = {}
         for name, newest in moved.items():
             known = kept.get(name)
-            pin, place = away[name] if known is None else (known.pin, self.grounds.place(known.pin))
-            head = changed_head(pin, place, newest, is_pinned_branch=known is not None)
+            pin, location = (
+                away[name] if known is None else (known.pin, self.context.location(known.pin))
+            )
+            head = changed_head(pin, location, newest, is_pinned_branch=known is not None)
             if head is not None:
                 changes[name] = pin_of(head, pin.uri)
             elif known is not None and name not in self._diverged:

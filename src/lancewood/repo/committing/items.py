@@ -15,14 +15,14 @@ from lancewood.catalog.tables import TableTree
 from lancewood.errors import RetryableConflictError
 from lancewood.git.hashes import Hash
 from lancewood.git.objects import TreeEntry
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 
 
 @dataclass
 class FileSet:
     """A proposal to commit files; their paths are checked."""
 
-    grounds: RepoContext
+    context: RepoContext
     branch: str
     files: Mapping[str, bytes]
     _seen: list[Mapping[str, TreeEntry]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class FileSet:
 
         Raises RetryableConflictError if another commit changed the files meanwhile.
         """
-        before = self.grounds.tree(tip)
+        before = self.context.tree(tip)
         now = before.files
         if self._seen and self._seen[0] != now:
             raise RetryableConflictError(
@@ -42,5 +42,5 @@ class FileSet:
                 branch=self.branch,
             )
         self._seen.append(now)
-        found = before.with_files(put_files(self.grounds.git.objects, self.files))
+        found = before.with_files(put_files(self.context.git.objects, self.files))
         return None if tip is not None and found.files == now else found

@@ -18,11 +18,17 @@ import os
 
 import pyarrow as pa
 
-from lancewood.catalog.names import checked_table, home_uri
+from lancewood.catalog.names import checked_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, branch_place, is_table, load_snapshot, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import (
+    Snapshot,
+    branch_location,
+    is_table,
+    load_snapshot,
+    main_location,
+)
 from lancewood.engine.write import NewTable, create_table
 from lancewood.errors import AlreadyExistsError, RetryableConflictError
 from lancewood.git.objects import Signature
@@ -30,9 +36,9 @@ from lancewood.jobs.publishing import reset
 from lancewood.jobs.publishing.work import load_work
 from lancewood.model.refs import MAIN, BranchName, called
 from lancewood.repo.committing.adding import add_table, check_no_manifest_store
-from lancewood.repo.committing.creating import begin_anew, may_branch, new_place, taken
+from lancewood.repo.committing.creating import begin_anew, may_branch, new_location, taken
 from lancewood.repo.committing.transaction import Transaction
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free, left_head
 from lancewood.repo.writing.preparing import check_not_exclusive, prepare
@@ -42,25 +48,25 @@ from lancewood.table.table import Table
 
 
 def prepare_work(
-    grounds: RepoContext, branch: str, name: str, *, onto: str, by: Signature
+    context: RepoContext, branch: str, name: str, *, onto: str, by: Signature
 ) -> Table:
     """A table on a branch whose work is to be merged onto another branch.
 
     Raises what ``prepare`` raises, and RetryableConflictError if the other branch moved.
     """
-    check_not_exclusive(grounds, name)
-    pin = grounds.pin(grounds.tree(grounds.tip(branch)), name)
+    check_not_exclusive(context, name)
+    pin = context.pin(context.tree(context.tip(branch)), name)
     if pin.branch not in (lance_branch(branch), lance_branch(onto)):
-        first = _beginning(grounds, onto, name, pin)
+        first = _beginning(context, onto, name, pin)
         told = f"table {name} goes on from its {called(lance_branch(onto))}"
-        changes = Transaction(grounds, branch, told, by)
+        changes = Transaction(context, branch, told, by)
         changes.pin(name, pin_of(first, pin.uri))
         changes.commit()
-    return prepare(grounds, branch, name, adopt=False)
+    return prepare(context, branch, name, adopt=False)
 
 
 def prepare_new(
-    grounds: RepoContext,
+    context: RepoContext,
     branch: str,
     name: str,
     schema: pa.Schema,
@@ -74,28 +80,28 @@ def prepare_new(
 
     Raises AlreadyExistsError if there is another table in its place.
     """
-    check_not_exclusive(grounds, name)
+    check_not_exclusive(context, name)
     checked_table(name)
-    changes = Transaction(grounds, branch, f"add table {name}", by)
+    changes = Transaction(context, branch, f"add table {name}", by)
     if uri is None:
         if name in changes.tables:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {branch!r} already", table=name
             )
-        first = _first_at_home(grounds, onto, name, schema)
-        changes.pin(name, pin_of(first, home_uri(name)))
+        first = _first_own(context, onto, name, schema)
+        changes.pin(name, pin_of(first, own_table_uri(name)))
         is_right = not first.manifest.fragment_count and first.arrow_schema == schema
     else:
         is_right = True
-        _make_at(grounds, uri, schema)
-        add_table(grounds, changes, name, uri)
+        _make_at(context, uri, schema)
+        add_table(context, changes, name, uri)
     changes.commit()
-    table = _begun_anew(prepare_work(grounds, branch, name, onto=onto, by=by))
+    table = _begun_anew(prepare_work(context, branch, name, onto=onto, by=by))
     if is_right:
         return table
-    with Transaction(grounds, branch, f"table {name} begins anew", by) as changes:
+    with Transaction(context, branch, f"table {name} begins anew", by) as changes:
         begin_anew(changes.table(name), schema)
-    return prepare(grounds, branch, name, adopt=False)
+    return prepare(context, branch, name, adopt=False)
 
 
 def _begun_anew(table: Table) -> Table:
@@ -105,19 +111,19 @@ def _begun_anew(table: Table) -> Table:
     work = load_work(head)
     if not work.steps:
         return table
-    main = main_place(head)
-    source = load_snapshot(branch_place(main, work.parent), version=work.fork)
+    main = main_location(head)
+    source = load_snapshot(branch_location(main, work.parent), version=work.fork)
     return Table(reset.begin_anew(main, source, head, BranchName.found(work.branch)))
 
 
-def _beginning(grounds: RepoContext, branch: str, name: str, pin: Pin) -> Snapshot:
+def _beginning(context: RepoContext, branch: str, name: str, pin: Pin) -> Snapshot:
     """Where the table's own branch begins, which goes on from a pin; it is made if need be.
 
     Raises RetryableConflictError if the branch pins something else by now: its own would have to
     begin anew, and somebody wrote there.
     """
-    tip = grounds.tip(branch)
-    tree = grounds.tree(tip)
+    tip = context.tip(branch)
+    tree = context.tree(tip)
     if tree.blob_hash(name) is not None and tree.pin(name) != pin:
         raise RetryableConflictError(
             f"table {name!r} of branch {branch!r} was changed by another commit meanwhile; begin "
@@ -125,35 +131,35 @@ def _beginning(grounds: RepoContext, branch: str, name: str, pin: Pin) -> Snapsh
             table=name,
             branch=branch,
         )
-    return load_work(writable_head(grounds, branch, tip, name, pin)).first
+    return load_work(writable_head(context, branch, tip, name, pin)).first
 
 
-def _first_at_home(grounds: RepoContext, onto: str, name: str, schema: pa.Schema) -> Snapshot:
+def _first_own(context: RepoContext, onto: str, name: str, schema: pa.Schema) -> Snapshot:
     """Where the work on a table below the repository begins: a new one without rows; one that was
     never published, perhaps with other columns; or what the target had before, or another branch
     has, rows and all."""
-    place = new_place(grounds, name)
-    if not is_table(place.store):
+    location = new_location(context, name)
+    if not is_table(location.store):
         with contextlib.suppress(AlreadyExistsError):  # somebody else made it in this moment
-            return create_table(place, schema, NewTable())
-    found = load_snapshot(place)
+            return create_table(location, schema, NewTable())
+    found = load_snapshot(location)
     if found.manifest.version == 1 and not found.manifest.fragment_count:
         return found
-    tip = grounds.tip(onto)
-    is_made = grounds.tree(tip).blob_hash(name) is not None
-    before = None if is_made else left_head(grounds, onto, tip, name)
+    tip = context.tip(onto)
+    is_made = context.tree(tip).blob_hash(name) is not None
+    before = None if is_made else left_head(context, onto, tip, name)
     if before is not None:
         return before
-    if is_made or not (is_free(found) if onto == MAIN else may_branch(grounds, name, found)):
-        raise taken(name, place)
+    if is_made or not (is_free(found) if onto == MAIN else may_branch(context, name, found)):
+        raise taken(name, location)
     return found
 
 
-def _make_at(grounds: RepoContext, uri: str | os.PathLike[str], schema: pa.Schema) -> None:
+def _make_at(context: RepoContext, uri: str | os.PathLike[str], schema: pa.Schema) -> None:
     """Have a table be at a uri."""
-    options = grounds.storage_options
+    options = context.storage_options
     check_no_manifest_store(os.fspath(uri))
-    place = Place(open_store(uri, storage_options=options, fsync=grounds.fsync), options)
-    if not is_table(place.store):
+    location = Location(open_store(uri, storage_options=options, fsync=context.fsync), options)
+    if not is_table(location.store):
         with contextlib.suppress(AlreadyExistsError):
-            create_table(place, schema, NewTable())
+            create_table(location, schema, NewTable())

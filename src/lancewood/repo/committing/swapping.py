@@ -26,7 +26,7 @@ from lancewood.errors import (
 from lancewood.git.hashes import Hash
 from lancewood.git.history import walk
 from lancewood.git.objects import Signature, TreeEntry
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.looking.view import View
 from lancewood.repo.ref_names import branch_ref
@@ -57,7 +57,7 @@ class CommitProposal(Protocol):
 
 
 def swap(
-    grounds: RepoContext,
+    context: RepoContext,
     branch: str,
     proposal: CommitProposal,
     *,
@@ -75,7 +75,7 @@ def swap(
     it is unknown whether the branch moved; after any other error it did not.
     """
     patience = patience or Patience()
-    objects, refs, ref = grounds.git.objects, grounds.git.refs, branch_ref(branch)
+    objects, refs, ref = context.git.objects, context.git.refs, branch_ref(branch)
     with ExitStack() as stack:
         for attempt in range(patience.attempts):
             tip = refs.read(ref)
@@ -91,7 +91,7 @@ def swap(
             except RetryableConflictError:
                 raise
             except (LancewoodError, OSError) as unclear:
-                landed = has_landed(grounds, branch, commit, since=tip)
+                landed = has_landed(context, branch, commit, since=tip)
                 if landed:
                     return commit
                 if landed is None:
@@ -99,23 +99,23 @@ def swap(
                 raise
             if not attempt:
                 # From here on in order of arrival: crowds would rebuild the same things in vain.
-                stack.enter_context(grounds.git.turn())
+                stack.enter_context(context.git.turn())
             patience.sleep(random.uniform(0, min(0.001 * 1.5**attempt, 0.1)))
     raise RetryableConflictError(
-        f"branch {branch!r} of {grounds.home} moved {patience.attempts} times while a commit was "
+        f"branch {branch!r} of {context.root} moved {patience.attempts} times while a commit was "
         "about to be made; run it again when fewer writers are active",
         branch=branch,
         attempts=patience.attempts,
     )
 
 
-def has_landed(grounds: RepoContext, branch: str, commit: Hash, since: Hash | None) -> bool | None:
+def has_landed(context: RepoContext, branch: str, commit: Hash, since: Hash | None) -> bool | None:
     """Whether a commit is on the branch, between its tip and ``since``; None if unreadable."""
     try:
-        tip = grounds.git.refs.read(branch_ref(branch))
+        tip = context.git.refs.read(branch_ref(branch))
         if tip is None:
             return False
-        for each in walk(grounds.git.objects, [tip], first_parent=True):
+        for each in walk(context.git.objects, [tip], first_parent=True):
             if each.hash == commit:
                 return True
             if each.hash == since:
@@ -137,8 +137,8 @@ def _unknown(branch: str, commit: Hash, cause: Exception) -> CommitUnknownError:
 class Beside:
     """The files of one commit that is about to be made."""
 
-    def __init__(self, grounds: RepoContext, files: FilesBeside | None) -> None:
-        self._grounds = grounds
+    def __init__(self, context: RepoContext, files: FilesBeside | None) -> None:
+        self._context = context
         self._files = files if files is None or callable(files) else checked_files(files)
         self._seen: tuple[Hash | None, dict[str, bytes] | None] | None = None
 
@@ -153,7 +153,7 @@ class Beside:
         if not callable(self._files):
             return dict(self._files)
         if self._seen is None or self._seen[0] != tip:
-            found = self._files(None if tip is None else View(self._grounds, tip))
+            found = self._files(None if tip is None else View(self._context, tip))
             self._seen = tip, None if found is None else checked_files(found)
         return self._seen[1]
 
@@ -162,7 +162,7 @@ class Beside:
 class FileChange:
     """The change from the files of one commit to those of another; None stands for no files."""
 
-    grounds: RepoContext
+    context: RepoContext
     before: Hash | None
     after: Hash | None
     refused: str
@@ -176,7 +176,7 @@ class FileChange:
         Raises IncompatibleConflictError with the files that were changed differently here, and
         those that differ between the bases.
         """
-        tree, objects = self.grounds.tree, self.grounds.git.objects
+        tree, objects = self.context.tree, self.context.git.objects
         before, after = tree(self.before).files, tree(self.after).files
         if self.crossing:
             bases = [before, *(tree(each).files for each in self.crossing)]

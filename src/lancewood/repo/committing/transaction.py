@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from lancewood.catalog.names import checked_table, home_uri
+from lancewood.catalog.names import checked_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
@@ -36,7 +36,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.objects import Signature
 from lancewood.repo.committing.creating import StagedTable, new_stage
 from lancewood.repo.committing.swapping import Beside, FileChange, FilesBeside, swap
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import first_line
 from lancewood.repo.landing import join_tables, pay_and_land
 from lancewood.repo.outcome import Committed, Divergence, NotLandedWarning, TakenIn
@@ -70,10 +70,10 @@ class Pending:
     def is_changed(self) -> bool:
         return self.is_new or bool(self.stage.steps)
 
-    def keep_to_setting(self, grounds: RepoContext) -> None:
+    def keep_to_setting(self, context: RepoContext) -> None:
         """Have the state that will be pinned say who may write to the table."""
         if self._pin is None:
-            keep_to_setting(grounds, self.stage)
+            keep_to_setting(context, self.stage)
 
     def pinned(self) -> Pin:
         """The pin of the last state, which is written first if need be."""
@@ -88,7 +88,7 @@ class Pending:
     def land(self) -> None:
         landing = self.pinned().landing
         if landing is not None:
-            land(self.stage.place, landing, stage=self.stage)
+            land(self.stage.location, landing, stage=self.stage)
 
 
 class Transaction:
@@ -99,7 +99,7 @@ class Transaction:
 
     def __init__(
         self,
-        grounds: RepoContext,
+        context: RepoContext,
         branch: str,
         message: str,
         author: Signature,
@@ -113,7 +113,7 @@ class Transaction:
         """``merged`` are further parents: with any, a commit is made even if nothing changed.
         ``committer`` and ``verb`` are those of ``swap``. ``files`` are put beside the tables; other
         files stay."""
-        self._grounds = grounds
+        self._context = context
         self._branch = branch
         self._message = message
         self._author = author
@@ -121,9 +121,9 @@ class Transaction:
         self._merged = merged
         self._committer = committer
         self._verb = verb
-        self._beside = Beside(grounds, files)
-        self._tip = grounds.tip(branch)
-        self._tree = grounds.tree(self._tip)
+        self._beside = Beside(context, files)
+        self._tip = context.tip(branch)
+        self._tree = context.tree(self._tip)
         self._stages: dict[str, Pending] = {}
         self._file_change: FileChange | None = None
         self._pins: dict[str, Pin | None] = {}
@@ -145,7 +145,7 @@ class Transaction:
         pin = self._pins.get(name)
         if pin is None and name in self._tree.names():
             pin = self._tree.pin(name)
-        return home_uri(name) if pin is None else pin.uri
+        return own_table_uri(name) if pin is None else pin.uri
 
     @property
     def tip(self) -> Hash | None:
@@ -196,9 +196,9 @@ class Transaction:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {self._branch!r} already", table=name
             )
-        stage = new_stage(self._grounds, self._branch, self._tip, name, data, options, self.title)
+        stage = new_stage(self._context, self._branch, self._tip, name, data, options, self.title)
         self._pins.pop(name, None)
-        self._stages[name] = Pending(stage, home_uri(name), is_new=True)
+        self._stages[name] = Pending(stage, own_table_uri(name), is_new=True)
         return StagedTable(stage.snapshot)
 
     def pin(self, name: str, pin: Pin | None) -> None:
@@ -234,7 +234,7 @@ class Transaction:
         self._check_open()
         self._end()
         commit = swap(
-            self._grounds,
+            self._context,
             self._branch,
             self,
             message=self._message,
@@ -276,9 +276,9 @@ class Transaction:
             if self._tree.blob_hash(name) is not None:
                 pin = self._tree.pin(name)
                 self._taken_in[name] = find_taken_in(name, pin, each.stage)
-            each.keep_to_setting(self._grounds)
+            each.keep_to_setting(self._context)
             changes[name] = each.pinned()
-        join_tables(self._grounds, changes)
+        join_tables(self._context, changes)
         found = self._tree.with_pins(changes)
         if self._file_change is not None:
             found = found.with_files(self._file_change.applied(found.files))
@@ -317,14 +317,14 @@ class Transaction:
 
     def _begin(self, name: str) -> Pending:
         for _ in range(_ATTEMPTS):
-            pin = self._grounds.pin(self._tree, name)
+            pin = self._context.pin(self._tree, name)
             try:
                 head = writable_head(
-                    self._grounds, self._branch, self._tip, name, pin, adopt=self._adopt
+                    self._context, self._branch, self._tip, name, pin, adopt=self._adopt
                 )
                 return Pending(Stage(head, message=self.title), pin.uri)
             except BranchMovedError:
-                self._meet(self._grounds.tip(self._branch))
+                self._meet(self._context.tip(self._branch))
         raise RetryableConflictError(
             f"branch {self._branch!r} moved {_ATTEMPTS} times while table {name!r} was about to be "
             "written on it for the first time; run the transaction again",
@@ -333,7 +333,7 @@ class Transaction:
 
     def _meet(self, tip: Hash | None) -> None:
         """Look at commits that were faster, and judge tables that both changed."""
-        tree = self._grounds.tree(tip)
+        tree = self._context.tree(tip)
         for name in {*self._written(), *self._pins}:
             then = self._tree.blob_hash(name)
             now = tree.blob_hash(name)
@@ -347,30 +347,30 @@ class Transaction:
                     "commit meanwhile; look at it, and run the transaction again",
                     table=name,
                 )
-            place = self._grounds.place(tree.pin(name))
-            if place.uri != staged.stage.place.uri:
+            location = self._context.location(tree.pin(name))
+            if location.uri != staged.stage.location.uri:
                 raise RetryableConflictError(
-                    f"table {name!r} of branch {self._branch!r} goes on at {place.uri} since "
+                    f"table {name!r} of branch {self._branch!r} goes on at {location.uri} since "
                     "another commit; run the transaction again",
                     table=name,
                 )
-            for each in pay_and_land(self._grounds, self._branch, tip, [name]):
+            for each in pay_and_land(self._context, self._branch, tip, [name]):
                 raise each.conflict
             self._rebuild(name, staged)
         self._tree, self._tip = tree, tip
 
     def _meet_outsiders(self, name: str, staged: Pending) -> None:
         """Rebuild on what landed since the stage was begun: cheaper here than when landing."""
-        base, place = staged.stage.base, staged.stage.place
+        base, location = staged.stage.base, staged.stage.location
         if not base.version:
-            if is_table(place.store):
-                raise already_made(place)
+            if is_table(location.store):
+                raise already_made(location)
             return
-        if versions_since(place.store, base.version, staged.stage.scheme).versions:
+        if versions_since(location.store, base.version, staged.stage.scheme).versions:
             self._rebuild(name, staged)
 
     def _rebuild(self, name: str, staged: Pending) -> None:
-        head = load_snapshot(staged.stage.place)
+        head = load_snapshot(staged.stage.location)
         if head.manifest.version == staged.stage.base.version:
             return
         try:

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from lancewood.catalog.locations import main_location_of
 from lancewood.catalog.membership import Membership, is_repository, join, repositories_of
-from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
-from lancewood.catalog.places import main_place_of
-from lancewood.engine.place import Place
+from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, is_table, load_snapshot
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
 from lancewood.errors import (
@@ -36,12 +36,12 @@ from lancewood.format.layout import (
     transaction_parts,
 )
 from lancewood.format.manifest_file import decode_manifest_file
-from lancewood.git.names import real_home
+from lancewood.git.names import real_repository_root
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.transaction import STAGED_PROPERTY
+from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import CommitNeeds, Stays
-from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import check_member
 from lancewood.store.base import Store
 
@@ -57,7 +57,7 @@ class Candidate:
     name: str
     uri: str
     """As pins have it."""
-    main: Place
+    main: Location
     head: Snapshot | None
     """The newest version of main; None if there is no table."""
 
@@ -66,7 +66,7 @@ class Candidate:
 class Candidates:
     """Finds the candidates, one after the other."""
 
-    grounds: RepoContext
+    context: RepoContext
     dry_run: bool
     joined: list[str] = field(default_factory=list)
     """Tables whose tags were updated to where the repository is."""
@@ -75,30 +75,30 @@ class Candidates:
     def find(self, needs: CommitNeeds) -> Iterator[Candidate]:
         """The candidates; ``needs`` then also knows what other repositories need of them."""
         for directory in self._below():
-            name = table_at_home(f"{TABLES_DIR}/{directory}")
+            name = own_table(f"{TABLES_DIR}/{directory}")
             if name is not None:
-                store = self.grounds.store_at(home_uri(name))
-                is_on_disk = isinstance(self.grounds.home, Path)
-                place = Place(store, None if is_on_disk else self.grounds.storage_options)
-                yield from self._candidate(needs, name, home_uri(name), place)
+                store = self.context.store_at(own_table_uri(name))
+                is_on_disk = isinstance(self.context.root, Path)
+                location = Location(store, None if is_on_disk else self.context.storage_options)
+                yield from self._candidate(needs, name, own_table_uri(name), location)
         for uri, known in sorted(needs.tables.items()):
-            if known.pin is not None and not known.pin.is_at_home:
-                options, fsync = self.grounds.storage_options, self.grounds.fsync
+            if known.pin is not None and not known.pin.is_own:
+                options, fsync = self.context.storage_options, self.context.fsync
                 try:
-                    place = main_place_of(
-                        known.pin, self.grounds.home, storage_options=options, fsync=fsync
+                    location = main_location_of(
+                        known.pin, self.context.root, storage_options=options, fsync=fsync
                     )
                 except LancewoodError as error:
                     self.stays.append(Stays(f"everything of table {known.name}", error.message))
                     continue
-                yield from self._candidate(needs, known.name, uri, place)
+                yield from self._candidate(needs, known.name, uri, location)
 
     def _below(self) -> list[str]:
         """The directories of tables; on a disk, links to directories too."""
-        home = self.grounds.home
-        if not isinstance(home, Path):
-            return self.grounds.git.directories(TABLES_DIR)
-        tables = home / TABLES_DIR
+        root = self.context.root
+        if not isinstance(root, Path):
+            return self.context.git.directories(TABLES_DIR)
+        tables = root / TABLES_DIR
         return (
             sorted(each.name for each in tables.iterdir() if each.is_dir())
             if tables.is_dir()
@@ -106,16 +106,16 @@ class Candidates:
         )
 
     def _candidate(
-        self, needs: CommitNeeds, name: str, uri: str, place: Place
+        self, needs: CommitNeeds, name: str, uri: str, location: Location
     ) -> Iterator[Candidate]:
         try:
-            head = load_snapshot(place) if is_table(place.store) else None
+            head = load_snapshot(location) if is_table(location.store) else None
             if head is not None:
                 members = repositories_of(head)
                 needs.watch(uri, members)
-                if table_at_home(uri) is None and not self._join(needs, name, uri, head, members):
+                if own_table(uri) is None and not self._join(needs, name, uri, head, members):
                     return
-            yield Candidate(name, uri, place, head)
+            yield Candidate(name, uri, location, head)
         except LancewoodError as error:
             self.stays.append(Stays(f"everything of table {name}", error.message))
 
@@ -128,13 +128,13 @@ class Candidates:
         pin = needs.tables[uri].pin
         assert pin is not None
         try:
-            check_member(self.grounds, pin, name)
+            check_member(self.context, pin, name)
         except InvalidInputError as error:
             self.stays.append(Stays(f"everything of table {name}", error.message))
             return False
-        mine = [each for each in members if each.id == self.grounds.id]
-        here, options = real_home(self.grounds.home), self.grounds.storage_options
-        if any(real_home(each.repository) == here for each in mine):
+        mine = [each for each in members if each.id == self.context.id]
+        here, options = real_repository_root(self.context.root), self.context.storage_options
+        if any(real_repository_root(each.repository) == here for each in mine):
             return True
         if any(is_repository(each.repository, options) for each in mine):
             why = f"it belongs to this repository at {mine[0].repository}, of which this is a copy"
@@ -142,7 +142,7 @@ class Candidates:
             return True
         self.joined.append(name)
         if not self.dry_run:
-            join(head, self.grounds.home, self.grounds.id, name)
+            join(head, self.context.root, self.context.id, name)
         return True
 
 

@@ -14,8 +14,8 @@ from lancewood.catalog.reachable import waiting
 from lancewood.errors import ConflictError, LancewoodError
 from lancewood.git.hashes import Hash
 from lancewood.git.names import HEADS
+from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import Stays, TableBranch
-from lancewood.repo.grounds import RepoContext
 from lancewood.repo.landing import land_pin, owed_tables, settle
 from lancewood.repo.outcome import Divergence
 
@@ -29,32 +29,32 @@ class CaughtUp:
     failed: list[Stays] = field(default_factory=list)
 
 
-def catch_up(grounds: RepoContext, *, dry_run: bool) -> CaughtUp:
+def catch_up(context: RepoContext, *, dry_run: bool) -> CaughtUp:
     """Land what the commits at the tips of all branches have waiting, the oldest first."""
     found = CaughtUp()
     pins = set[tuple[str, Hash | None]]()
     trees = set[Hash]()
-    for branch, tip in _branches(grounds):
+    for branch, tip in _branches(context):
         try:
-            names = _to_look_at(grounds, tip, trees, pins)
+            names = _to_look_at(context, tip, trees, pins)
         except LancewoodError as error:
             found.failed.append(Stays(f"branch {branch}", error.message))
             continue
         try:
-            _settle(grounds, branch, tip, found, dry_run=dry_run)
+            _settle(context, branch, tip, found, dry_run=dry_run)
         except LancewoodError as error:
             found.failed.append(Stays(f"branch {branch}", error.message))
         for name in names:
             try:
-                _land(grounds, branch, tip, name, found, dry_run=dry_run)
+                _land(context, branch, tip, name, found, dry_run=dry_run)
             except LancewoodError as error:
                 found.failed.append(Stays(f"table {name} on branch {branch}", error.message))
     return found
 
 
-def _branches(grounds: RepoContext) -> Iterator[tuple[str, Hash]]:
+def _branches(context: RepoContext) -> Iterator[tuple[str, Hash]]:
     """The branches that can be read, and their commits."""
-    refs = grounds.git.refs
+    refs = context.git.refs
     for ref in refs.every_name(HEADS):
         with suppress(LancewoodError):  # told by whoever reads commits
             tip = refs.read(ref)
@@ -63,49 +63,49 @@ def _branches(grounds: RepoContext) -> Iterator[tuple[str, Hash]]:
 
 
 def _to_look_at(
-    grounds: RepoContext, tip: Hash, trees: set[Hash], pins: set[tuple[str, Hash | None]]
+    context: RepoContext, tip: Hash, trees: set[Hash], pins: set[tuple[str, Hash | None]]
 ) -> list[str]:
     """The tables of a commit with a state that may have to land, and that was not met before."""
-    root = grounds.git.objects.commit(tip).tree
+    root = context.git.objects.commit(tip).tree
     if root in trees:
         return []
     trees.add(root)
-    tree = grounds.tree(tip)
+    tree = context.tree(tip)
     found = {(name, tree.blob_hash(name)) for name in tree.names()} - pins
     pins |= found
     return sorted(name for name, _ in found if tree.pin(name).landing is not None)
 
 
 def _settle(
-    grounds: RepoContext, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool
+    context: RepoContext, branch: str, tip: Hash, found: CaughtUp, *, dry_run: bool
 ) -> None:
     """Pay what a branch that was moved owes to its tables."""
-    owed = owed_tables(grounds, branch, tip)
+    owed = owed_tables(context, branch, tip)
     if not owed:
         return
-    left = () if dry_run else settle(grounds, branch, tip)
+    left = () if dry_run else settle(context, branch, tip)
     found.diverged += left
     gone = {each.table for each in left}
     found.landed += [TableBranch(name, branch) for name in sorted(owed - gone)]
 
 
 def _land(
-    grounds: RepoContext, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
+    context: RepoContext, branch: str, tip: Hash, name: str, found: CaughtUp, *, dry_run: bool
 ) -> None:
     states = waiting(
-        grounds.git,
+        context.git,
         tip,
-        grounds.home,
+        context.root,
         names=[name],
-        storage_options=grounds.storage_options,
-        fsync=grounds.fsync,
+        storage_options=context.storage_options,
+        fsync=context.fsync,
     )
     for each in states:
         try:
             if each.state.conflict is not None:
                 raise each.state.conflict
             if not dry_run:
-                land_pin(grounds, each.pin, name)
+                land_pin(context, each.pin, name)
         except ConflictError as conflict:
             found.diverged.append(Divergence(name, conflict))
             return  # what comes after it rests on it

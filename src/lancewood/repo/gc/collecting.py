@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from lancewood.catalog.names import TABLES_DIR, table_at_home
-from lancewood.engine.snapshot import branch_place, is_table, load_snapshot
+from lancewood.catalog.names import TABLES_DIR, own_table
+from lancewood.engine.snapshot import branch_location, is_table, load_snapshot
 from lancewood.engine.versions import branch_roots, load_refs
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError
 from lancewood.format.layout import DATA_DIR, OWNED_DIRS, TREE_DIR, VERSIONS_DIR, is_data_key
@@ -34,6 +34,7 @@ from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
 from lancewood.jobs.upkeep.retention import Retention
 from lancewood.model.ids import Version
 from lancewood.model.refs import MAIN, BranchName
+from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.candidates import (
     Candidate,
     Candidates,
@@ -45,14 +46,13 @@ from lancewood.repo.gc.candidates import (
 )
 from lancewood.repo.gc.catching_up import catch_up
 from lancewood.repo.gc.needed import CommitNeeds, GcReport, Stays, TableBranch
-from lancewood.repo.grounds import RepoContext
 from lancewood.repo.writing.writable import is_ours
 from lancewood.store.base import Store
 from lancewood.store.clock import time_by
 
 
 def collect_garbage(
-    grounds: RepoContext,
+    context: RepoContext,
     retention: Retention,
     runner: Runner,
     *,
@@ -69,8 +69,8 @@ def collect_garbage(
     if now is None:
         now = datetime.now(UTC)
         if not dry_run:
-            now = min(now, time_by(grounds.store_at(TABLES_DIR), "_clock"))
-    job = _Collection(grounds, retention, runner, dry_run, now)
+            now = min(now, time_by(context.store_at(TABLES_DIR), "_clock"))
+    job = _Collection(context, retention, runner, dry_run, now)
     return job.run(tables=tables)
 
 
@@ -88,7 +88,7 @@ class _Root:
 class _Collection:
     """One run, and what it has found so far."""
 
-    grounds: RepoContext
+    context: RepoContext
     retention: Retention
     runner: Runner
     dry_run: bool
@@ -103,12 +103,12 @@ class _Collection:
     bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.needs = CommitNeeds(self.grounds)
-        self.candidates = Candidates(self.grounds, self.dry_run)
+        self.needs = CommitNeeds(self.context)
+        self.candidates = Candidates(self.context, self.dry_run)
         self.stale = self.retention.stale(self.now)
 
     def run(self, *, tables: bool) -> GcReport:
-        caught_up = catch_up(self.grounds, dry_run=self.dry_run)
+        caught_up = catch_up(self.context, dry_run=self.dry_run)
         self.needs.look()
         found = [*self.candidates.find(self.needs)]
         unmade = [each for each in found if each.head is None and self._is_unmade(each)]
@@ -126,14 +126,14 @@ class _Collection:
             if root.branch is None or (each.uri, root.branch) not in doomed
         ]
         self.needs.look()
-        gone_tables = [each.uri for each in unmade if self._remove_place(each)]
+        gone_tables = [each.uri for each in unmade if self._remove_location(each)]
         gone_branches = [
             TableBranch(table.name, str(branch))
             for table, branch in branches
             if self._remove_branch(table, branch)
         ]
         removed = [self._remove_states(each) for each in roots if each.table.uri not in gone_tables]
-        files = self.grounds.git.tidy(dry_run=self.dry_run)
+        files = self.context.git.tidy(dry_run=self.dry_run)
         cleaned = [*self._cleaned(found)] if tables else []
         return GcReport(
             dry_run=self.dry_run,
@@ -155,8 +155,8 @@ class _Collection:
 
     def _is_unmade(self, table: Candidate) -> bool:
         """Whether a place below the repository holds what was staged of a table, and no more."""
-        path = below(self.grounds.home, table.uri)
-        if self.needs.has(table.uri) or table_at_home(table.uri) is None:
+        path = below(self.context.root, table.uri)
+        if self.needs.has(table.uri) or own_table(table.uri) is None:
             return False
         if isinstance(path, Path) and path.is_symlink():
             return False
@@ -181,9 +181,9 @@ class _Collection:
             self.stays.append(Stays(f"branches of table {table.name}", error.message))
             return []
         for each in records:
-            if not is_ours(self.grounds, each) or self._why_needed(table, each.name) is not None:
+            if not is_ours(self.context, each) or self._why_needed(table, each.name) is not None:
                 continue
-            root = branch_place(table.main, each.name).store
+            root = branch_location(table.main, each.name).store
             made = datetime.fromtimestamp(each.created_at_seconds, UTC)
             written = [made, *(file.modified for file in root.list(VERSIONS_DIR))]
             if max(written) > self.stale:
@@ -209,8 +209,8 @@ class _Collection:
     def _why_needed(self, table: Candidate, branch: BranchName) -> str | None:
         if self.needs.needs_branch(table.uri, branch):
             return "a commit pins it"
-        head = self.grounds.git.refs.head().branch
-        if branch == head or self.grounds.tip(str(branch)) is not None:
+        head = self.context.git.refs.head().branch
+        if branch == head or self.context.tip(str(branch)) is not None:
             return "the repository has a branch of that name"
         return None
 
@@ -221,7 +221,7 @@ class _Collection:
         try:
             refs = load_refs(table.main.store)
             for branch in (None, *(each.name for each in refs.branches)):
-                store = branch_place(table.main, branch).store
+                store = branch_location(table.main, branch).store
                 tagged = {each.version for each in refs.tags if each.branch == branch}
                 found = find_orphans(
                     store, partial(self._is_needed, table, branch, tagged), self.stale
@@ -240,7 +240,7 @@ class _Collection:
 
     # Removing
 
-    def _remove_place(self, table: Candidate) -> bool:
+    def _remove_location(self, table: Candidate) -> bool:
         store = table.main.store
         if self.needs.has(table.uri) or is_table(store):
             return False
@@ -297,7 +297,7 @@ class _Collection:
             try:
                 branches = [each.name for each in load_refs(table.main.store).branches]
                 for branch in (None, *branches):
-                    head = load_snapshot(branch_place(table.main, branch))
+                    head = load_snapshot(branch_location(table.main, branch))
                     done = clean_up(
                         head, self.retention, self.runner, dry_run=self.dry_run, now=self.now
                     )

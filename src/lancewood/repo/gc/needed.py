@@ -16,13 +16,13 @@ from lancewood.catalog.membership import Membership, is_repository
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.reachable import Pinned, PinWalk
 from lancewood.errors import LancewoodError, NotFoundError
-from lancewood.git.names import real_home
+from lancewood.git.names import real_repository_root
 from lancewood.git.opening import open_git
 from lancewood.git.repository import GitRepository
 from lancewood.jobs.upkeep.cleanup import CleanupReport
 from lancewood.model.ids import Version
 from lancewood.model.refs import BranchName
-from lancewood.repo.grounds import ID, SECTION, RepoContext
+from lancewood.repo.context import ID, SECTION, RepoContext
 from lancewood.repo.outcome import Divergence
 
 
@@ -62,10 +62,10 @@ class CommitNeeds:
     ``since`` is that of ``PinWalk``.
     """
 
-    def __init__(self, grounds: RepoContext, *, since: int | None = None) -> None:
-        self._grounds = grounds
+    def __init__(self, context: RepoContext, *, since: int | None = None) -> None:
+        self._context = context
         self._since = since
-        self._walk = PinWalk(grounds.git, since=since)
+        self._walk = PinWalk(context.git, since=since)
         self.tables: dict[str, TableNeeds] = defaultdict(TableNeeds)
         """By the uri that pins have."""
         self._others: dict[str, tuple[list[PinWalk], TableNeeds]] = {}
@@ -83,13 +83,13 @@ class CommitNeeds:
 
         Raises NotFoundError if one of them cannot be opened.
         """
-        options = self._grounds.storage_options
-        here = real_home(self._grounds.home)
+        options = self._context.storage_options
+        here = real_repository_root(self._context.root)
         walks = []
         for each in members:
-            if each.id == self._grounds.id and not is_repository(each.repository, options):
+            if each.id == self._context.id and not is_repository(each.repository, options):
                 continue  # this one, where it was before
-            if real_home(each.repository) != here:
+            if real_repository_root(each.repository) != here:
                 git = _opened(each, options)
                 walks += [PinWalk(git, name, since=self._since) for name in each.names]
         needs = TableNeeds()

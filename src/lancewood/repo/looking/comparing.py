@@ -24,7 +24,7 @@ from lancewood.git.hashes import Hash
 from lancewood.git.history import merge_bases
 from lancewood.git.objects import Commit
 from lancewood.jobs.job import RowCounts
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import landed_version
 from lancewood.table.changing import changes_between
 from lancewood.table.table import Table
@@ -124,17 +124,17 @@ def _fragments(pin: Pin | None) -> int:
     return 0 if pin is None else pin.fragments
 
 
-def measured(grounds: RepoContext, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
+def measured(context: RepoContext, changes: Iterable[TableChange]) -> tuple[TableChange, ...]:
     """The same changes, with what is known about their rows."""
-    return tuple(_measured(grounds, each) for each in changes)
+    return tuple(_measured(context, each) for each in changes)
 
 
 def told_apart(
-    grounds: RepoContext, changes: Iterable[TableChange], one: Hash, other: Hash
+    context: RepoContext, changes: Iterable[TableChange], one: Hash, other: Hash
 ) -> Iterator[TableChange]:
     """The changes between two commits, with those marked where both sides made the table: no merge
     base has it, and the two share no row."""
-    bases = [grounds.tree(each) for each in merge_bases(grounds.git.objects, one, other)]
+    bases = [context.tree(each) for each in merge_bases(context.git.objects, one, other)]
     for each in changes:
         is_old = any(base.blob_hash(each.name) is not None for base in bases)
         is_apart = each.kind == "changed" and not is_old and not _has_common_rows(each)
@@ -147,7 +147,7 @@ def _has_common_rows(change: TableChange) -> bool:
     return is_kept or change.is_same_rows
 
 
-def _measured(grounds: RepoContext, change: TableChange) -> TableChange:
+def _measured(context: RepoContext, change: TableChange) -> TableChange:
     before, after = change.before, change.after
     if before is None or after is None:
         gone, new = (0 if each is None else each.rows for each in (before, after))
@@ -157,14 +157,14 @@ def _measured(grounds: RepoContext, change: TableChange) -> TableChange:
     if change.kind == "moved":
         return replace(change, counts=RowCounts())
     try:
-        return _between(grounds, change, before, after)
+        return _between(context, change, before, after)
     except LancewoodError:  # a state that cannot be read is for status and fsck to tell
         return change
 
 
-def _between(grounds: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
+def _between(context: RepoContext, change: TableChange, before: Pin, after: Pin) -> TableChange:
     # Only versions of the history have row ids that mean something to each other.
-    one, other = (landed_version(grounds, each) for each in (before, after))
+    one, other = (landed_version(context, each) for each in (before, after))
     if one is None or other is None:
         return change
     counts: RowCounts | None = None

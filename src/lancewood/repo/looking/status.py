@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from lancewood.catalog.names import TABLES_DIR, home_uri, table_at_home
+from lancewood.catalog.names import TABLES_DIR, own_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import is_table, load_snapshot
 from lancewood.engine.staging import find_landing
 from lancewood.engine.versions import require_newest
 from lancewood.errors import LancewoodError
 from lancewood.git.hashes import Hash
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import owed_tables
 from lancewood.repo.ref_names import lance_branch
 from lancewood.repo.writing.given_up import is_free
-from lancewood.repo.writing.writable import changed_head, working_place
+from lancewood.repo.writing.writable import changed_head, working_location
 
 
 class State(StrEnum):
@@ -76,86 +76,84 @@ class Status:
         return all(each.state is State.CLEAN for each in self.tables)
 
 
-def find_status(grounds: RepoContext) -> Status:
+def find_status(context: RepoContext) -> Status:
     """The state of HEAD's tables now."""
-    head = grounds.git.refs.head()
-    tree = grounds.tree(head.hash)
+    head = context.git.refs.head()
+    tree = context.tree(head.hash)
     pins = {name: tree.pin(name) for name in tree.names()}
     behind = frozenset[str]()
     if head.branch is not None:
-        behind = owed_tables(grounds, head.branch, head.hash)
+        behind = owed_tables(context, head.branch, head.hash)
     tables = tuple(
-        _status(grounds, head.branch, name, pin, is_behind=name in behind)
+        _status(context, head.branch, name, pin, is_behind=name in behind)
         for name, pin in pins.items()
     )
-    beside = _beside(grounds, pins)
-    elsewhere = _elsewhere(grounds, beside)
+    beside = _beside(context, pins)
+    elsewhere = _elsewhere(context, beside)
     untracked = tuple(each for each in beside if each not in elsewhere)
     return Status(head.branch, head.hash, tables, untracked, elsewhere)
 
 
 def _status(
-    grounds: RepoContext, branch: str | None, name: str, pin: Pin, *, is_behind: bool
+    context: RepoContext, branch: str | None, name: str, pin: Pin, *, is_behind: bool
 ) -> TableStatus:
     try:
         if is_behind:
-            grounds.open(pin)
+            context.open(pin)
             why = "the branch was moved; the next writer brings the table there"
             return TableStatus(name, State.UNLANDED, pin, None, why)
-        return _compared(grounds, branch, name, pin)
+        return _compared(context, branch, name, pin)
     except LancewoodError as error:
         return TableStatus(name, State.MISSING, pin, None, error.message)
 
 
-def _compared(grounds: RepoContext, branch: str | None, name: str, pin: Pin) -> TableStatus:
-    place = None if branch is None else working_place(grounds, branch, pin)
-    if branch is None or place is None:
-        grounds.open(pin)
+def _compared(context: RepoContext, branch: str | None, name: str, pin: Pin) -> TableStatus:
+    location = None if branch is None else working_location(context, branch, pin)
+    if branch is None or location is None:
+        context.open(pin)
         return TableStatus(name, State.CLEAN, pin, None)
     is_pinned_branch = pin.branch == lance_branch(branch)
     if is_pinned_branch and pin.landing is not None:
-        found = find_landing(place, pin.landing)
+        found = find_landing(location, pin.landing)
         if found.conflict is not None:
             return TableStatus(name, State.DIVERGED, pin, None, found.conflict.message)
         if not found.versions:
-            grounds.open(pin)
+            context.open(pin)
             return TableStatus(name, State.UNLANDED, pin, None, "the next writer lands it")
-    newest = require_newest(place.store).version
+    newest = require_newest(location.store).version
     if is_pinned_branch and newest == pin.version:
-        grounds.open(pin)  # a table that was made again may have the same number
-    changed = changed_head(pin, place, newest, is_pinned_branch=is_pinned_branch)
+        context.open(pin)  # a table that was made again may have the same number
+    changed = changed_head(pin, location, newest, is_pinned_branch=is_pinned_branch)
     state = State.CLEAN if changed is None else State.MODIFIED
     return TableStatus(name, state, pin, newest)
 
 
-def _elsewhere(grounds: RepoContext, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+def _elsewhere(context: RepoContext, names: Collection[str]) -> dict[str, tuple[str, ...]]:
     """The branches that pin tables; without tables whose main has uncommitted writes."""
     try:
-        holders = grounds.holders(names)
+        holders = context.holders(names)
     except LancewoodError:  # a branch that cannot be read is for fsck to tell
         return {}
-    return {name: tuple(each) for name, each in holders.items() if _is_unwritten(grounds, name)}
+    return {name: tuple(each) for name, each in holders.items() if _is_unwritten(context, name)}
 
 
-def _is_unwritten(grounds: RepoContext, name: str) -> bool:
+def _is_unwritten(context: RepoContext, name: str) -> bool:
     try:
-        return is_free(load_snapshot(Place(grounds.store_at(home_uri(name)))))
+        return is_free(load_snapshot(Location(context.store_at(own_table_uri(name)))))
     except LancewoodError:
         return False
 
 
-def _beside(grounds: RepoContext, pins: dict[str, Pin]) -> list[str]:
+def _beside(context: RepoContext, pins: dict[str, Pin]) -> list[str]:
     """Tables below the repository that HEAD does not pin."""
-    home = grounds.home
-    if not isinstance(home, Path):
+    root = context.root
+    if not isinstance(root, Path):
         known = {pin.uri for pin in pins.values()}
-        names = (
-            table_at_home(f"{TABLES_DIR}/{each}") for each in grounds.git.directories(TABLES_DIR)
-        )
-        new = [each for each in names if each is not None and home_uri(each) not in known]
-        return [each for each in new if is_table(grounds.store_at(home_uri(each)))]
-    known_paths = {(home / pin.uri).resolve() for pin in pins.values()}
-    tables = home / TABLES_DIR
+        names = (own_table(f"{TABLES_DIR}/{each}") for each in context.git.directories(TABLES_DIR))
+        new = [each for each in names if each is not None and own_table_uri(each) not in known]
+        return [each for each in new if is_table(context.store_at(own_table_uri(each)))]
+    known_paths = {(root / pin.uri).resolve() for pin in pins.values()}
+    tables = root / TABLES_DIR
     if tables.is_symlink() or not tables.is_dir():
         return []
     return sorted(
@@ -168,14 +166,14 @@ def _beside(grounds: RepoContext, pins: dict[str, Pin]) -> list[str]:
     )
 
 
-def standing_tables(grounds: RepoContext) -> TableTree:
+def standing_tables(context: RepoContext) -> TableTree:
     """HEAD's tables, with new pins for those that were written since."""
-    status = find_status(grounds)
+    status = find_status(context)
     changes: dict[str, Pin | None] = {}
     for each in status.tables:
         if each.state is not State.MODIFIED or status.branch is None:
             continue
-        place = working_place(grounds, status.branch, each.pin)
-        if place is not None:
-            changes[each.name] = pin_of(load_snapshot(place), each.pin.uri)
-    return grounds.tree(status.hash).with_pins(changes)
+        location = working_location(context, status.branch, each.pin)
+        if location is not None:
+            changes[each.name] = pin_of(load_snapshot(location), each.pin.uri)
+    return context.tree(status.hash).with_pins(changes)

@@ -15,7 +15,7 @@ from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
 from lancewood.git.history import Commits, is_ancestor, walk
 from lancewood.git.objects import Commit
-from lancewood.repo.grounds import RepoContext, near
+from lancewood.repo.context import RepoContext, near
 from lancewood.repo.identity import reverted_in
 from lancewood.table.table import Table
 
@@ -26,10 +26,10 @@ _FEW = 64
 class View:
     """One commit. Made by ``Repository.at``. Reading never writes."""
 
-    def __init__(self, grounds: RepoContext, commit: Hash) -> None:
-        self._grounds = grounds
-        self._commit = grounds.git.objects.commit(commit)
-        self._tree = grounds.tree(commit)
+    def __init__(self, context: RepoContext, commit: Hash) -> None:
+        self._context = context
+        self._commit = context.git.objects.commit(commit)
+        self._tree = context.tree(commit)
 
     @property
     def hash(self) -> Hash:
@@ -47,7 +47,7 @@ class View:
 
     def pin(self, name: str) -> Pin:
         """What the commit says about a table; raises NotFoundError."""
-        return self._grounds.pin(self._tree, name)
+        return self._context.pin(self._tree, name)
 
     def table(self, name: str) -> Table:
         """A table exactly as it is pinned.
@@ -55,16 +55,16 @@ class View:
         Raises NotFoundError, and IntegrityError if the table is not what was pinned. If this is a
         detached state, writing to it is refused: use a transaction.
         """
-        return Table(self._grounds.open(self.pin(name)))
+        return Table(self._context.open(self.pin(name)))
 
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of the commit's files, without the pins of its tables, sorted."""
-        return file_names(self._grounds.git.objects, self._commit.tree)
+        return file_names(self._context.git.objects, self._commit.tree)
 
     def read(self, path: str) -> bytes:
         """The bytes of a file; raises NotFoundError."""
-        return read_file(self._grounds.git.objects, self._commit.tree, path)
+        return read_file(self._context.git.objects, self._commit.tree, path)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tables)
@@ -73,11 +73,11 @@ class View:
         return name in self.tables
 
     def __repr__(self) -> str:
-        return f"<View {self.hash[:12]} of {self._grounds.home}>"
+        return f"<View {self.hash[:12]} of {self._context.root}>"
 
 
 def changing(
-    grounds: RepoContext, commits: Iterable[Commit], table: str, tips: Iterable[Hash]
+    context: RepoContext, commits: Iterable[Commit], table: str, tips: Iterable[Hash]
 ) -> Iterator[Commit]:
     """The commits whose pin of the table differs from that of all their parents.
 
@@ -89,7 +89,7 @@ def changing(
 
     def pinned(commit: Hash) -> Hash | None:
         if commit not in known:
-            known[commit] = grounds.tree(commit).blob_hash(table)
+            known[commit] = context.tree(commit).blob_hash(table)
         return known[commit]
 
     def found() -> Iterator[Commit]:
@@ -102,7 +102,7 @@ def changing(
                 is_any = True
                 yield each
         if not is_any:
-            names = {name for each in tips for name in grounds.tree(each).names()}
+            names = {name for each in tips for name in context.tree(each).names()}
             raise NotFoundError(
                 f"there never was a table {table!r} in this history{near(table, names)}",
                 table=table,

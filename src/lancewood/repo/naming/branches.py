@@ -37,8 +37,8 @@ from lancewood.git.objects import Signature
 from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.records import load_standing
 from lancewood.model.refs import BranchName
+from lancewood.repo.context import RepoContext
 from lancewood.repo.gc.needed import CommitNeeds
-from lancewood.repo.grounds import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.notes import (
     forget_all,
@@ -59,12 +59,12 @@ class Branches:
     written on it.
     """
 
-    def __init__(self, grounds: RepoContext) -> None:
-        self._grounds = grounds
+    def __init__(self, context: RepoContext) -> None:
+        self._context = context
 
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """The branches whose names begin with the prefix, sorted, and their commits."""
-        found = self._grounds.git.refs.names(HEADS + prefix)
+        found = self._context.git.refs.names(HEADS + prefix)
         return {name.removeprefix(HEADS): found[name] for name in sorted(found)}
 
     def create(self, name: str, at: str | None = "HEAD") -> Hash:
@@ -73,13 +73,13 @@ class Branches:
         With ``at`` None, for a repository without commits, the branch begins with an empty commit.
         """
         ref = branch_ref(name)
-        by = author_of(self._grounds.git)
-        commit = self._grounds.commit(at) if at is not None else self._empty_commit(by)
+        by = author_of(self._context.git)
+        commit = self._context.commit(at) if at is not None else self._empty_commit(by)
         why = f"branch: Created from {'nothing' if at is None else at}"
-        if not self._grounds.git.refs.move(ref, None, commit, why=why, by=by):
+        if not self._context.git.refs.move(ref, None, commit, why=why, by=by):
             raise AlreadyExistsError(
                 f"there is a branch {name!r} already, at "
-                f"{str(self._grounds.git.refs.read(ref))[:12]}; delete it first, or reset() it",
+                f"{str(self._context.git.refs.read(ref))[:12]}; delete it first, or reset() it",
                 branch=name,
             )
         return commit
@@ -92,7 +92,7 @@ class Branches:
         this repository made, that no commit pins and that nobody else needs. A deletion with
         ``tables`` that was interrupted is finished by the next one. Raises NotFoundError.
         """
-        refs = self._grounds.git.refs
+        refs = self._context.git.refs
         ref = branch_ref(name)
         if refs.head().branch == name:
             raise InvalidInputError(
@@ -101,7 +101,7 @@ class Branches:
             )
         tip = refs.read(ref)
         if tip is None:
-            if tables and delete_noted_tables(self._grounds, name):
+            if tables and delete_noted_tables(self._context, name):
                 return
             raise NotFoundError(f"there is no branch {name!r}", branch=name)
         if not force and not self._is_elsewhere(name, tip):
@@ -111,28 +111,28 @@ class Branches:
                 branch=name,
             )
         if tables:
-            leave_leaving(self._grounds, name, tip)
-        if not refs.move(ref, tip, None, why="branch: deleted", by=author_of(self._grounds.git)):
+            leave_leaving(self._context, name, tip)
+        if not refs.move(ref, tip, None, why="branch: deleted", by=author_of(self._context.git)):
             raise RetryableConflictError(
                 f"branch {name!r} moved while it was to be deleted; look at it again", branch=name
             )
         if tables:
-            delete_noted_tables(self._grounds, name)
+            delete_noted_tables(self._context, name)
 
     def delete_from_tables(self, name: str, at: str) -> None:
         """Remove what a deleted branch left in the tables of a revision, as ``delete`` does with
         ``tables``. Raises AlreadyExistsError if the branch exists."""
-        if self._grounds.git.refs.read(branch_ref(name)) is not None:
+        if self._context.git.refs.read(branch_ref(name)) is not None:
             raise AlreadyExistsError(
                 f"there is a branch {name!r}: delete it with tables=True", branch=name
             )
-        leave_leaving(self._grounds, name, self._grounds.commit(at))
-        delete_noted_tables(self._grounds, name)
+        leave_leaving(self._context, name, self._context.commit(at))
+        delete_noted_tables(self._context, name)
 
     def leaving(self) -> tuple[str, ...]:
         """The branches whose deletion with ``tables`` is unfinished; deleting them again finishes
         it."""
-        return tuple(leaving_branches(self._grounds))
+        return tuple(leaving_branches(self._context))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.list())
@@ -144,32 +144,32 @@ class Branches:
         return len(self.list())
 
     def __repr__(self) -> str:
-        return f"<branches of {self._grounds.home}>"
+        return f"<branches of {self._context.root}>"
 
     def _empty_commit(self, by: Signature) -> Hash:
-        return self._grounds.git.objects.put_commit(self._grounds.tree(None).put(), (), by, "begin")
+        return self._context.git.objects.put_commit(self._context.tree(None).put(), (), by, "begin")
 
     def _is_elsewhere(self, name: str, tip: Hash) -> bool:
-        objects = self._grounds.git.objects
+        objects = self._context.git.objects
         others = (each for branch, each in self.list().items() if branch != name)
         return any(each == tip or is_ancestor(objects, tip, each) for each in others)
 
 
-def delete_noted_tables(grounds: RepoContext, branch: str) -> bool:
+def delete_noted_tables(context: RepoContext, branch: str) -> bool:
     """The third step, if there is a note; whether there was one.
 
     If a table cannot be read that error is raised, and the note stays, so it can be run again.
     """
-    tip = load_leaving(grounds, branch)
+    tip = load_leaving(context, branch)
     if tip is None:
         return False
     wanted = lance_branch(branch)
     assert wanted is not None, "main does not go"
     with suppress(NotFoundError):  # the commit is gone, with all that it could tell
-        _Deletion(grounds, branch, wanted, tip).run()
-    forget_merged(grounds, branch)
-    forget_all(grounds, branch)
-    forget_leaving(grounds, branch)
+        _Deletion(context, branch, wanted, tip).run()
+    forget_merged(context, branch)
+    forget_all(context, branch)
+    forget_leaving(context, branch)
     return True
 
 
@@ -185,19 +185,19 @@ class _Doomed:
 
 @dataclass
 class _Deletion:
-    grounds: RepoContext
+    context: RepoContext
     branch: str
     wanted: BranchName
     tip: Hash
 
     def run(self) -> None:
-        tree = self.grounds.tree(self.tip)
+        tree = self.context.tree(self.tip)
         pins = (tree.pin(name) for name in tree.names())
         found = [*filter(None, map(self._doomed, pins))]
         if not found:
             return
         # Commits that pin a branch were made after it.
-        self.needs = CommitNeeds(self.grounds, since=min(each.made for each in found) or None)
+        self.needs = CommitNeeds(self.context, since=min(each.made for each in found) or None)
         for each in found:
             with suppress(NotFoundError, InvalidInputError):  # gone, or somebody needs it
                 self.needs.watch(each.pin.uri, repositories_of(each.main))
@@ -205,27 +205,27 @@ class _Deletion:
                 delete_branch(each.main, self.branch, force=True, check=partial(self._check, each))
 
     def _doomed(self, pin: Pin) -> _Doomed | None:
-        place = self.grounds.place(pin.on(None))
-        record = load_branch(place.store, self.wanted)
-        if record is not None and not is_ours(self.grounds, record):
+        location = self.context.location(pin.on(None))
+        record = load_branch(location.store, self.wanted)
+        if record is not None and not is_ours(self.context, record):
             return None
         if record is None:
-            standing = load_standing(place.store.at(f"{TREE_DIR}/{self.wanted}"))
+            standing = load_standing(location.store.at(f"{TREE_DIR}/{self.wanted}"))
             if standing is None or standing.intent.verb != "delete":
                 return None
         try:
-            main = load_snapshot(place)
+            main = load_snapshot(location)
         except NotFoundError:
             return None
         return _Doomed(pin, main, 0 if record is None else record.created_at_seconds)
 
     def _check(self, doomed: _Doomed) -> None:
         """Raise InvalidInputError if somebody needs the branch of a table."""
-        if self.grounds.git.refs.head().branch == self.branch or self.grounds.tip(self.branch):
+        if self.context.git.refs.head().branch == self.branch or self.context.tip(self.branch):
             raise InvalidInputError("the repository has a branch of that name")
         self.needs.look()
         if self.needs.needs_branch(doomed.pin.uri, self.wanted):
             raise InvalidInputError("a commit pins it")
-        tags = load_refs(doomed.main.place.store).tags
+        tags = load_refs(doomed.main.location.store).tags
         if any(each.branch == self.wanted for each in tags):
             raise InvalidInputError("a tag is on it")

@@ -24,7 +24,7 @@ from lancewood.errors import (
 )
 from lancewood.git.hashes import Hash
 from lancewood.git.names import TAGS, checked_ref
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.identity import author_of
 from lancewood.repo.landing import check_member, land_pin
 from lancewood.repo.outcome import NotLandedWarning
@@ -36,8 +36,8 @@ _OURS = "refs/lancewood/"
 class Tags:
     """The tags of a repository, by name. Made by ``Repository.tags``."""
 
-    def __init__(self, grounds: RepoContext) -> None:
-        self._grounds = grounds
+    def __init__(self, context: RepoContext) -> None:
+        self._context = context
 
     def list(self) -> dict[str, Hash]:
         """Every tag and its commit, sorted by name; annotated tags are peeled.
@@ -45,7 +45,7 @@ class Tags:
         Tags that lead to something else than a commit are left out. Raises NotFoundError, naming
         the tag, if its object is gone.
         """
-        found = self._grounds.git.refs.names(TAGS)
+        found = self._context.git.refs.names(TAGS)
         peeled = {name: self._commit_of(name, found[name]) for name in sorted(found)}
         return {name.removeprefix(TAGS): at for name, at in peeled.items() if at is not None}
 
@@ -55,12 +55,12 @@ class Tags:
         The tables are tagged first, so an existing tag always protects.
         """
         ref = tag_ref(name)
-        refs = self._grounds.git.refs
-        commit = self._grounds.commit(at)
+        refs = self._context.git.refs
+        commit = self._context.commit(at)
         if refs.read(ref) is not None:
             raise self._taken(name)
-        protect(self._grounds, ref, commit)
-        by = author_of(self._grounds.git)
+        protect(self._context, ref, commit)
+        by = author_of(self._context.git)
         if not refs.move(ref, None, commit, why=f"tag: tagging {commit[:12]}", by=by):
             self._protect_again(ref)
             raise self._taken(name)
@@ -69,17 +69,17 @@ class Tags:
     def delete(self, name: str) -> None:
         """Remove a tag, with the tags that it set in tables; raises NotFoundError."""
         ref = tag_ref(name)
-        refs = self._grounds.git.refs
+        refs = self._context.git.refs
         found = refs.read(ref)
         if found is None:
             raise NotFoundError(f"there is no tag {name!r}", tag=name)
-        if not refs.move(ref, found, None, why="tag: deleted", by=author_of(self._grounds.git)):
+        if not refs.move(ref, found, None, why="tag: deleted", by=author_of(self._context.git)):
             raise RetryableConflictError(f"tag {name!r} was changed meanwhile", tag=name)
         commit = None
         with suppress(NotFoundError):  # the tables of a lost commit are unknown
             commit = self._commit_of(ref, found)
         if commit is not None:
-            unprotect(self._grounds, ref, commit)
+            unprotect(self._context, ref, commit)
         self._protect_again(ref)
 
     def __iter__(self) -> Iterator[str]:
@@ -92,26 +92,26 @@ class Tags:
         return len(self.list())
 
     def __repr__(self) -> str:
-        return f"<tags of {self._grounds.home}>"
+        return f"<tags of {self._context.root}>"
 
     def _commit_of(self, ref: str, found: Hash) -> Hash | None:
         """The commit that a tag leads to; None if it leads to something else."""
         try:
-            return self._grounds.git.objects.peel(found)
+            return self._context.git.objects.peel(found)
         except NotFoundError as gone:
             if "hash" not in gone.facts:
                 return None
             raise NotFoundError(
-                f"{ref} of {self._grounds.home} leads nowhere: {gone.message}; bring the object "
+                f"{ref} of {self._context.root} leads nowhere: {gone.message}; bring the object "
                 "back from a copy, or delete the tag",
                 **gone.facts,
             ) from gone
 
     def _protect_again(self, ref: str) -> None:
         """Somebody may have made the same tag meanwhile, and needs the tags in the tables."""
-        found = self._grounds.git.refs.read(ref)
+        found = self._context.git.refs.read(ref)
         if found is not None:
-            protect(self._grounds, ref, self._grounds.git.objects.peel(found))
+            protect(self._context, ref, self._context.git.objects.peel(found))
 
     def _taken(self, name: str) -> AlreadyExistsError:
         return AlreadyExistsError(
@@ -123,16 +123,16 @@ class Tags:
 class Marks:
     """Commits by names of the repository's own. Made by ``Repository.marks``."""
 
-    def __init__(self, grounds: RepoContext) -> None:
-        self._grounds = grounds
+    def __init__(self, context: RepoContext) -> None:
+        self._context = context
 
     def get(self, name: str) -> Hash | None:
         """The commit of a name; None if there is none."""
-        return self._grounds.git.refs.read(checked_ref(_OURS + name))
+        return self._context.git.refs.read(checked_ref(_OURS + name))
 
     def list(self, prefix: str = "") -> dict[str, Hash]:
         """Every name with the prefix, sorted, and its commit."""
-        found = self._grounds.git.refs.names(_OURS + prefix)
+        found = self._context.git.refs.names(_OURS + prefix)
         return {name.removeprefix(_OURS): found[name] for name in sorted(found)}
 
     def set(self, name: str, commit: Hash, *, why: str, instead_of: Hash | None = None) -> bool:
@@ -140,8 +140,8 @@ class Marks:
 
         Raises AlreadyExistsError if another commit has it.
         """
-        ref, refs = checked_ref(_OURS + name), self._grounds.git.refs
-        if refs.move(ref, instead_of, commit, why=why, by=author_of(self._grounds.git)):
+        ref, refs = checked_ref(_OURS + name), self._context.git.refs
+        if refs.move(ref, instead_of, commit, why=why, by=author_of(self._context.git)):
             return True
         found = refs.read(ref)
         if found != commit:
@@ -152,22 +152,22 @@ class Marks:
         return False
 
     def __repr__(self) -> str:
-        return f"<marks of {self._grounds.home}>"
+        return f"<marks of {self._context.root}>"
 
 
-def protect(grounds: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
+def protect(context: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
     """Tag the landed version of every table that a commit pins; returns the names of the tables.
 
     What has not landed lands first. A warning names tables that cannot be tagged, and only our own
     cleanup keeps their state: those that have diverged, and those elsewhere that were never added.
     """
-    tree = grounds.tree(commit)
+    tree = context.tree(commit)
     done = []
     for name in tree.names():
         try:
             pin = tree.pin(name)
-            check_member(grounds, pin, name)
-            protect_table(_landed(grounds, pin, name), ref, grounds.id)
+            check_member(context, pin, name)
+            protect_table(_landed(context, pin, name), ref, context.id)
             done.append(name)
         except InvalidInputError as foreign:
             warnings.warn(f"not tagged: {foreign.message}", NotLandedWarning, stacklevel=3)
@@ -180,34 +180,34 @@ def protect(grounds: RepoContext, ref: str, commit: Hash) -> tuple[str, ...]:
     return tuple(done)
 
 
-def unprotect(grounds: RepoContext, ref: str, commit: Hash) -> None:
+def unprotect(context: RepoContext, ref: str, commit: Hash) -> None:
     """Undo ``protect`` for a ref."""
-    tree = grounds.tree(commit)
+    tree = context.tree(commit)
     for name in tree.names():
-        unprotect_table(grounds.place(tree.pin(name).on(None)), ref, grounds.id)
+        unprotect_table(context.location(tree.pin(name).on(None)), ref, context.id)
 
 
-def protect_commit(grounds: RepoContext, commit: Hash) -> tuple[str, ...]:
+def protect_commit(context: RepoContext, commit: Hash) -> tuple[str, ...]:
     """Protect a commit by a ref of its own."""
     ref = f"{PROTECTED}{commit}"
-    done = protect(grounds, ref, commit)
-    grounds.git.refs.move(ref, None, commit, why="protect", by=author_of(grounds.git))
+    done = protect(context, ref, commit)
+    context.git.refs.move(ref, None, commit, why="protect", by=author_of(context.git))
     return done
 
 
-def unprotect_commit(grounds: RepoContext, commit: Hash) -> None:
+def unprotect_commit(context: RepoContext, commit: Hash) -> None:
     """Undo ``protect_commit``; raises NotFoundError if the commit is not protected."""
-    ref, refs = f"{PROTECTED}{commit}", grounds.git.refs
-    if not refs.move(ref, commit, None, why="unprotect", by=author_of(grounds.git)):
+    ref, refs = f"{PROTECTED}{commit}", context.git.refs
+    if not refs.move(ref, commit, None, why="unprotect", by=author_of(context.git)):
         raise NotFoundError(f"commit {commit[:12]} is not protected by itself", commit=commit)
-    unprotect(grounds, ref, commit)
+    unprotect(context, ref, commit)
     if refs.read(ref) is not None:  # somebody protected it meanwhile
-        protect(grounds, ref, commit)
+        protect(context, ref, commit)
 
 
-def _landed(grounds: RepoContext, pin: Pin, name: str) -> Snapshot:
+def _landed(context: RepoContext, pin: Pin, name: str) -> Snapshot:
     """The version that a pin landed as."""
-    landed = land_pin(grounds, pin, name)
+    landed = land_pin(context, pin, name)
     if landed is None:
-        return grounds.open(pin)
-    return load_snapshot(grounds.place(pin), version=landed.versions[-1])
+        return context.open(pin)
+    return load_snapshot(context.location(pin), version=landed.versions[-1])

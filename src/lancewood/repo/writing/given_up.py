@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-from lancewood.catalog.names import home_uri
+from lancewood.catalog.names import own_table_uri
 from lancewood.catalog.pin import Pin
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.staging import Stage, is_last_step
 from lancewood.engine.versions import load_transaction, load_transaction_of, versions_since
@@ -24,7 +24,7 @@ from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
 from lancewood.model.operations import Clone
 from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import landed_version, settle
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import TakenIn
@@ -34,32 +34,32 @@ from lancewood.repo.writing.writable import diverged, landed_source, own_head
 _MOST_READ = 100
 
 
-def left_head(grounds: RepoContext, branch: str, tip: Hash | None, name: str) -> Snapshot | None:
-    """The newest version, on its own branch, of a table at home that the branch pinned once and no
+def left_head(context: RepoContext, branch: str, tip: Hash | None, name: str) -> Snapshot | None:
+    """The newest version, on its own branch, of an own table that the branch pinned once and no
     longer pins; None if it never did.
 
     Walks the commits back to the last one that had it. Raises IncompatibleConflictError if others
     wrote to it since.
     """
-    pin, wanted = _last_pin(grounds, tip, name), lance_branch(branch)
-    if pin is None or pin.uri != home_uri(name):
+    pin, wanted = _last_pin(context, tip, name), lance_branch(branch)
+    if pin is None or pin.uri != own_table_uri(name):
         return None
-    for each in settle(grounds, branch, tip, [name]):
+    for each in settle(context, branch, tip, [name]):
         raise diverged(each)
     if pin.branch == wanted:
-        landed_source(grounds, name, pin)
-        check_unmerged(grounds, branch, tip, name)
-        return given_up_head(grounds, pin) or load_snapshot(grounds.place(pin))
+        landed_source(context, name, pin)
+        check_unmerged(context, branch, tip, name)
+        return given_up_head(context, pin) or load_snapshot(context.location(pin))
     if wanted is None:
         return None
-    return own_head(grounds, branch, tip, name, landed_source(grounds, name, pin), wanted)
+    return own_head(context, branch, tip, name, landed_source(context, name, pin), wanted)
 
 
-def _last_pin(grounds: RepoContext, tip: Hash | None, name: str) -> Pin | None:
+def _last_pin(context: RepoContext, tip: Hash | None, name: str) -> Pin | None:
     if tip is None:
         return None
-    for each in walk(grounds.git.objects, [tip], first_parent=True):
-        tree = grounds.tree(each.hash)
+    for each in walk(context.git.objects, [tip], first_parent=True):
+        tree = context.tree(each.hash)
         if tree.blob_hash(name) is not None:
             return tree.pin(name)
     return None
@@ -71,7 +71,7 @@ def is_free(head: Snapshot) -> bool:
 
     A table whose first version is empty was begun for a branch that made it.
     """
-    made = load_transaction(head.place.store, head.manifest)
+    made = load_transaction(head.location.store, head.manifest)
     if STAGED_PROPERTY in made.properties:
         return True
     if head.manifest.branch is not None:
@@ -79,16 +79,16 @@ def is_free(head: Snapshot) -> bool:
     return head.manifest.version == 1 and not head.manifest.fragment_count
 
 
-def given_up_head(grounds: RepoContext, pin: Pin) -> Snapshot | None:
+def given_up_head(context: RepoContext, pin: Pin) -> Snapshot | None:
     """The newest version of a table that a branch does not pin, if its content is not the pin's: it
     was made by commits that were given up.
 
     Raises IncompatibleConflictError if others wrote to it.
     """
-    head = load_snapshot(grounds.place(pin))
+    head = load_snapshot(context.location(pin))
     if content_digest(head.manifest.message) == pin.content:
         return None
-    known = landed_version(grounds, pin)
+    known = landed_version(context, pin)
     if known is not None:
         since = known.manifest.version
     else:
@@ -97,13 +97,13 @@ def given_up_head(grounds: RepoContext, pin: Pin) -> Snapshot | None:
     return head
 
 
-def given_up_since(place: Place, fork: Version) -> Snapshot | None:
+def given_up_since(location: Location, fork: Version) -> Snapshot | None:
     """The newest version of a table that a branch does not pin, if it is after ``fork``: it was
     made by commits that were given up.
 
     Raises IncompatibleConflictError if others wrote to it.
     """
-    head = load_snapshot(place)
+    head = load_snapshot(location)
     if head.manifest.version == fork:
         return None
     _check_given_up(head, fork)
@@ -111,7 +111,7 @@ def given_up_since(place: Place, fork: Version) -> Snapshot | None:
 
 
 def _check_given_up(head: Snapshot, since: Version) -> None:
-    store, scheme = head.place.store, head.scheme
+    store, scheme = head.location.store, head.scheme
     for version in versions_since(store, since, scheme).versions:
         if STAGED_PROPERTY not in load_transaction_of(store, version, scheme).properties:
             raise IncompatibleConflictError(
@@ -132,9 +132,9 @@ def find_taken_in(name: str, pin: Pin, stage: Stage) -> TakenIn | None:
             return None
         since = pin.version if pin.landing is None else pin.landing.base
     found, message = list[Version](), None
-    newer = versions_since(stage.place.store, since, stage.scheme).versions
+    newer = versions_since(stage.location.store, since, stage.scheme).versions
     for version in islice((each for each in newer if each <= base.version), _MOST_READ):
-        made = load_transaction_of(stage.place.store, version, stage.scheme)
+        made = load_transaction_of(stage.location.store, version, stage.scheme)
         if isinstance(made.operations[0], Clone):
             break  # where a branch of the table begins, or began anew
         if STAGED_PROPERTY not in made.properties:

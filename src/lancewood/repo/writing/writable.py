@@ -10,8 +10,8 @@ from __future__ import annotations
 from lancewood.catalog.marks import REPOSITORY_ID
 from lancewood.catalog.opening import content_of
 from lancewood.catalog.pin import Pin
-from lancewood.engine.place import Place
-from lancewood.engine.snapshot import Snapshot, branch_place, load_snapshot, main_place
+from lancewood.engine.location import Location
+from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot, main_location
 from lancewood.engine.staging import is_last_step
 from lancewood.engine.versions import list_versions, load_branch, load_transaction_of
 from lancewood.errors import (
@@ -31,7 +31,7 @@ from lancewood.model.ids import Version
 from lancewood.model.operations import Clone
 from lancewood.model.refs import Branch, BranchName, called
 from lancewood.model.transaction import STAGED_PROPERTY
-from lancewood.repo.grounds import RepoContext
+from lancewood.repo.context import RepoContext
 from lancewood.repo.landing import LOST, check_member, is_beginning, land_pin, land_rest, settle
 from lancewood.repo.notes import check_unmerged
 from lancewood.repo.outcome import Divergence
@@ -45,56 +45,56 @@ class BranchMovedError(RetryableConflictError):
 
 
 def writable_head(
-    grounds: RepoContext, branch: str, tip: Hash | None, name: str, pin: Pin, *, adopt: bool = False
+    context: RepoContext, branch: str, tip: Hash | None, name: str, pin: Pin, *, adopt: bool = False
 ) -> Snapshot:
     """The newest version of the table on the branch, once all commits up to ``tip`` have landed.
 
     Raises IncompatibleConflictError for a table that has diverged, and for a branch of it that the
     repository did not make.
     """
-    check_member(grounds, pin, name)
+    check_member(context, pin, name)
     wanted = lance_branch(branch)
-    for each in settle(grounds, branch, tip, [name]):
+    for each in settle(context, branch, tip, [name]):
         raise diverged(each)
     if pin.branch == wanted:
-        head = _landed_head(grounds, pin)
+        head = _landed_head(context, pin)
         if head is None:
-            for each in land_rest(grounds, tip, [name]):
+            for each in land_rest(context, tip, [name]):
                 raise diverged(each)
-        check_unmerged(grounds, branch, tip, name)
-        return head or load_snapshot(grounds.place(pin))
+        check_unmerged(context, branch, tip, name)
+        return head or load_snapshot(context.location(pin))
     if wanted is None:
         raise IncompatibleConflictError(
             f"table {name!r} is pinned on its {called(pin.branch)}, and main is to be written: "
             f"merge {str(pin.branch)!r} into main first",
             table=name,
         )
-    source = landed_source(grounds, name, pin)
-    return own_head(grounds, branch, tip, name, source, wanted, adopt=adopt)
+    source = landed_source(context, name, pin)
+    return own_head(context, branch, tip, name, source, wanted, adopt=adopt)
 
 
-def _landed_head(grounds: RepoContext, pin: Pin) -> Snapshot | None:
+def _landed_head(context: RepoContext, pin: Pin) -> Snapshot | None:
     """The newest version of the pin's branch, if it is the pinned state itself, as is usual."""
     try:
-        head = load_snapshot(grounds.place(pin))
+        head = load_snapshot(context.location(pin))
     except NotFoundError:
         return None
     return head if pin.landing is None or is_last_step(head.manifest, pin.landing) else None
 
 
-def landed_source(grounds: RepoContext, name: str, pin: Pin) -> Snapshot:
+def landed_source(context: RepoContext, name: str, pin: Pin) -> Snapshot:
     """The landed version with the pinned content, from which branches are made.
 
     Raises IncompatibleConflictError if there is none.
     """
     if pin.landing is None:
-        return grounds.open(pin)
+        return context.open(pin)
     try:
-        landed = land_pin(grounds, pin, name)
+        landed = land_pin(context, pin, name)
     except ConflictError as conflict:
         raise diverged(Divergence(name, conflict)) from conflict
     assert landed is not None
-    found = load_snapshot(grounds.place(pin), version=landed.versions[-1])
+    found = load_snapshot(context.location(pin), version=landed.versions[-1])
     if not landed.is_exact and content_digest(found.manifest.message) != pin.content:
         raise IncompatibleConflictError(
             f"table {name!r} landed together with a write from outside, as version "
@@ -105,20 +105,20 @@ def landed_source(grounds: RepoContext, name: str, pin: Pin) -> Snapshot:
     return found
 
 
-def is_ours(grounds: RepoContext, record: Branch) -> bool:
+def is_ours(context: RepoContext, record: Branch) -> bool:
     """Whether this repository made a branch of a table."""
-    return record.metadata.get(REPOSITORY_ID) == grounds.id
+    return record.metadata.get(REPOSITORY_ID) == context.id
 
 
-def goes_on(place: Place, parent: str | None, version: Version) -> bool:
+def goes_on(location: Location, parent: str | None, version: Version) -> bool:
     """Whether a branch of a table holds nothing but a version of its parent and what others wrote
     since, and no landed commit of the repository.
 
     Such a commit would be from an earlier branch of that name, or from before it moved.
     """
-    found = list_versions(place.store)
+    found = list_versions(location.store)
     for each in found.versions:
-        made = load_transaction_of(place.store, each, found.scheme)
+        made = load_transaction_of(location.store, each, found.scheme)
         if isinstance(made.operation, Clone):
             return made.operation.ref_version == version and made.operation.ref_name == parent
         if STAGED_PROPERTY in made.properties:
@@ -144,7 +144,7 @@ def diverged(found: Divergence) -> IncompatibleConflictError:
 
 
 def own_head(
-    grounds: RepoContext,
+    context: RepoContext,
     branch: str,
     tip: Hash | None,
     name: str,
@@ -159,12 +159,12 @@ def own_head(
     left is not. Two processes may write to it for the first time at once: a branch only begins anew
     right after the version that was seen, and while the repository's branch has not moved.
     """
-    main = main_place(source)
+    main = main_location(source)
     for _ in range(_ATTEMPTS):
         record = load_branch(main.store, wanted)
         if record is None:
             try:
-                return create_branch(source, str(wanted), metadata={REPOSITORY_ID: grounds.id})
+                return create_branch(source, str(wanted), metadata={REPOSITORY_ID: context.id})
             except AlreadyExistsError:
                 continue
         if is_leaving(main.store, wanted):
@@ -174,14 +174,14 @@ def own_head(
                 table=name,
                 branch=str(wanted),
             )
-        head = load_snapshot(branch_place(main, wanted))
+        head = load_snapshot(branch_location(main, wanted))
         if adopt:
             return head
-        _check_ours(grounds, name, record, source)
-        if goes_on(head.place, source.manifest.branch, source.manifest.version):
+        _check_ours(context, name, record, source)
+        if goes_on(head.location, source.manifest.branch, source.manifest.version):
             mend_record(main.store, head, source.manifest.version, source.manifest.size)
             return head
-        if grounds.tip(branch) != tip:
+        if context.tip(branch) != tip:
             raise BranchMovedError(f"branch {branch!r} has another commit by now", branch=branch)
         try:
             return begin_anew(main, source, head, wanted)
@@ -195,10 +195,10 @@ def own_head(
     )
 
 
-def _check_ours(grounds: RepoContext, name: str, record: Branch, source: Snapshot) -> None:
+def _check_ours(context: RepoContext, name: str, record: Branch, source: Snapshot) -> None:
     """Raise IncompatibleConflictError for a branch of a table that this repository did not make, or
     made from another branch than the source's."""
-    if not is_ours(grounds, record):
+    if not is_ours(context, record):
         raise IncompatibleConflictError(
             f"table {name!r} has a branch {str(record.name)!r} that this repository did not make; "
             "adopt=True takes it over as it stands, or choose another name for the branch",
@@ -215,30 +215,30 @@ def _check_ours(grounds: RepoContext, name: str, record: Branch, source: Snapsho
         )
 
 
-def working_place(
-    grounds: RepoContext, branch: str, pin: Pin, *, adopt: bool = False
-) -> Place | None:
+def working_location(
+    context: RepoContext, branch: str, pin: Pin, *, adopt: bool = False
+) -> Location | None:
     """The root where the table is written on a branch of the repository.
 
     None if it was not written there since it was pinned, and the pin is on another branch.
     """
     wanted = lance_branch(branch)
-    place = grounds.place(pin)
+    location = context.location(pin)
     if pin.branch == wanted:
-        return place
-    main = grounds.place(pin.on(None))
+        return location
+    main = context.location(pin.on(None))
     if wanted is None:
         return main
     record = load_branch(main.store, wanted)
     if record is None:
         return None
-    found = branch_place(main, wanted)
-    is_begun_here = is_ours(grounds, record) and goes_on(found, pin.branch, pin.exact_version)
+    found = branch_location(main, wanted)
+    is_begun_here = is_ours(context, record) and goes_on(found, pin.branch, pin.exact_version)
     return found if adopt or is_begun_here else None
 
 
 def changed_head(
-    pin: Pin, place: Place, newest: Version, *, is_pinned_branch: bool
+    pin: Pin, location: Location, newest: Version, *, is_pinned_branch: bool
 ) -> Snapshot | None:
     """The newest version of a table, if its content is not the pin's.
 
@@ -246,7 +246,7 @@ def changed_head(
     """
     if is_pinned_branch and pin.landing is None and pin.version == newest:
         return None
-    head = load_snapshot(place, version=newest)
+    head = load_snapshot(location, version=newest)
     if is_pinned_branch and content_of(head) == pin.content:
         return None
     if not is_pinned_branch and is_beginning(head, pin.branch, pin.exact_version):

@@ -245,19 +245,19 @@ class RowsToRead:
             at = 0
             for batch in sized(map(self.reading.convert, batches), self.batch_rows):
                 if batch.num_rows:
-                    yield _with_places(schema, batch, task, number, at)
+                    yield _with_locations(schema, batch, task, number, at)
                     at, task = at + batch.num_rows, b""
 
 
-def _with_places(
+def _with_locations(
     schema: pa.Schema, batch: pa.RecordBatch, task: bytes, fragment: int, at: int
 ) -> pa.RecordBatch:
     rows = batch.num_rows
     nulls = pa.nulls(rows - bool(task), pa.binary())
     tasks = pa.concat_arrays([pa.array([task], pa.binary()), nulls]) if task else nulls
     fragments = pa.array(np.full(rows, fragment, np.int32))
-    places = pa.array(np.arange(at, at + rows, dtype=np.int64))
-    columns = [tasks, fragments, places, *batch.columns]
+    locations = pa.array(np.arange(at, at + rows, dtype=np.int64))
+    columns = [tasks, fragments, locations, *batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -203,7 +203,7 @@ class _Fill:
     def prepare(self, snapshot: Snapshot) -> Change[None]:
         if snapshot is not self._snapshot:
             raise RetryableConflictError(
-                f"columns of {snapshot.place.uri} were computed for version "
+                f"columns of {snapshot.location.uri} were computed for version "
                 f"{self._snapshot.manifest.version}, and version {snapshot.manifest.version} has "
                 "other rows or values in the same places; fill them again",
                 version=snapshot.manifest.version,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import offsets_of
-from lancewood.engine.place import NewFile
+from lancewood.engine.location import NewFile
 from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.merging.columns import ColumnChanges, change_columns

@@ -173,7 +173,7 @@ class FrameMerge:
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Find what changes in one version, and write it."""
         snapshot.check_writable()
-        PutIfAbsent().check_trust(snapshot.place.store)
+        PutIfAbsent().check_trust(snapshot.location.store)
         source = self._source_for(snapshot)
         found = self._match(snapshot, source)
         pairs = sum(each.pairs for each in found.values())

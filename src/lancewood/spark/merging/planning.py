@@ -97,8 +97,8 @@ def one_each(snapshot: Snapshot, fragments: Sequence[int]) -> ChangeTasks:
 def in_table_order(snapshot: Snapshot, fragments: Sequence[int]) -> list[int]:
     """Ids of fragments in the order of the manifest."""
     snapshot.manifest.expect_lookups(len(fragments))
-    places = {each: snapshot.manifest.position_of(FragmentId(each)) or 0 for each in fragments}
-    return sorted(fragments, key=places.__getitem__)
+    locations = {each: snapshot.manifest.position_of(FragmentId(each)) or 0 for each in fragments}
+    return sorted(fragments, key=locations.__getitem__)
 
 
 def _message(snapshot: Snapshot, fragments: Sequence[int]) -> bytes:

@@ -21,7 +21,7 @@ import pyarrow.types as pt
 from lancewood.data.align import Alignment, align_schema
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import FileLimits, addresses_in, offsets_by_fragment
-from lancewood.engine.place import NewFile, new_data_files
+from lancewood.engine.location import NewFile, new_data_files
 from lancewood.engine.rows import nameless, open_fragment, pick_rows
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
@@ -275,7 +275,7 @@ def stage(
         writing = Writing(df.schema, pa.schema(fields))
     bare = snapshot.bare()
     work = WriteWork(
-        writing, schema, (bare.data_home,), snapshot.manifest.file_version, FileLimits()
+        writing, schema, (bare.default_file_root,), snapshot.manifest.file_version, FileLimits()
     )
     answers = decode_answers(write_rows(df, work))
     if answers.errors:
@@ -310,5 +310,5 @@ def _given_type(spark: Any, kind: pa.DataType) -> pa.DataType:
 def _chosen(df: DataFrame, names: list[str]) -> DataFrame:
     """Some columns, selected by place: Spark may confuse names that differ only in case."""
     numbered = [f"c{number}" for number in range(len(df.columns))]
-    places = dict(zip(df.columns, numbered, strict=True))
-    return df.toDF(*numbered).select(*(places[each] for each in names)).toDF(*names)
+    locations = dict(zip(df.columns, numbered, strict=True))
+    return df.toDF(*numbered).select(*(locations[each] for each in names)).toDF(*names)

@@ -91,9 +91,9 @@ def plan_read(
     wrong names and filters, and UnsupportedError for types that Spark does not have and for a table
     that executors cannot reach.
     """
-    if snapshot.place.store.location("data") is None:
+    if snapshot.location.store.location("data") is None:
         raise UnsupportedError(
-            f"{snapshot.place.uri} is in the memory of one process, where executors cannot read "
+            f"{snapshot.location.uri} is in the memory of one process, where executors cannot read "
             "it; keep the table on a disk or in an object store"
         )
     if request.offset or request.spans:
@@ -163,8 +163,8 @@ class _Chosen:
         width = RowWidth(self.scan).of(map(self._fragment, sample))
         split = self.rows is not None
         cuts = cut_fragments(rows, width, sizes, slots, split=split, most=most_bytes)
-        places = dict.fromkeys(map(self._place, cuts.tolist()))
-        for (first, start), (last, stop) in pairwise(places):
+        locations = dict.fromkeys(map(self._location, cuts.tolist()))
+        for (first, start), (last, stop) in pairwise(locations):
             spans: dict[FragmentId, tuple[int, int]] = {}
             if start:
                 fragment = self._fragment(first)
@@ -173,7 +173,7 @@ class _Chosen:
                 spans[self._fragment(last).id] = 0, stop
             yield TablePortion(raw[first : last + 1 if stop else last], spans)
 
-    def _place(self, cut: float) -> tuple[int, int]:
+    def _location(self, cut: float) -> tuple[int, int]:
         """A cut as a fragment and the number of its physical rows before the cut."""
         number = int(cut)
         if cut == len(self.raw) and self.last is not None:
@@ -182,7 +182,7 @@ class _Chosen:
             return number, 0
         end = self._end(number, self._fragment(number))
         row = round((cut - number) * end / _ALIGNMENT) * _ALIGNMENT
-        return self._place(number + 1) if row >= end else (number, row)
+        return self._location(number + 1) if row >= end else (number, row)
 
     def _end(self, number: int, fragment: Fragment) -> int:
         """The end of the read in a fragment, in physical rows."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.place import Bases
+from lancewood.engine.location import Bases
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import Columns, Parameters
 from lancewood.engine.snapshot import At, Snapshot

@@ -125,7 +125,7 @@ class ReadWork:
     @property
     def name(self) -> str:
         """What is read, for people who look at Spark's plans."""
-        table = self.snapshot.place.uri.rstrip("/").rpartition("/")[2]
+        table = self.snapshot.location.uri.rstrip("/").rpartition("/")[2]
         return f"{table} version {self.snapshot.manifest.version}"
 
     def __call__(self, message: bytes) -> Iterator[pa.RecordBatch]:
@@ -177,8 +177,8 @@ def _told(snapshot: Snapshot) -> Iterator[None]:
     except NotFoundError as missing:
         version = snapshot.manifest.version
         raise NotFoundError(
-            f"version {version} of {snapshot.place.uri} cannot be read any more: {missing}. Either "
-            "it was cleaned up since the DataFrame was made: read the table again, a tag keeps a "
-            "version. Or this machine does not see the files: put the table where all do",
+            f"version {version} of {snapshot.location.uri} cannot be read any more: {missing}. "
+            "Either it was cleaned up since the DataFrame was made: read the table again, a tag "
+            "keeps a version. Or this machine does not see the files: put the table where all do",
             **{**missing.facts, "version": version},
         ) from missing

@@ -113,7 +113,7 @@ def answered(shared: Shared, call: Callable[[Any], object]) -> bytes:
         return answer
     except Exception as error:
         if is_final(error) or is_last_attempt(shared.last_attempt):
-            return dumps((False, _sent_home(error)))
+            return dumps((False, _sent_file_root(error)))
         raise
 
 
@@ -147,7 +147,7 @@ def result_of(answer: bytes, what: str) -> Any:
     raise value
 
 
-def _sent_home(error: Exception) -> LancewoodError | Failure:
+def _sent_file_root(error: Exception) -> LancewoodError | Failure:
     try:
         pickled = dumps(error)
         loads(pickled)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.rows import ScanPlan, plan_scan
 from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.engine.versions import load_manifest
@@ -53,7 +53,7 @@ MOST_BYTES = 256 << 20
 class PinnedVersion:
     """One version of one table, for a source and all of its copies."""
 
-    place: Place
+    location: Location
     version: Version
     scheme: NamingScheme
     mark: tuple[int, str | None]
@@ -63,14 +63,14 @@ class PinnedVersion:
     @classmethod
     def of(cls, snapshot: Snapshot) -> PinnedVersion:
         head = snapshot.manifest
-        return cls(snapshot.place, head.version, snapshot.scheme, _mark(head))
+        return cls(snapshot.location, head.version, snapshot.scheme, _mark(head))
 
     def load(self) -> Snapshot:
         """The version, with its manifest.
 
         Raises NotFoundError if it was cleaned up, RetryableConflictError if it is another table.
         """
-        store = self.place.store
+        store = self.location.store
         try:
             manifest = load_manifest(store, self.version, self.scheme)
         except NotFoundError as cause:
@@ -86,7 +86,7 @@ class PinnedVersion:
                 f"{self.version} is of another moment; load the DataFrame anew",
                 version=self.version,
             )
-        return Snapshot(self.place, manifest, self.scheme)
+        return Snapshot(self.location, manifest, self.scheme)
 
 
 def _mark(head: ManifestHead) -> tuple[int, str | None]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import At, Snapshot, main_place
+from lancewood.engine.snapshot import At, Snapshot, main_location
 from lancewood.engine.versions import (
     VersionInfo,
     iterate_infos,
@@ -119,7 +119,7 @@ def plan_metadata(snapshot: Snapshot, kind: str) -> MetadataPlan:
 def _messages(snapshot: Snapshot, kind: MetadataKind) -> Iterator[bytes]:
     head = snapshot.manifest
     if kind in ("versions", "transactions"):
-        listed = list_versions(snapshot.place.store).versions
+        listed = list_versions(snapshot.location.store).versions
         known = [each for each in listed if each <= head.version]
         yield from (json.dumps(each).encode() for each in chunks(known, VERSIONS_PER_TASK))
     elif kind in ("fragments", "files"):
@@ -180,7 +180,7 @@ class MetadataWork:
 
 def version_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
     """A row for each version; one that was cleaned up meanwhile is skipped."""
-    return map(_version, iterate_infos(snapshot.place.store, versions, snapshot.scheme))
+    return map(_version, iterate_infos(snapshot.location.store, versions, snapshot.scheme))
 
 
 def _version(info: VersionInfo) -> Row:
@@ -198,7 +198,7 @@ def _version(info: VersionInfo) -> Row:
 def transaction_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
     """The transaction of each version, read without the manifest where possible."""
     for version in versions:
-        found = load_transaction_of(snapshot.place.store, version, snapshot.scheme)
+        found = load_transaction_of(snapshot.location.store, version, snapshot.scheme)
         operation = found.operation
         missing = operation.why if isinstance(operation, MissingTransaction) else None
         is_known = missing is None and not isinstance(operation, UnknownOperation)
@@ -234,13 +234,13 @@ def file_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row
         for file in each.files:
             yield _data_file(snapshot, each, file)
         deletion = each.deletion_file
-        found = snapshot.place.deletion_file(snapshot.manifest, each)
+        found = snapshot.location.deletion_file(snapshot.manifest, each)
         if deletion is not None and found is not None:
-            home, key = found
+            file_root, key = found
             yield {
                 "fragment": each.id,
                 "kind": "deletion",
-                "uri": f"{home.uri}/{key}",
+                "uri": f"{file_root.uri}/{key}",
                 "path": _deletion_name(each),
                 "base": deletion.base_id,
                 "rows": deletion.num_deleted_rows or None,
@@ -248,11 +248,11 @@ def file_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row
 
 
 def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile) -> Row:
-    home, key = snapshot.place.data_file(snapshot.manifest, file)
+    file_root, key = snapshot.location.data_file(snapshot.manifest, file)
     return {
         "fragment": fragment.id,
         "kind": "data",
-        "uri": f"{home.uri}/{key}",
+        "uri": f"{file_root.uri}/{key}",
         "path": file.path,
         "base": file.base_id,
         "rows": fragment.physical_rows or None,
@@ -271,7 +271,7 @@ def _deletion_name(fragment: Fragment) -> str | None:
 
 def ref_rows(snapshot: Snapshot) -> Iterator[Row]:
     """Tags, then branches; a row without readable values has the reason in ``damage``."""
-    main = main_place(snapshot).store
+    main = main_location(snapshot).store
     for kind, directory in (("tag", TAGS_DIR), ("branch", BRANCHES_DIR)):
         for file, found in read_refs(main, directory):
             if isinstance(found, FormatError):

@@ -130,7 +130,7 @@ def _is_idle(job: WriteJob, answers: Sequence[bytes | None]) -> bool:
 
 def _check_latest(job: WriteJob, applied: AppliedBatch) -> None:
     """Raises for a batch before the newest: Spark only ever runs the newest one again."""
-    found = newest_batch(load_snapshot(job.base.place).manifest.config, applied.app)
+    found = newest_batch(load_snapshot(job.base.location).manifest.config, applied.app)
     if found is not None and found > applied.batch:
         raise BatchAppliedError(
             f"batch {applied.batch} of {applied.app!r} comes after batch {found}, which {job.uri} "

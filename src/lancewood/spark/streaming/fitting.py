@@ -87,7 +87,7 @@ def check_changes(snapshot: Snapshot, columns: StreamColumns) -> None:
         return
     if not snapshot.manifest.has_stable_row_ids:
         raise UnsupportedError(
-            f"{snapshot.place.uri} has no stable row ids, so that its changes cannot be told; "
+            f"{snapshot.location.uri} has no stable row ids, so that its changes cannot be told; "
             f"onChange {OnChange.CHANGES.value!r} needs a table that was created with them"
         )
     read = snapshot.schema.names if columns.columns is None else columns.columns
@@ -165,7 +165,7 @@ class StreamFitting:
 
     def view(self, snapshot: Snapshot) -> StreamView:
         """How a version is read; raises UnsupportedError for one that does not fit."""
-        key = (snapshot.place.uri, snapshot.manifest.version)
+        key = (snapshot.location.uri, snapshot.manifest.version)
         known = self._views.pop(key, None)
         if known is None:
             request = replace(self.columns.request(), columns=self._there(snapshot))
@@ -228,10 +228,10 @@ class StreamFitting:
         if snapshot is self.opened:
             return InvalidInputError(
                 f"the schema that was given does not fit version {version} of "
-                f"{snapshot.place.uri}: {what}. Leave it out, and cast columns afterwards"
+                f"{snapshot.location.uri}: {what}. Leave it out, and cast columns afterwards"
             )
         return UnsupportedError(
-            f"version {version} of {snapshot.place.uri} does not fit the schema of the stream, "
+            f"version {version} of {snapshot.location.uri} does not fit the schema of the stream, "
             f"which is that of version {self.opened.manifest.version}: {what}. Start the query "
             "again, and the stream has the newest schema; leave columns out with option columns",
             version=version,

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property, partial
 
 from lancewood.engine.base import in_order
-from lancewood.engine.snapshot import Descent, Snapshot, main_place, open_revision
+from lancewood.engine.snapshot import Descent, Snapshot, main_location, open_revision
 from lancewood.engine.versions import list_versions, load_as_of, newest_version
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.model.ids import Version
@@ -119,11 +119,11 @@ class History:
 
     @property
     def uri(self) -> str:
-        return self.opened.place.uri
+        return self.opened.location.uri
 
     def newest(self) -> Version:
         """The newest version there is now; one listing, no manifest."""
-        found = newest_version(self.opened.place.store)
+        found = newest_version(self.opened.location.store)
         if found is None:
             raise NotFoundError(f"the table at {self.uri} is gone: it was dropped or moved")
         return found.version
@@ -211,7 +211,7 @@ class History:
         return Origin(version, version == 1 or step.kind is VersionKind.BEGIN)
 
     def _tagged(self, tag: str) -> Version:
-        found = open_revision(main_place(self.opened), tag=tag).manifest
+        found = open_revision(main_location(self.opened), tag=tag).manifest
         if found.branch != self.opened.manifest.branch:
             raise InvalidInputError(
                 f"tag {tag!r} is on {called(found.branch)}, and the stream reads "
@@ -223,7 +223,7 @@ class History:
     def _since(self, options: StreamOptions) -> Origin:
         moment = options.starting_timestamp
         assert moment is not None
-        store = self.opened.place.store
+        store = self.opened.location.store
         try:
             before, _ = load_as_of(store, moment - _INSTANT)
         except NotFoundError:
@@ -240,7 +240,7 @@ class History:
         return self._from(Version(before.version + 1))
 
     def _oldest(self) -> Version:
-        versions = list_versions(self.opened.place.store).versions
+        versions = list_versions(self.opened.location.store).versions
         if not versions:
             raise NotFoundError(f"the table at {self.uri} is gone: it was dropped or moved")
         return versions[-1]

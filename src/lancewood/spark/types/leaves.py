@@ -239,8 +239,8 @@ class Lists:
         _check_all_there(self.column.below("element"), self.target.value_field, values)
         is_large = pa.types.is_large_list(self.target)
         make = pa.LargeListArray if is_large else pa.ListArray
-        places = _as_arrow(offsets, self.column, is_large=is_large)
-        return make.from_arrays(places, values, type=self.target, mask=_mask(array))
+        locations = _as_arrow(offsets, self.column, is_large=is_large)
+        return make.from_arrays(locations, values, type=self.target, mask=_mask(array))
 
 
 @dataclass(frozen=True)
@@ -331,8 +331,8 @@ class Maps:
         offsets, entries = _spans(array, clean=self.checks)
         keys, values = self.key(entries.field(0)), self.value(entries.field(1))
         _check_all_there(self.column.below("value"), self.target.item_field, values)
-        places = _as_arrow(offsets, self.column, is_large=False)
-        return pa.MapArray.from_arrays(places, keys, values, type=self.target, mask=_mask(array))
+        locations = _as_arrow(offsets, self.column, is_large=False)
+        return pa.MapArray.from_arrays(locations, keys, values, type=self.target, mask=_mask(array))
 
 
 def _is_required(column: ColumnPath, field: pa.Field) -> bool:

@@ -159,10 +159,10 @@ class TypeFitting:
             elif name not in names:
                 is_shown = len(self.problems) < _MOST_HINTS
                 self.problems.append(_unknown(name, list(names) if is_shown else (), above))
-        places = {each.name: index for index, each in enumerate(spark)}
+        locations = {each.name: index for index, each in enumerate(spark)}
         found: list[tuple[int | None, Converter | None]] = []
         for each in wanted:
-            index = places.get(each.name)
+            index = locations.get(each.name)
             if index is not None:
                 column = ColumnPath(above + each.name, False)
                 found.append((index, self.fit(spark[index].dataType, each, column)))

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lancewood.engine.commit import CommitPolicy, find_landed
-from lancewood.engine.place import discard, new_data_files
+from lancewood.engine.location import discard, new_data_files
 from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import (
@@ -70,7 +70,7 @@ class Trace:
         Raises StorageError if the store does not answer.
         """
         name = transaction_name(self.base.manifest.version, self.uuid)
-        return is_there(self.base.place.store, transaction_key(name))
+        return is_there(self.base.location.store, transaction_key(name))
 
     def has_landed(self) -> bool:
         """Whether a version was made by the transaction.
@@ -78,7 +78,7 @@ class Trace:
         Raises CommitUnknownError or StorageError if that is unknown.
         """
         base = self.base
-        return find_landed(base.place, base.scheme, self.uuid, base.manifest.version) is not None
+        return find_landed(base.location, base.scheme, self.uuid, base.manifest.version) is not None
 
     def is_absent(self) -> bool:
         """Whether it is proven that no version was made by the transaction.
@@ -107,11 +107,11 @@ def read_again(base: Snapshot) -> Snapshot:
 
     Raises NotFoundError if it is gone, or if another one has its number.
     """
-    then, uri = base.manifest, base.place.uri
+    then, uri = base.manifest, base.location.uri
     if not then.version:
         return base
     try:
-        now = load_manifest(base.place.store, then.version, base.scheme)
+        now = load_manifest(base.location.store, then.version, base.scheme)
     except NotFoundError as gone:
         raise NotFoundError(
             f"version {then.version} of {uri}, on which this write was planned, is gone: the "
@@ -124,7 +124,7 @@ def read_again(base: Snapshot) -> Snapshot:
             "table was dropped and made again; plan it anew",
             version=then.version,
         )
-    return Snapshot(base.place, now, base.scheme)
+    return Snapshot(base.location, now, base.scheme)
 
 
 def write_rows(df: DataFrame, work: WriteWork) -> list[bytes]:
@@ -170,7 +170,7 @@ class WriteJob:
 
     @property
     def uri(self) -> str:
-        return self.base.place.uri
+        return self.base.location.uri
 
     @property
     def is_new(self) -> bool:
@@ -279,10 +279,10 @@ class WriteJob:
     def _settle(self, refused: LancewoodError) -> Written | None:
         """The result if a refused commit was not needed; None if it failed."""
         if isinstance(refused, BatchAppliedError):
-            return self._skipped(load_snapshot(self.base.place))
+            return self._skipped(load_snapshot(self.base.location))
         if not self.is_new or not isinstance(refused, ConflictError):
             return None
-        there = load_snapshot(self.base.place)
+        there = load_snapshot(self.base.location)
         if self.mode == "ignore" or is_applied(there.manifest.config, self.applied):
             return self._skipped(there)
         if self.mode == "error":
@@ -304,7 +304,7 @@ class WriteJob:
         if self.is_new:
             head = head.bare()
             head.message.base_paths.extend(self.bases)
-        discard(self.base.place, head, new_data_files(fragments))
+        discard(self.base.location, head, new_data_files(fragments))
 
 
 def table_exists(uri: str) -> AlreadyExistsError:

@@ -17,18 +17,18 @@ import pyarrow as pa
 
 from lancewood.data.align import align_schema
 from lancewood.data.encodings import check_encoding_keys
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.data.writer import check_columns
 from lancewood.engine.base import FileLimits, as_list, check_choice, check_file_version
 from lancewood.engine.commit import PutIfAbsent, manifest_store_mark
-from lancewood.engine.place import (
+from lancewood.engine.location import (
     BasePath,
     Bases,
+    Location,
     NewBase,
-    Place,
-    homes_to_write,
+    file_roots_to_write,
     new_base_paths,
-    own_home,
+    own_file_root,
     uri_of_base,
 )
 from lancewood.engine.snapshot import TAG, Access, Snapshot, is_table, open_revision
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 class WriteTarget:
     """Where a write goes."""
 
-    place: Place
+    location: Location
     snapshot: Snapshot | None
     """The newest version; None if there is no table."""
 
@@ -70,22 +70,22 @@ def find_target(access: Access, branch: str | None = None) -> WriteTarget:
     InvalidInputError for a uri that means a tag or a single version, and IncompatibleConflictError
     for a branch that was published and closed.
     """
-    place, revision = access.find()
-    if revision is None and not is_table(place.store):
+    location, revision = access.find()
+    if revision is None and not is_table(location.store):
         if branch is not None and branch != MAIN:
             raise NotFoundError(
-                f"no table at {place.uri}, so it has no branch {branch!r}: write to main first, "
+                f"no table at {location.uri}, so it has no branch {branch!r}: write to main first, "
                 "then create the branch",
-                table=place.uri,
+                table=location.uri,
                 branch=branch,
             )
-        return WriteTarget(place, None)
-    snapshot = open_revision(place, branch=branch, in_uri=revision)
+        return WriteTarget(location, None)
+    snapshot = open_revision(location, branch=branch, in_uri=revision)
     if revision is not None:
         _check_branch(revision, snapshot)
     snapshot.check_writable()
     snapshot.check_open()
-    return WriteTarget(snapshot.place, snapshot)
+    return WriteTarget(snapshot.location, snapshot)
 
 
 def _check_branch(revision: str, snapshot: Snapshot) -> None:
@@ -93,7 +93,7 @@ def _check_branch(revision: str, snapshot: Snapshot) -> None:
     is_version = isinstance(meant, OnBranch) and meant.version is not None
     if is_version or isinstance(meant, AtTag) or TAG in snapshot.derived:
         raise InvalidInputError(
-            f"the uri carries {revision!r}, which is one version of {snapshot.place.uri}, and "
+            f"the uri carries {revision!r}, which is one version of {snapshot.location.uri}, and "
             "versions do not change; write to a branch: give its name there, or as branch=",
             revision=revision,
         )
@@ -115,8 +115,8 @@ def columns_of_table(frame: StructType, snapshot: Snapshot, schema: pa.Schema | 
     known = snapshot.arrow_schema
     if schema is not None and not schema.equals(known):
         raise InvalidInputError(
-            f"schema= is not the schema of {snapshot.place.uri}, and rows that are added keep that "
-            "one; leave it out, or overwrite the table"
+            f"schema= is not the schema of {snapshot.location.uri}, and rows that are added keep "
+            "that one; leave it out, or overwrite the table"
         )
     return Columns(Writing(frame, known), snapshot.schema)
 
@@ -246,10 +246,10 @@ def plan_write(
     target = find_target(access, branch)
     there = target.snapshot
     if there is None:
-        work, base, declared = _new_table(target.place, frame, wishes)
+        work, base, declared = _new_table(target.location, frame, wishes)
         return WriteJob(work, base, mode, facts, applied, serializable, declared)
     if mode == "error":
-        raise table_exists(there.place.uri)
+        raise table_exists(there.location.uri)
     if mode == "ignore" or is_applied(there.manifest.config, applied):
         return WriteJob(None, there, mode, facts, applied, serializable)
     work = _added(there, frame, wishes) if mode == "append" else _replacing(there, frame, wishes)
@@ -257,22 +257,22 @@ def plan_write(
 
 
 def _new_table(
-    place: Place, frame: StructType, wishes: _Wishes
+    location: Location, frame: StructType, wishes: _Wishes
 ) -> tuple[WriteWork, Snapshot, tuple[table_pb2.BasePath, ...]]:
     """The work of executors, the state before the first version, and the base paths to declare."""
     version = wishes.file_version or DEFAULT_FILE_VERSION
-    declared = new_base_paths(place, (), wishes.bases)
+    declared = new_base_paths(location, (), wishes.bases)
     columns = new_columns(frame, None, wishes.schema)
-    homes = [own_home(place)]
+    file_roots = [own_file_root(location)]
     if wishes.into is not None:
         with_bases = empty_manifest(version)
         with_bases.message.base_paths.extend(declared)
-        homes = homes_to_write(place, with_bases, wishes.into)
+        file_roots = file_roots_to_write(location, with_bases, wishes.into)
     flags = 0 if wishes.stable_row_ids is False else FLAG_STABLE_ROW_IDS
     nothing = empty_manifest(version, flags=flags)
-    nothing.message.config.update(manifest_store_mark(place.store))
-    before = Snapshot(place, nothing, NamingScheme.V2)
-    return _work(place, columns, homes, version, wishes), before, declared
+    nothing.message.config.update(manifest_store_mark(location.store))
+    before = Snapshot(location, nothing, NamingScheme.V2)
+    return _work(location, columns, file_roots, version, wishes), before, declared
 
 
 def _added(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:
@@ -281,15 +281,15 @@ def _added(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:
     version = there.manifest.file_version
     if wishes.file_version not in (None, version):
         raise InvalidInputError(
-            f"file_version {wishes.file_version!r} is asked for, but {there.place.uri} has data "
+            f"file_version {wishes.file_version!r} is asked for, but {there.location.uri} has data "
             f"files of version {version}, and new ones are like them; leave it out, or overwrite "
             "the table"
         )
     columns = columns_of_table(frame, there, wishes.schema)
-    homes = [there.data_home]
+    file_roots = [there.default_file_root]
     if wishes.into is not None:
-        homes = homes_to_write(there.place, there.manifest, wishes.into)
-    return _work(there.place, columns, homes, version, wishes)
+        file_roots = file_roots_to_write(there.location, there.manifest, wishes.into)
+    return _work(there.location, columns, file_roots, version, wishes)
 
 
 def _replacing(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork:
@@ -297,22 +297,26 @@ def _replacing(there: Snapshot, frame: StructType, wishes: _Wishes) -> WriteWork
     _check_same(there, wishes)
     version = wishes.file_version or there.manifest.file_version
     columns = new_columns(frame, there, wishes.schema)
-    homes = [there.data_home]
+    file_roots = [there.default_file_root]
     if wishes.into is not None:
-        homes = homes_to_write(there.place, there.manifest, wishes.into)
+        file_roots = file_roots_to_write(there.location, there.manifest, wishes.into)
     elif any(each.is_blob_v1 for each in columns.schema.walk()):
-        homes = [own_home(there.place)]
-    return _work(there.place, columns, homes, version, wishes)
+        file_roots = [own_file_root(there.location)]
+    return _work(there.location, columns, file_roots, version, wishes)
 
 
 def _work(
-    place: Place, columns: Columns, homes: Sequence[DataHome], version: str, wishes: _Wishes
+    location: Location,
+    columns: Columns,
+    file_roots: Sequence[FileRoot],
+    version: str,
+    wishes: _Wishes,
 ) -> WriteWork:
     """The work; raises for columns that do not suit the table or the file version."""
     align_schema(columns.schema, columns.writing.schema)
     check_columns(columns.schema, version)
-    PutIfAbsent().check_trust(place.store)
-    return WriteWork(columns.writing, columns.schema, tuple(homes), version, wishes.limits)
+    PutIfAbsent().check_trust(location.store)
+    return WriteWork(columns.writing, columns.schema, tuple(file_roots), version, wishes.limits)
 
 
 def _check_same(there: Snapshot, wishes: _Wishes) -> None:
@@ -320,16 +324,16 @@ def _check_same(there: Snapshot, wishes: _Wishes) -> None:
     has_ids = there.manifest.has_stable_row_ids
     if wishes.stable_row_ids not in (None, has_ids):
         raise InvalidInputError(
-            f"stable_row_ids={wishes.stable_row_ids} is asked for, but {there.place.uri} was made "
-            f"{'with' if has_ids else 'without'} them, and that does not change; leave it out"
+            f"stable_row_ids={wishes.stable_row_ids} is asked for, but {there.location.uri} was "
+            f"made {'with' if has_ids else 'without'} them, and that does not change; leave it out"
         )
-    there.place.settle(there.manifest)
-    known = {uri_of_base(there.place, each) for each in there.manifest.base_paths}
+    there.location.settle(there.manifest)
+    known = {uri_of_base(there.location, each) for each in there.manifest.base_paths}
     for each in wishes.bases:
         path = (each if isinstance(each, BasePath) else BasePath(each)).path
         if path not in known:
             raise InvalidInputError(
-                f"base path {path!r} is asked for, but {there.place.uri} is there and does not "
+                f"base path {path!r} is asked for, but {there.location.uri} is there and does not "
                 "declare it; do so with add_base first",
                 path=path,
             )

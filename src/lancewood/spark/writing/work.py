@@ -16,7 +16,7 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from lancewood.data.align import align_schema
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.data.writer import write_fragments
 from lancewood.engine.base import FileLimits
 from lancewood.errors import FormatError, LancewoodError, NotFoundError, StorageError
@@ -60,7 +60,7 @@ class WriteWork:
     writing: Writing
     schema: Schema
     """The table's, with the ids of its fields."""
-    homes: tuple[DataHome, ...] = field(repr=False)
+    file_roots: tuple[FileRoot, ...] = field(repr=False)
     file_version: str
     limits: FileLimits
 
@@ -78,7 +78,7 @@ class WriteWork:
                 reader,
                 alignment.schema,
                 alignment=alignment,
-                homes=self.homes,
+                file_roots=self.file_roots,
                 file_version=self.file_version,
                 max_rows=self.limits.max_rows,
                 max_bytes=self.limits.max_bytes,
@@ -95,13 +95,13 @@ class WriteWork:
         Looks at one file only, because an abort or a cleanup removes all files of a job.
         """
         for file in (file for each in fragments[:1] for file in each.files[:1]):
-            home = next(each for each in self.homes if each.base_id == file.base_id)
+            file_root = next(each for each in self.file_roots if each.base_id == file.base_id)
             try:
-                home.store.head(home.key(file.path))
+                file_root.store.head(file_root.key(file.path))
             except NotFoundError as gone:
                 raise NotFoundError(
-                    f"data file {file.path} of this write to {home.store.uri} is gone: the write "
-                    "was aborted, the table dropped, or a cleanup took it; write anew",
+                    f"data file {file.path} of this write to {file_root.store.uri} is gone: the "
+                    "write was aborted, the table dropped, or a cleanup took it; write anew",
                     path=file.path,
                 ) from gone
 

@@ -15,7 +15,7 @@ import pytest
 import lancewood as lw
 from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.commit.publish import Detached
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.engine.upkeep.pins import CLONE_PIN, PINS_CONFIG, ClonePin, PinRecord, read_record
 from lancewood.errors import (
@@ -48,7 +48,7 @@ def pins(uri: str | Path) -> list[str]:
 
 def through(table: lw.Table, store: Store) -> Snapshot:
     snapshot = table._snapshot
-    return Snapshot(Place(store), snapshot.manifest, snapshot.scheme)
+    return Snapshot(Location(store), snapshot.manifest, snapshot.scheme)
 
 
 def test_a_clone_has_the_rows_and_settings_of_its_source(table: lw.Table, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_version_that_a_cleanup_removed_before_the_pin_is_not_cloned(
     table.append(ROWS)
     store = _Meddling(DiskStore(table.uri), "put", manifest_path(table.uri, 1).unlink)
     with pytest.raises(NotFoundError, match=r"version 1 of .* was removed meanwhile"):
-        clone_shallow(through(table, store), Place(DiskStore(tmp_path / "c")))
+        clone_shallow(through(table, store), Location(DiskStore(tmp_path / "c")))
     assert pins(table.uri) == []
     assert not lw.exists(tmp_path / "c")
 
@@ -193,7 +193,7 @@ def test_a_version_that_a_cleanup_removed_after_the_pin_leaves_the_clone_in_doub
     table.append(ROWS)
     target = _Meddling(DiskStore(tmp_path / "c"), "put_new", manifest_path(table.uri, 1).unlink)
     with pytest.raises(CommitUnknownError, match="files of it may be gone"):
-        clone_shallow(table._snapshot, Place(target))
+        clone_shallow(table._snapshot, Location(target))
     assert len(pins(table.uri)) == 1
     lw.drop(tmp_path / "c")
     assert pins(table.uri) == []
@@ -205,7 +205,7 @@ def test_the_pins_go_when_somebody_else_was_faster(table: lw.Table, tmp_path: Pa
 
     target = _Meddling(DiskStore(tmp_path / "c"), "put_new", other)
     with pytest.raises(AlreadyExistsError):
-        clone_shallow(table._snapshot, Place(target))
+        clone_shallow(table._snapshot, Location(target))
     assert pins(table.uri) == []
 
 
@@ -218,7 +218,7 @@ def test_an_unknown_outcome_leaves_the_pins(table: lw.Table, tmp_path: Path) -> 
             raise StorageError("no answer")
 
     with pytest.raises(CommitUnknownError):
-        clone_shallow(table._snapshot, Place(_Silent(DiskStore(tmp_path / "c"))))
+        clone_shallow(table._snapshot, Location(_Silent(DiskStore(tmp_path / "c"))))
     assert len(pins(table.uri)) == 1
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.place.homes import find_home
+from lancewood.engine.location.file_roots import find_file_root
 from lancewood.engine.write import switching
 from lancewood.engine.write.switching import copy_fragments
 from lancewood.jobs.job import MoveCounts
@@ -51,7 +51,7 @@ def copies(directory: Path) -> list[Path]:
     return sorted(each for each in directory.rglob("*") if each.is_file())
 
 
-def homes(table: lw.Table) -> list[list[int | None]]:
+def file_roots(table: lw.Table) -> list[list[int | None]]:
     return [[file.base_id for file in each.files] for each in table.fragments]
 
 
@@ -66,7 +66,7 @@ def test_counts_tell_what_was_moved(table: lw.Table, tmp_path: Path) -> None:
 def test_every_file_of_a_fragment_moves_unless_it_is_there(table: lw.Table) -> None:
     table = table.move_fragments([1], base="cold").add_columns({"d": "k * 2"})
     done = table.move_fragments([0, 1], base="cold")
-    assert homes(done) == [[1, 1], [1, 1], [None, None], [None, None]]
+    assert file_roots(done) == [[1, 1], [1, 1], [None, None], [None, None]]
     assert (done.counts.fragments, done.counts.files) == (2, 3)
     assert done.to_arrow() == table.to_arrow()
 
@@ -74,7 +74,7 @@ def test_every_file_of_a_fragment_moves_unless_it_is_there(table: lw.Table) -> N
 def test_files_go_from_one_base_to_another(table: lw.Table, tmp_path: Path) -> None:
     cold = table.move_fragments(base="cold")
     ice = cold.move_fragments(base="ice")
-    assert homes(ice) == [[2]] * 4
+    assert file_roots(ice) == [[2]] * 4
     assert len(copies(tmp_path / "ice" / "data")) == 4
     assert len(copies(tmp_path / "cold")) == 4
     assert ice.to_arrow() == cold.to_arrow() == table.to_arrow()
@@ -83,7 +83,7 @@ def test_files_go_from_one_base_to_another(table: lw.Table, tmp_path: Path) -> N
 def test_the_own_root_may_be_named_by_its_path(table: lw.Table, tmp_path: Path) -> None:
     cold = table.move_fragments(base="cold")
     back = cold.move_fragments(base=tmp_path / "t.lance")
-    assert homes(back) == [[None]] * 4
+    assert file_roots(back) == [[None]] * 4
 
 
 def test_a_base_path_that_is_the_own_root_is_no_other_home(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_base_path_that_is_the_own_root_is_no_other_home(tmp_path: Path) -> No
 
     edit_manifest(uri, change)
     table = lw.open(uri)
-    assert homes(table) == [[0]]
+    assert file_roots(table) == [[0]]
     for base in (None, 0, uri):
         assert table.move_fragments(base=base).version == table.version
 
@@ -135,7 +135,7 @@ def test_tasks_and_results_travel_and_are_small(table: lw.Table) -> None:
                 yield pickle.loads(back)
 
     done = table.move_fragments(base="cold", where="k < 30", runner=Travelling())
-    assert homes(done) == [[1], [1], [1], [None]]
+    assert file_roots(done) == [[1], [1], [1], [None]]
     assert len(seen) > 4
     assert max(seen) < 5_000
 
@@ -254,13 +254,13 @@ def test_a_move_on_a_branch_leaves_main_as_it_is(table: lw.Table) -> None:
     moved = branch.move_fragments([0, 1], base="cold")
     assert moved.counts.fragments == 2
     assert moved.to_arrow() == table.to_arrow()
-    assert homes(table.latest()) == [[None]] * 4
+    assert file_roots(table.latest()) == [[None]] * 4
     main = [file.path for each in table.latest().fragments for file in each.files]
     assert main == there
     back = moved.move_fragments(base=None)
     assert back.counts.fragments == 2
     assert back.to_arrow() == table.to_arrow()
-    assert len({each[0] for each in homes(back)}) == 1
+    assert len({each[0] for each in file_roots(back)}) == 1
 
 
 def test_a_branch_already_has_its_files_at_home(table: lw.Table) -> None:
@@ -270,12 +270,12 @@ def test_a_branch_already_has_its_files_at_home(table: lw.Table) -> None:
 
 def test_copies_have_new_names_each_time(table: lw.Table) -> None:
     snapshot = table._snapshot
-    home = find_home(snapshot.place, snapshot.manifest, "cold")
+    file_root = find_file_root(snapshot.location, snapshot.manifest, "cold")
     fragments = list(snapshot.manifest.fragments)
-    one, two = (copy_fragments(snapshot.bare(), fragments, home) for _ in range(2))
+    one, two = (copy_fragments(snapshot.bare(), fragments, file_root) for _ in range(2))
     names = {copy.name for each in (*one, *two) for copy in each.copies}
     assert len(names) == 8
-    task = move_in(snapshot.bare(), home, fragments[:1])
+    task = move_in(snapshot.bare(), file_root, fragments[:1])
     assert [each.base_id for each in task.files] == [1]
 
 

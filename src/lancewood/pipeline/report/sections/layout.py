@@ -131,11 +131,11 @@ def line_plot(values: Sequence[int], label: str, *, is_last_hollow: bool = False
     points = _points(values)
     drawn = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
     x, y = points[-1]
-    ground = _PLOT_HEIGHT - _EDGE
-    area = f"{_number(points[0][0])},{ground} {drawn} {_number(x)},{ground}"
+    context = _PLOT_HEIGHT - _EDGE
+    area = f"{_number(points[0][0])},{context} {drawn} {_number(x)},{context}"
     return element(
         "svg",
-        element("path", class_="zero", d=f"M0 {ground}H{_PLOT_WIDTH}"),
+        element("path", class_="zero", d=f"M0 {context}H{_PLOT_WIDTH}"),
         element("polygon", class_="area", points=Html(area)) if len(points) > 1 else None,
         element("polyline", class_="line", points=Html(drawn)) if len(points) > 1 else None,
         element("circle", class_="hollow" if is_last_hollow else "dot", cx=x, cy=y, r=3.5),

@@ -191,10 +191,10 @@ def quarantine_section(facts: RunFacts) -> Html | None:
         [origin, reason, count(number), amount_bar("warn", number, most)]
         for origin, reason, number in found.by_reason[:_MOST_REASONS]
     ]
-    place: list[Child] = [element("code", found.table)]
+    location: list[Child] = [element("code", found.table)]
     if facts.ending in _ON_THE_BRANCH and not facts.batches:
-        place += [" on the branch ", element("code", facts.run_branch)]
-    kept = element("p", "They are kept in ", *place, ".", class_="quiet")
+        location += [" on the branch ", element("code", facts.run_branch)]
+    kept = element("p", "They are kept in ", *location, ".", class_="quiet")
     told = table("Reasons", _REASON_COLUMNS, rows) if rows else None
     return section("Bad rows", _bad_rows_note(found), kept, told, _sample(found))
 
@@ -204,13 +204,13 @@ def _sample(found: QuarantineFacts) -> Html | None:
     if not found.sample:
         return None
     has_file = any(file for _, _, file, _, _ in found.sample)
-    places = [ReportColumn("file", "wide"), ReportColumn("line", "number")] if has_file else []
+    locations = [ReportColumn("file", "wide"), ReportColumn("line", "number")] if has_file else []
     row = ReportColumn("row", "value whole")
-    columns = [ReportColumn("source or step"), ReportColumn("reason", "wide"), *places, row]
+    columns = [ReportColumn("source or step"), ReportColumn("reason", "wide"), *locations, row]
     rows: list[list[Child]] = []
     for origin, reason, file, line, record in found.sample[:_MOST_REASONS]:
-        place: list[Child] = [code(file), line or UNKNOWN] if has_file else []
-        rows.append([origin, reason, *place, data(record, _MOST_CHARACTERS)])
+        location: list[Child] = [code(file), line or UNKNOWN] if has_file else []
+        rows.append([origin, reason, *location, data(record, _MOST_CHARACTERS)])
     shown = f"{len(rows):,} of {counted(found.rows, 'bad row')}"
     return element("div", table(shown, columns, rows), class_="sample")
 

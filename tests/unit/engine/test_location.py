@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lancewood.engine.place import base_homes
-from lancewood.engine.place.base_homes import RootTrace, find_trace, present_roots
-from lancewood.engine.place.base_paths import check_not_moved, moved_bases
-from lancewood.engine.place.place import Place
+from lancewood.engine.location import moved_roots
+from lancewood.engine.location.base_paths import check_not_moved, moved_bases
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.moved_roots import RootTrace, find_trace, present_roots
 from lancewood.errors import StorageError, UnsupportedError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
@@ -69,15 +69,15 @@ def manifest(
     return Manifest(message, name="m")
 
 
-def place(root: str) -> Place:
-    return Place(open_store(root))
+def location(root: str) -> Location:
+    return Location(open_store(root))
 
 
 def put(root: str, key: str, size: int = SIZE) -> None:
     open_store(root).put(key, bytes(size))
 
 
-def file_at(where: Place, found: Manifest, position: int = 0) -> str:
+def file_at(where: Location, found: Manifest, position: int = 0) -> str:
     store, key = where.data_file(found, found.fragments[position].files[0])
     return f"{store.uri}/{key}"
 
@@ -87,7 +87,7 @@ def test_a_base_of_the_present_family_is_not_looked_for(
     here: str, probes: list[str], below: str
 ) -> None:
     found = manifest({0: here + below}, fragment(0, 0))
-    assert file_at(place(f"{here}/tree/exp"), found) == f"{here}{below.rstrip('/')}/data/0.lance"
+    assert file_at(location(f"{here}/tree/exp"), found) == f"{here}{below.rstrip('/')}/data/0.lance"
     assert probes == []
 
 
@@ -97,7 +97,7 @@ def test_a_base_that_moved_along_is_looked_for_once(
     put(here, "data/0.lance")
     put(there, "data/0.lance")
     found = manifest({0: there}, fragment(0, 0), fragment(1, 0))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     assert file_at(handle, found) == f"{here}/data/0.lance"
     assert file_at(handle, found, 1) == f"{here}/data/1.lance"
     handle.settle(found)
@@ -111,7 +111,7 @@ def test_a_base_of_which_no_such_file_is_here_stays_where_it_is_said_to_be(
     if size is not None:
         put(here, "data/0.lance", size)
     found = manifest({0: there}, fragment(0, 0))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     assert file_at(handle, found) == f"{there}/data/0.lance"
     assert [store.uri for store, _ in handle.elsewhere(found, BaseId(0))] == [here]
 
@@ -119,7 +119,7 @@ def test_a_base_of_which_no_such_file_is_here_stays_where_it_is_said_to_be(
 def test_the_old_place_comes_after_the_new_one(here: str, there: str) -> None:
     put(here, "data/0.lance")
     found = manifest({0: there}, fragment(0, 0))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     assert list(handle.elsewhere(found, BaseId(0))) == []
     file_at(handle, found)
     assert [store.uri for store, _ in handle.elsewhere(found, BaseId(0))] == [there]
@@ -134,13 +134,13 @@ def test_a_base_that_was_a_branch_is_looked_for_below_tree(
     put(f"{here}/tree/{name}", "data/0.lance")
     old = f"{there}/tree/{name}"
     found = manifest({0: (old, name) if is_named else old}, fragment(0, 0))
-    assert file_at(place(f"{here}/tree/exp"), found) == f"{here}/tree/{name}/data/0.lance"
+    assert file_at(location(f"{here}/tree/exp"), found) == f"{here}/tree/{name}/data/0.lance"
 
 
 def test_a_main_root_below_a_directory_called_tree_is_found(here: str, there: str) -> None:
     put(here, "data/0.lance")
     found = manifest({0: f"{there}/tree/t.lance"}, fragment(0, 0))
-    assert file_at(place(f"{here}/tree/exp"), found) == f"{here}/data/0.lance"
+    assert file_at(location(f"{here}/tree/exp"), found) == f"{here}/data/0.lance"
 
 
 def test_a_path_of_many_trees_costs_a_few_looks(here: str) -> None:
@@ -151,7 +151,7 @@ def test_a_path_of_many_trees_costs_a_few_looks(here: str) -> None:
 def test_main_looks_for_its_bases_too(here: str, there: str) -> None:
     put(f"{here}/tree/exp", "data/0.lance")
     found = manifest({0: f"{there}/tree/exp"}, fragment(0, 0), branch=None)
-    assert file_at(place(here), found) == f"{here}/tree/exp/data/0.lance"
+    assert file_at(location(here), found) == f"{here}/tree/exp/data/0.lance"
 
 
 def test_a_home_that_is_no_dataset_root_is_never_looked_for(
@@ -160,7 +160,7 @@ def test_a_home_that_is_no_dataset_root_is_never_looked_for(
     put(here, "data/0.lance")
     found = manifest({0: there}, fragment(0, 0))
     found.message.base_paths[0].is_dataset_root = False
-    assert file_at(place(f"{here}/tree/exp"), found) == f"{there}/0.lance"
+    assert file_at(location(f"{here}/tree/exp"), found) == f"{there}/0.lance"
     assert probes == []
 
 
@@ -169,14 +169,14 @@ def test_a_branch_that_lies_elsewhere_believes_its_paths(
 ) -> None:
     put(here, "data/0.lance")
     found = manifest({0: there}, fragment(0, 0))
-    assert file_at(place(f"{here}/tree/other"), found) == f"{there}/data/0.lance"
+    assert file_at(location(f"{here}/tree/other"), found) == f"{there}/data/0.lance"
     assert probes == []
 
 
 def test_a_deletion_file_and_an_index_are_traces_as_well(here: str, there: str) -> None:
     put(here, "_deletions/0-0-5.arrow")
     found = manifest({4: there}, fragment(0, None, deleted_in=4))
-    located = place(f"{here}/tree/exp").deletion_file(found, found.fragments[0])
+    located = location(f"{here}/tree/exp").deletion_file(found, found.fragments[0])
     assert located is not None
     assert located[0].uri == here
     index = table_pb2.IndexMetadata(name="i", base_id=4)
@@ -184,20 +184,20 @@ def test_a_deletion_file_and_an_index_are_traces_as_well(here: str, there: str) 
     section = table_pb2.IndexSection(indices=[index])
     directory = f"_indices/{uuid.UUID(bytes=index.uuid.uuid)}"
     put(here, f"{directory}/page.lance", 7)
-    for recorded, home in ((None, here), (7, here), (8, there)):
+    for recorded, file_root in ((None, here), (7, here), (8, there)):
         if recorded is not None:
             del section.indices[0].files[:]
             section.indices[0].files.add(path="page.lance", size_bytes=recorded)
         found = manifest({4: there})
         found.index_section = section.SerializeToString()
-        store, where = place(f"{here}/tree/exp").index_directory(found, found.indices[0])
-        assert (store.uri, where) == (home, directory)
+        store, where = location(f"{here}/tree/exp").index_directory(found, found.indices[0])
+        assert (store.uri, where) == (file_root, directory)
 
 
 def test_what_was_found_travels_with_the_place(here: str, there: str, probes: list[str]) -> None:
     put(here, "data/2.lance")
     found = manifest({0: "/foreign", 1: there}, fragment(0, None), fragment(2, 1))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     handle.settle(found)
     assert len(probes) == 1
     copy = pickle.loads(pickle.dumps(handle))
@@ -209,7 +209,7 @@ def test_what_was_found_travels_with_the_place(here: str, there: str, probes: li
 
 def test_a_base_without_files_is_not_looked_for(here: str, there: str, probes: list[str]) -> None:
     found = manifest({0: there}, fragment(0, None))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     handle.settle(found)
     assert probes == []
     assert handle.base_store(found.base_paths[0]).uri == there
@@ -224,7 +224,7 @@ def test_one_file_of_a_base_is_found_without_decoding_the_fragments(
         decoded.append(name)
         return decode_fragment(raw, name)
 
-    monkeypatch.setattr(base_homes, "decode_fragment", counted)
+    monkeypatch.setattr(moved_roots, "decode_fragment", counted)
     many = [fragment(each, 1) for each in range(5_000)]
     found = manifest({0: "/a", 1: "/b"}, *many, fragment(5_000, 0))
     assert find_trace(found, BaseId(0)) == RootTrace("data/5000.lance", SIZE)
@@ -243,18 +243,18 @@ def test_the_bytes_of_a_base_id_in_a_name_do_not_mislead() -> None:
 def test_a_path_that_nothing_can_open_is_no_hindrance(here: str) -> None:
     put(here, "data/0.lance")
     found = manifest({0: "hdfs://old/t"}, fragment(0, 0))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     assert file_at(handle, found) == f"{here}/data/0.lance"
     assert not handle.is_at(found.base_paths[0], open_store(here))
     with pytest.raises(UnsupportedError, match="hdfs"):
         list(handle.elsewhere(found, BaseId(0)))
     lost = manifest({0: "hdfs://old/t"}, fragment(9, 0))
     with pytest.raises(UnsupportedError, match="hdfs"):
-        file_at(place(f"{here}/tree/exp"), lost)
+        file_at(location(f"{here}/tree/exp"), lost)
 
 
 def test_the_main_root_of_a_branch_is_the_one_it_was_reached_from(here: str) -> None:
-    main = place(here)
+    main = location(here)
     branch = main.at(main.store.at("tree/exp"))
     assert branch.main(manifest({})) is main.store
     assert branch.main(manifest({}, branch="other")) is None
@@ -274,14 +274,14 @@ def test_the_main_root_of_a_branch_is_the_one_it_was_reached_from(here: str) -> 
     ],
 )
 def test_the_main_root_lies_above_tree(uri: str, branch: str, main: str | None) -> None:
-    found = place(uri).main(manifest({}, branch=branch))
+    found = location(uri).main(manifest({}, branch=branch))
     assert (None if found is None else found.uri) == main
 
 
 def test_which_bases_moved_is_told_with_their_present_roots(here: str, there: str) -> None:
     put(here, "data/0.lance")
     found = manifest({0: there, 1: here, 2: "/cold"}, fragment(0, 0), fragment(1, 2))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     assert moved_bases(handle, found) == {there: here}
     with pytest.raises(UnsupportedError, match="was moved") as caught:
         check_not_moved(handle, found)
@@ -293,7 +293,7 @@ def test_a_store_that_does_not_answer_decides_nothing(
     here: str, there: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = manifest({0: there}, fragment(0, 0))
-    handle = place(f"{here}/tree/exp")
+    handle = location(f"{here}/tree/exp")
     put(here, "data/0.lance")
 
     def fail(trace: RootTrace, root: Store) -> bool:
@@ -331,10 +331,10 @@ def test_credentials_of_a_table_are_for_its_own_bucket(
     root: str, base: str, expected: dict[str, str] | None
 ) -> None:
     store = open_store(root)
-    place = Place(store, StorageOptions(OWN))
+    location = Location(store, StorageOptions(OWN))
     message = table_pb2.BasePath(id=1, path=base, name="cold")
-    found = place.options_of(message)
+    found = location.options_of(message)
     assert (None if found is None else dict(found)) == expected
-    assert Place(store, None).options_of(message) is None
-    own = Place(store, StorageOptions(OWN), base_storage_options={"cold": {"k": "v"}})
+    assert Location(store, None).options_of(message) is None
+    own = Location(store, StorageOptions(OWN), base_storage_options={"cold": {"k": "v"}})
     assert own.options_of(message) == {"k": "v"}

@@ -1,16 +1,15 @@
-"""Where a table lives: its root, its base paths wherever they are today, and the homes of new
+"""Where a table lives: its root, its base paths wherever they are today, and the roots of new
 files.
 """
 
 from __future__ import annotations
 
-from lancewood.engine.place.base_homes import find_trace, real_path
-from lancewood.engine.place.base_paths import (
+from lancewood.engine.location.base_paths import (
     BasePath,
     NewBase,
     base_options,
+    check_location,
     check_not_moved,
-    check_place,
     checked_bases,
     declared_bases,
     is_table_root,
@@ -19,43 +18,44 @@ from lancewood.engine.place.base_paths import (
     normal_path,
     uri_of_base,
 )
-from lancewood.engine.place.homes import (
+from lancewood.engine.location.file_roots import (
     Base,
     Bases,
     NewFile,
-    data_home,
+    default_file_root,
     discard,
+    file_roots_to_write,
     find_base_path,
-    find_home,
-    homes_to_write,
+    find_file_root,
     ids_to_read,
     new_data_file,
     new_data_files,
     new_deletion_files,
-    own_home,
+    own_file_root,
 )
-from lancewood.engine.place.place import Place
-from lancewood.engine.place.vectors import deletion_key, load_deletions, write_deletions
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.moved_roots import find_trace, real_path
+from lancewood.engine.location.vectors import deletion_key, load_deletions, write_deletions
 
 __all__ = [
     "Base",
     "BasePath",
     "Bases",
+    "Location",
     "NewBase",
     "NewFile",
-    "Place",
     "base_options",
+    "check_location",
     "check_not_moved",
-    "check_place",
     "checked_bases",
-    "data_home",
     "declared_bases",
+    "default_file_root",
     "deletion_key",
     "discard",
+    "file_roots_to_write",
     "find_base_path",
-    "find_home",
+    "find_file_root",
     "find_trace",
-    "homes_to_write",
     "ids_to_read",
     "is_table_root",
     "load_deletions",
@@ -65,7 +65,7 @@ __all__ = [
     "new_data_files",
     "new_deletion_files",
     "normal_path",
-    "own_home",
+    "own_file_root",
     "real_path",
     "uri_of_base",
     "write_deletions",

@@ -12,7 +12,7 @@ from lancewood.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
-class DataHome:
+class FileRoot:
     """One place for data files."""
 
     store: Store

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard, TypeVar
 import pytest
 from tests.breadth import EVERY_CASE
 
-from lancewood.git.names import Home
+from lancewood.git.names import RepositoryRoot
 from lancewood.store.base import is_in_the_making
 from lancewood.store.locate import open_store
 
@@ -51,34 +51,34 @@ def is_in_a_bucket(item: pytest.Item) -> TypeGuard[pytest.Function]:
 class Where:
     """A place for a repository, and what is needed to reach it."""
 
-    home: Home
+    root: RepositoryRoot
     options: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def is_on_disk(self) -> bool:
-        return isinstance(self.home, Path)
+        return isinstance(self.root, Path)
 
     def beside(self, name: str) -> Where:
         """Another place near by."""
-        if isinstance(self.home, Path):
-            return Where(self.home.with_name(name))
-        return Where(f"{self.home.rpartition('/')[0]}/{name}", self.options)
+        if isinstance(self.root, Path):
+            return Where(self.root.with_name(name))
+        return Where(f"{self.root.rpartition('/')[0]}/{name}", self.options)
 
     def copy(self, to: Where) -> None:
         """Make another place a copy of this one, whatever is there."""
-        if isinstance(self.home, Path) and isinstance(to.home, Path):
-            shutil.rmtree(to.home, ignore_errors=True)
-            shutil.copytree(self.home, to.home)
+        if isinstance(self.root, Path) and isinstance(to.root, Path):
+            shutil.rmtree(to.root, ignore_errors=True)
+            shutil.copytree(self.root, to.root)
             return
-        target = open_store(to.home, storage_options=to.options)
+        target = open_store(to.root, storage_options=to.options)
         target.delete([each.key for each in target.list()])
-        source = open_store(self.home, storage_options=self.options)
+        source = open_store(self.root, storage_options=self.options)
         for each in source.list():
             target.put(each.key, source.get(each.key))
 
     def download(self, to: Path) -> bool:
         """Bring every object to a directory, as any tool does it; whether there were any."""
-        store = open_store(self.home, storage_options=self.options)
+        store = open_store(self.root, storage_options=self.options)
         found = [*store.list()]
         for each in found:
             file = to / each.key
@@ -88,7 +88,7 @@ class Where:
 
     def upload(self, source: Path) -> None:
         """Bring every file of a directory here, but for the badges of those who work there."""
-        store = open_store(self.home, storage_options=self.options)
+        store = open_store(self.root, storage_options=self.options)
         for each in sorted(source.rglob("*")):
             if each.is_file() and not is_in_the_making(each.name):
                 store.put(each.relative_to(source).as_posix(), each.read_bytes())

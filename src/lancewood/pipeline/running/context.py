@@ -40,7 +40,7 @@ class RunContext:
     run: str
     base: Hash | None
     """The commit of the target branch that the run began with; None before its first."""
-    _places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    _locations: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     @property
     def branch(self) -> str:
@@ -89,23 +89,23 @@ class RunContext:
 
     def has_now(self, table: str) -> bool:
         """Whether the run's branch has a table."""
-        return table in self._places or table in self._branch_view().tables
+        return table in self._locations or table in self._branch_view().tables
 
     def open_now(self, table: str) -> Table:
         """A table as the run's branch stands now, committed or not; raises NotFoundError."""
-        place = self._places.get(table)
-        if place is None:
+        location = self._locations.get(table)
+        if location is None:
             return self._branch_view().table(table)
-        uri, branch = place
+        uri, branch = location
         return open_table(uri, branch=branch, storage_options=self.storage_options)
 
     # To be written
 
-    def place(self, table: str) -> tuple[str, str]:
+    def location(self, table: str) -> tuple[str, str]:
         """The uri and the branch where this run writes a table; raises NotFoundError for one that
         is to be made with ``create``."""
-        if table in self._places:
-            return self._places[table]
+        if table in self._locations:
+            return self._locations[table]
         found = self._elsewhere(table)
         if table not in self._branch_view().tables and found is not None:
             return self.create(table, found.schema, self._uri_of(table))
@@ -115,8 +115,8 @@ class RunContext:
     def create(self, table: str, schema: pa.Schema, uri: str | None = None) -> tuple[str, str]:
         """The same for a table that is not there yet: it has these columns and no rows, and only
         the run's branch knows it. What another target of the run has made is there."""
-        if table in self._places or table in self._branch_view().tables:
-            return self.place(table)
+        if table in self._locations or table in self._branch_view().tables:
+            return self.location(table)
         where = uri or self._uri_of(table)
         self.repository.prepare_new(
             table, schema, branch=self.branch, onto=self.pipeline.branch, uri=where
@@ -125,11 +125,11 @@ class RunContext:
 
     def _placed(self, table: str) -> tuple[str, str]:
         uri = self._uri(self._branch_view().pin(table))
-        self._places[table] = uri, self.branch
-        return self._places[table]
+        self._locations[table] = uri, self.branch
+        return self._locations[table]
 
     def _uri(self, pin: Pin) -> str:
-        return str(self.repository.path / pin.uri) if pin.is_at_home else pin.uri
+        return str(self.repository.path / pin.uri) if pin.is_own else pin.uri
 
     def _view(self, revision: str | None) -> View | None:
         if revision is not None:

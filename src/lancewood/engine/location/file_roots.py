@@ -1,11 +1,11 @@
-"""Where the new files of a change go, which homes a caller means, and how files are removed again
+"""Where the new files of a change go, which roots a caller means, and how files are removed again
 when the change does not land.
 
 Data files of main and of a clone go to the table's own root. Those of a branch go to the main root,
 if a base path of the branch names it: so a published branch leaves nothing behind. Where none does,
 as after the table was moved, they stay below the branch; those with blobs of the first layout too,
 because pylance 14 looks for such bytes in the own root only. Deletion files are always below the
-own root. A caller may name other homes: base paths by name, id or path.
+own root. A caller may name other roots: base paths by name, id or path.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from lancewood.data.home import DataHome
+from lancewood.data.file_root import FileRoot
 from lancewood.engine.base import as_list
-from lancewood.engine.place.base_homes import present_roots
-from lancewood.engine.place.base_paths import (
+from lancewood.engine.location.base_paths import (
     ALL,
     BasePath,
     is_table_root,
-    owner_of_place,
+    owner_of_location,
     uri_of_base,
 )
-from lancewood.engine.place.place import Place
-from lancewood.engine.place.vectors import deletion_key
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.moved_roots import present_roots
+from lancewood.engine.location.vectors import deletion_key
 from lancewood.errors import InvalidInputError, StorageError
 from lancewood.format.layout import DATA_DIR, key_in_base
 from lancewood.model.fragment import DataFile, Fragment
@@ -38,33 +38,33 @@ from lancewood.store.base import Store
 from lancewood.store.locate import open_store
 
 
-def own_home(place: Place) -> DataHome:
+def own_file_root(location: Location) -> FileRoot:
     """The ``data/`` directory of a table's own root."""
-    return DataHome(place.store, storage_options=place.storage_options)
+    return FileRoot(location.store, storage_options=location.storage_options)
 
 
-def data_home(place: Place, head: ManifestHead) -> DataHome:
+def default_file_root(location: Location, head: ManifestHead) -> FileRoot:
     """Where new data files go unless somebody says otherwise."""
-    main = place.main(head)
+    main = location.main(head)
     if main is None or _has_old_blobs(head):
-        return own_home(place)
+        return own_file_root(location)
     for base in head.base_paths:
-        if base.is_dataset_root and place.is_at(base, main):
-            return base_home(place, base)
-    return own_home(place)
+        if base.is_dataset_root and location.is_at(base, main):
+            return base_file_root(location, base)
+    return own_file_root(location)
 
 
 def _has_old_blobs(head: ManifestHead) -> bool:
     return any(BLOB in each.metadata and each.logical_type in BLOB_V1_TYPES for each in head.fields)
 
 
-def base_home(place: Place, base: table_pb2.BasePath) -> DataHome:
+def base_file_root(location: Location, base: table_pb2.BasePath) -> FileRoot:
     """The directory of a base path that holds data files."""
-    return DataHome(
-        place.base_store(base),
+    return FileRoot(
+        location.base_store(base),
         DATA_DIR if base.is_dataset_root else "",
         BaseId(base.id),
-        place.options_of(base),
+        location.options_of(base),
     )
 
 
@@ -72,7 +72,7 @@ class NewFile(NamedTuple):
     """A file that was written for a change, and that nothing may refer to yet."""
 
     key: str
-    """Below the own root, or the bare name of a data file in another home."""
+    """Below the own root, or the bare name of a data file in another root."""
     base_id: BaseId | None = None
 
 
@@ -96,17 +96,17 @@ def new_deletion_files(fragments: Iterable[Fragment]) -> tuple[NewFile, ...]:
     )
 
 
-def discard(place: Place, head: ManifestHead, files: Iterable[NewFile]) -> None:
+def discard(location: Location, head: ManifestHead, files: Iterable[NewFile]) -> None:
     """Remove files that nothing refers to. Best effort: cleanup finds the rest by age."""
-    homes: dict[BaseId | None, list[str]] = {}
+    file_roots: dict[BaseId | None, list[str]] = {}
     for each in files:
-        homes.setdefault(each.base_id, []).append(each.key)
+        file_roots.setdefault(each.base_id, []).append(each.key)
     bases = {each.id: each for each in head.base_paths}
-    for base_id, keys in homes.items():
-        store: Store = place.store
+    for base_id, keys in file_roots.items():
+        store: Store = location.store
         if base_id is not None:
             base = bases[base_id]
-            store = place.base_store(base)
+            store = location.base_store(base)
             keys = [key_in_base(base, DATA_DIR, each) for each in keys]
         with contextlib.suppress(StorageError):
             store.delete(keys)
@@ -115,17 +115,17 @@ def discard(place: Place, head: ManifestHead, files: Iterable[NewFile]) -> None:
 Base: TypeAlias = int | str | os.PathLike[str] | BasePath | None
 """A base path by its id, name or path; None, or the table's own path, is the table's own root."""
 Bases: TypeAlias = Base | Sequence[Base]
-"""One base or several; the text ``"all"`` means every home there is."""
+"""One base or several; the text ``"all"`` means every root there is."""
 
 
-def find_base_path(place: Place, head: ManifestHead, base: Base) -> table_pb2.BasePath | None:
+def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_pb2.BasePath | None:
     """The base path that a caller means; None for the table's own root.
 
     Raises InvalidInputError where the table has none that is called so.
     """
     if base is None:
         return None
-    place.settle(head)
+    location.settle(head)
     if isinstance(base, BasePath):
         base = base.path if base.id is None else base.id
     if isinstance(base, int) and not isinstance(base, bool):
@@ -134,10 +134,10 @@ def find_base_path(place: Place, head: ManifestHead, base: Base) -> table_pb2.Ba
         found = [each for each in head.base_paths if each.HasField("name") and each.name == base]
         if not found:
             there = open_store(base)
-            if there.uri == place.uri:
+            if there.uri == location.uri:
                 return None
             found = [each for each in head.base_paths if base == each.path]
-            found = found or [each for each in head.base_paths if place.leads_to(each, there)]
+            found = found or [each for each in head.base_paths if location.leads_to(each, there)]
     else:
         raise InvalidInputError(
             f"a base path is meant by its id, name or path, and the own root by None, got {base!r}"
@@ -146,70 +146,70 @@ def find_base_path(place: Place, head: ManifestHead, base: Base) -> table_pb2.Ba
         return found[0]
     if found:
         raise InvalidInputError(
-            f"base path {base!r} is declared {len(found)} times by {place.uri}; use its id"
+            f"base path {base!r} is declared {len(found)} times by {location.uri}; use its id"
         )
     which = f"version {head.version} of " if head.version else ""
     raise InvalidInputError(
-        f"base path {base!r} not found: {which}{place.uri} declares {_told(head.base_paths)}",
+        f"base path {base!r} not found: {which}{location.uri} declares {_told(head.base_paths)}",
         base=base if isinstance(base, int) else str(base),
     )
 
 
-def homes_to_write(place: Place, head: ManifestHead, bases: Bases) -> list[DataHome]:
-    """Where new data files go: to each of the homes in turn.
+def file_roots_to_write(location: Location, head: ManifestHead, bases: Bases) -> list[FileRoot]:
+    """Where new data files go: to each of the roots in turn.
 
     ``"all"`` is where files go anyway and every base path but the roots of other tables. Raises
-    InvalidInputError for a home that is not there, or where the cleanup of another table would
+    InvalidInputError for a root that is not there, or where the cleanup of another table would
     take the files for its own garbage.
     """
     if isinstance(bases, str) and bases == ALL:
-        return list(_all_homes(place, head))
-    found = [find_home(place, head, each) for each in _listed(bases)]
+        return list(_all_file_roots(location, head))
+    found = [find_file_root(location, head, each) for each in _listed(bases)]
     if not found:
         raise InvalidInputError("bases is an empty list; name a base path, or leave bases out")
     return _distinct(found)
 
 
-def find_home(place: Place, head: ManifestHead, base: Base) -> DataHome:
-    """The home that a caller means, for new data files; raises as ``homes_to_write`` does."""
-    found = find_base_path(place, head, base)
-    if found is None or place.leads_to(found, place.store):
-        return own_home(place)
-    main = place.main(head)
-    if main is not None and _may_be_main(place, head, found):
+def find_file_root(location: Location, head: ManifestHead, base: Base) -> FileRoot:
+    """The root that a caller means, for new data files; raises as ``file_roots_to_write`` does."""
+    found = find_base_path(location, head, base)
+    if found is None or location.leads_to(found, location.store):
+        return own_file_root(location)
+    main = location.main(head)
+    if main is not None and _may_be_main(location, head, found):
         raise InvalidInputError(
             f"the table was moved to {main.uri}, and base path {base!r} may stand for that root: "
             f"no file tells; say with set_base(id, {main.uri!r}) which base path does",
             base=found.id,
         )
-    owner = _owner(place, head, found)
+    owner = _owner(location, head, found)
     if owner is not None:
         raise InvalidInputError(
             f"base path {base!r} holds the table at {owner}, whose cleanup would remove files "
             "that it does not know; write to another base path",
             base=found.id,
         )
-    return base_home(place, found)
+    return base_file_root(location, found)
 
 
-def ids_to_read(place: Place, head: ManifestHead, bases: Bases) -> frozenset[BaseId | None]:
-    """The base ids that stand for the homes, None for the own root, however they are declared.
+def ids_to_read(location: Location, head: ManifestHead, bases: Bases) -> frozenset[BaseId | None]:
+    """The base ids that stand for the roots, None for the own root, however they are declared.
 
-    Raises InvalidInputError for a home that is not there.
+    Raises InvalidInputError for a root that is not there.
     """
-    place.settle(head)
-    own = (place.uri, DATA_DIR)
+    location.settle(head)
+    own = (location.uri, DATA_DIR)
     known: dict[BaseId | None, tuple[str, str]] = {None: own}
     for each in head.base_paths:
         directory = DATA_DIR if each.is_dataset_root else ""
-        known[BaseId(each.id)] = (uri_of_base(place, each), directory)
+        known[BaseId(each.id)] = (uri_of_base(location, each), directory)
     if isinstance(bases, str) and bases == ALL:
         return frozenset(known)
     chosen = set()
     for wanted in _listed(bases):
-        found = find_base_path(place, head, wanted)
+        found = find_base_path(location, head, wanted)
         chosen.add(own if found is None else known[BaseId(found.id)])
-    return frozenset(base_id for base_id, home in known.items() if home in chosen)
+    return frozenset(base_id for base_id, file_root in known.items() if file_root in chosen)
 
 
 def _listed(bases: Bases) -> list[Base]:
@@ -218,34 +218,34 @@ def _listed(bases: Bases) -> list[Base]:
     return as_list("bases", bases)
 
 
-def _all_homes(place: Place, head: ManifestHead) -> Iterator[DataHome]:
-    place.settle(head)
-    usual = data_home(place, head)
+def _all_file_roots(location: Location, head: ManifestHead) -> Iterator[FileRoot]:
+    location.settle(head)
+    usual = default_file_root(location, head)
     yield usual
     for each in sorted(head.base_paths, key=lambda base: base.id):
-        if any(place.leads_to(each, known) for known in (place.store, usual.store)):
+        if any(location.leads_to(each, known) for known in (location.store, usual.store)):
             continue
-        if not _may_be_main(place, head, each) and _owner(place, head, each) is None:
-            yield base_home(place, each)
+        if not _may_be_main(location, head, each) and _owner(location, head, each) is None:
+            yield base_file_root(location, each)
 
 
-def _owner(place: Place, head: ManifestHead, base: table_pb2.BasePath) -> str | None:
+def _owner(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> str | None:
     """The table that would take files there for its own; the main root of a branch would not."""
-    store = place.base_store(base)
-    main = place.main(head)
+    store = location.base_store(base)
+    main = location.main(head)
     if base.is_dataset_root and main is not None and store.uri == main.uri:
         return None
     if base.is_dataset_root and is_table_root(store):
         return store.uri
-    if base.is_dataset_root and place.finding(base) is None:
-        *branches, _ = present_roots(main or place.store, base)
+    if base.is_dataset_root and location.finding(base) is None:
+        *branches, _ = present_roots(main or location.store, base)
         for each in branches:  # it was moved, but no file of it is here to tell
             if is_table_root(each):
                 return each.uri
-    return owner_of_place(place, base)
+    return owner_of_location(location, base)
 
 
-def _may_be_main(place: Place, head: ManifestHead, base: table_pb2.BasePath) -> bool:
+def _may_be_main(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> bool:
     """Whether a base path may stand for the main root of a branch, at the place where it was.
 
     So it is with one of which no file is known, where none is known to lead to the table's roots.
@@ -253,12 +253,14 @@ def _may_be_main(place: Place, head: ManifestHead, base: table_pb2.BasePath) -> 
     """
     if head.branch is None or not base.is_dataset_root or base.name:
         return False
-    known = map(place.finding, head.base_paths)
-    return place.finding(base) is None and all(each is None or each.root is None for each in known)
+    known = map(location.finding, head.base_paths)
+    return location.finding(base) is None and all(
+        each is None or each.root is None for each in known
+    )
 
 
-def _distinct(homes: Iterable[DataHome]) -> list[DataHome]:
-    return list({each.base_id: each for each in homes}.values())
+def _distinct(file_roots: Iterable[FileRoot]) -> list[FileRoot]:
+    return list({each.base_id: each for each in file_roots}.values())
 
 
 def _told(bases: Sequence[table_pb2.BasePath]) -> str:

@@ -49,7 +49,7 @@ class LoadContext(Protocol):
 
     def open(self, table: str, *, revision: str | None = None) -> Table: ...
 
-    def place(self, table: str) -> tuple[str, str | None]:
+    def location(self, table: str) -> tuple[str, str | None]:
         """Uri and branch of an existing table, ready to be written."""
 
     def create(
@@ -88,27 +88,27 @@ class TargetTable:
         return open_table(self.uri, branch=self.branch, storage_options=self.options)
 
 
-def is_there(ground: LoadContext, table: str) -> bool:
+def is_there(context: LoadContext, table: str) -> bool:
     """Whether the table exists, perhaps made by an earlier target."""
-    return ground.has_now(table) or ground.has(table)
+    return context.has_now(table) or context.has(table)
 
 
-def find_place(ground: LoadContext, table: str) -> TargetTable:
+def find_location(context: LoadContext, table: str) -> TargetTable:
     """Where an existing table is written."""
-    return TargetTable(*ground.place(table), ground.storage_options)
+    return TargetTable(*context.location(table), context.storage_options)
 
 
-def new_place(
-    ground: LoadContext, table: str, schema: pa.Schema, uri: str | None = None
+def new_location(
+    context: LoadContext, table: str, schema: pa.Schema, uri: str | None = None
 ) -> TargetTable:
     """Where a new table is written; creates it."""
-    return TargetTable(*ground.create(table, schema, uri), ground.storage_options)
+    return TargetTable(*context.create(table, schema, uri), context.storage_options)
 
 
-def prepare_places(ground: LoadContext) -> None:
+def prepare_locations(context: LoadContext) -> None:
     """Prepare all existing tables that targets write, so that a table that cannot be written,
     because it has diverged, is reported before any is written."""
-    tables = dict.fromkeys(each.table for each in ground.pipeline.targets)
+    tables = dict.fromkeys(each.table for each in context.pipeline.targets)
     for each in tables:
-        if is_there(ground, each):
-            ground.place(each)
+        if is_there(context, each):
+            context.location(each)

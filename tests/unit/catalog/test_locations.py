@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.catalog.pins import some_pin
 
-from lancewood.catalog.places import main_place_of, pinned_uri, place_of
+from lancewood.catalog.locations import location_of, main_location_of, pinned_uri
 from lancewood.errors import InvalidInputError
 from lancewood.model.refs import BranchName
 
@@ -61,23 +61,23 @@ def test_a_uri_that_no_pin_may_have_is_refused(tmp_path: Path) -> None:
 def test_a_pin_leads_to_where_the_repository_is_now(tmp_path: Path) -> None:
     pin = some_pin("photos")
     for repository in (tmp_path / "here", tmp_path / "there"):
-        assert place_of(pin, repository).uri == str(repository / "tables/photos.lance")
+        assert location_of(pin, repository).uri == str(repository / "tables/photos.lance")
 
 
 def test_a_branch_has_its_own_root_below_the_main_one(tmp_path: Path) -> None:
     pin = some_pin(branch=BranchName("team/exp"))
     main = str(tmp_path / "tables/photos.lance")
-    assert place_of(pin, tmp_path).uri == f"{main}/tree/team/exp"
-    assert main_place_of(pin, tmp_path).uri == main
+    assert location_of(pin, tmp_path).uri == f"{main}/tree/team/exp"
+    assert main_location_of(pin, tmp_path).uri == main
 
 
 def test_options_are_for_tables_elsewhere(tmp_path: Path) -> None:
     options = {"aws_region": "nowhere"}
-    away = place_of(some_pin(uri="s3://bucket/x.lance"), tmp_path, storage_options=options)
+    away = location_of(some_pin(uri="s3://bucket/x.lance"), tmp_path, storage_options=options)
     assert away.storage_options == options
     assert away.uri == "s3://bucket/x.lance"
-    assert place_of(some_pin(), tmp_path, storage_options=options).storage_options is None
+    assert location_of(some_pin(), tmp_path, storage_options=options).storage_options is None
 
 
 def test_a_path_with_a_tilde_is_a_path(tmp_path: Path) -> None:
-    assert place_of(some_pin(uri="/~/x.lance"), tmp_path).uri == "/~/x.lance"
+    assert location_of(some_pin(uri="/~/x.lance"), tmp_path).uri == "/~/x.lance"

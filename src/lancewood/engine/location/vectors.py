@@ -9,7 +9,7 @@ import secrets
 
 from pyroaring import BitMap
 
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
 from lancewood.errors import FormatError, LancewoodError, NotFoundError
 from lancewood.format.deletion import (
     Kind,
@@ -26,7 +26,7 @@ from lancewood.store.base import Store
 
 
 def load_deletions(
-    place: Place, head: ManifestHead, fragment: Fragment, *, is_counted: bool = True
+    location: Location, head: ManifestHead, fragment: Fragment, *, is_counted: bool = True
 ) -> BitMap | None:
     """The deleted offsets of a fragment; None where nothing is deleted.
 
@@ -34,18 +34,18 @@ def load_deletions(
     rows that is not the recorded one is such an error.
     """
     deletion = fragment.deletion_file
-    found = place.deletion_file(head, fragment)
+    found = location.deletion_file(head, fragment)
     if deletion is None or found is None:
         return None
-    home, key = found
-    path = f"{home.uri}/{key}"
+    file_root, key = found
+    path = f"{file_root.uri}/{key}"
     try:
-        data = home.get(key)
+        data = file_root.get(key)
     except NotFoundError:
         missing = NotFoundError(
             f"{path}, the deletion file of fragment {fragment.id}, is missing", path=path
         )
-        path, data = _search(place, head, deletion.base_id, key, missing)
+        path, data = _search(location, head, deletion.base_id, key, missing)
     return decode_deletions(
         data,
         deletion.is_bitmap,
@@ -56,12 +56,12 @@ def load_deletions(
 
 
 def _search(
-    place: Place, head: ManifestHead, base_id: BaseId | None, key: str, missing: NotFoundError
+    location: Location, head: ManifestHead, base_id: BaseId | None, key: str, missing: NotFoundError
 ) -> tuple[str, bytes]:
     """A deletion file where else it may be; raises NotFoundError that names every place."""
     tried = [missing.message]
     try:
-        for store, _ in place.elsewhere(head, base_id):
+        for store, _ in location.elsewhere(head, base_id):
             try:
                 return f"{store.uri}/{key}", store.get(key)
             except NotFoundError:

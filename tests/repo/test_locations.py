@@ -10,7 +10,7 @@ from pathlib import Path
 import lance
 import pytest
 from tests.repo.judge import judge, rows_of
-from tests.repo.places import everywhere
+from tests.repo.locations import everywhere
 from tests.repo.scene import ONE, TWO, Scene, rows
 
 import lancewood as lw
@@ -220,7 +220,7 @@ def test_a_tagged_commit_survives_the_cleanup_of_pylance(scene: Scene) -> None:
 def test_what_a_commit_pins_whose_clock_was_wrong_stays(scene: Scene, above: int) -> None:
     scene.repo.branches.create("work")
     scene.both(4, branch="work")
-    git, tree = scene.repo._grounds.git, scene.repo.at("work").commit.tree
+    git, tree = scene.repo._context.git, scene.repo.at("work").commit.tree
     long_ago = Signature("Ada", "ada@example.org", 1_000_000_000, 0)
     tip = git.objects.put_commit(tree, [scene.repo.at("main").hash], long_ago, "kept")
     for number in range(above):

@@ -23,7 +23,7 @@ from pathlib import Path
 from lancewood.catalog.names import broken_rule, shown
 from lancewood.errors import InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from lancewood.git.names import is_dot_git
-from lancewood.git.places import LEFT_BEHIND
+from lancewood.git.ref_files import LEFT_BEHIND
 from lancewood.git.syncing import sync_paths
 from lancewood.store.base import is_in_the_making
 from lancewood.store.disk import DiskStore
@@ -74,20 +74,20 @@ def _broken_rule(item: str) -> str | None:
     return None
 
 
-def path_on_disk(place: str | os.PathLike[str], what: str) -> str:
+def path_on_disk(location: str | os.PathLike[str], what: str) -> str:
     """The absolute path of a path or a ``file:`` URI.
 
     Raises UnsupportedError, with ``what`` as its subject, for any other URI, and InvalidInputError
     for anything that is not a path.
     """
-    text = os.fspath(place)
+    text = os.fspath(location)
     scheme = _scheme_of(text)
     if scheme is not None and scheme[1].lower() != "file":
         raise UnsupportedError(
             f"{what} is on a local or mounted disk, such as a network file system; "
             f"{scheme[1]}:// is not one"
         )
-    if scheme is None and isinstance(place, os.PathLike):
+    if scheme is None and isinstance(location, os.PathLike):
         return DiskStore(text).uri
     return open_store(text).uri
 
@@ -178,7 +178,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     )
 
 
-class ItemPlaces:
+class ItemFolder:
     """The folder of items as one task sees it. Remembers checked folders. Not thread-safe."""
 
     def __init__(self, folder: str, *, fsync: bool) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lancewood.engine.base import as_list, check_number
-from lancewood.engine.place.base_homes import find_trace, is_relative
-from lancewood.engine.place.place import Place
+from lancewood.engine.location.location import Location
+from lancewood.engine.location.moved_roots import find_trace, is_relative
 from lancewood.errors import InvalidInputError, LancewoodError, StorageError, UnsupportedError
 from lancewood.format.layout import OWNED_DIRS, VERSIONS_DIR, parse_manifest_name
 from lancewood.model.ids import BaseId
@@ -27,12 +27,12 @@ from lancewood.store.locate import open_store
 from lancewood.store.options import StorageOptions
 
 ALL = "all"
-"""Stands for every home of a table at once, so no base path is called so."""
+"""Stands for every root of a table at once, so no base path is called so."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class BasePath:
-    """Another home of a table's files: ``BasePath("s3://cold/photos", name="cold")``.
+    """Another root of a table's files: ``BasePath("s3://cold/photos", name="cold")``.
 
     ``path`` is absolute, and a relative one is made so at once. Data files lie directly in it or,
     where ``is_dataset_root`` is true, in its directory ``data``. ``id`` is what a table calls it:
@@ -79,10 +79,10 @@ def normal_path(path: str | os.PathLike[str]) -> str:
     return open_store(path).uri
 
 
-def uri_of_base(place: Place, base: table_pb2.BasePath) -> str:
+def uri_of_base(location: Location, base: table_pb2.BasePath) -> str:
     """Where a base path leads; as it is written, where nothing here can follow it."""
     try:
-        return place.base_store(base).uri
+        return location.base_store(base).uri
     except LancewoodError:
         return base.path
 
@@ -101,16 +101,16 @@ def declared_bases(bases: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
 
 
 def new_base_paths(
-    place: Place, known: tuple[table_pb2.BasePath, ...], bases: Iterable[NewBase]
+    location: Location, known: tuple[table_pb2.BasePath, ...], bases: Iterable[NewBase]
 ) -> tuple[table_pb2.BasePath, ...]:
     """The bases with the ids that they get beside the known ones, counted from 1; raises as
     ``checked_bases`` does."""
-    new = checked_bases(place, known, bases)
+    new = checked_bases(location, known, bases)
     return with_bases(known, new)[len(known) :]
 
 
 def checked_bases(
-    place: Place, known: Iterable[table_pb2.BasePath], bases: Iterable[NewBase]
+    location: Location, known: Iterable[table_pb2.BasePath], bases: Iterable[NewBase]
 ) -> tuple[table_pb2.BasePath, ...]:
     """The bases to be declared, without ids.
 
@@ -120,8 +120,8 @@ def checked_bases(
     known = tuple(known)
     listed = as_list("bases", bases)
     new = [each if isinstance(each, BasePath) else BasePath(each) for each in listed]
-    taken = {uri_of_base(place, each): f"base path {each.id}" for each in known}
-    taken[place.uri] = "the table's own root"
+    taken = {uri_of_base(location, each): f"base path {each.id}" for each in known}
+    taken[location.uri] = "the table's own root"
     names = {each.name for each in known if each.HasField("name")}
     for each in new:
         if each.id is not None:
@@ -135,20 +135,20 @@ def checked_bases(
                 f"base path {each.path!r} is not allowed: it is {taken[each.path]}", path=each.path
             )
         taken[each.path] = f"given twice, as {each.path!r}"
-        check_place(place, _message(each))
+        check_location(location, _message(each))
     return tuple(map(_message, new))
 
 
-def owner_of_place(place: Place, base: table_pb2.BasePath) -> str | None:
+def owner_of_location(location: Location, base: table_pb2.BasePath) -> str | None:
     """The root of the table in whose own directories a base path lies; None where it is free.
 
     The directories of ``place`` count whether or not there is a table yet. What may not be looked
     at is taken to be free.
     """
-    for above in _roots_above(uri_of_base(place, base)):
-        if above == place.uri:
+    for above in _roots_above(uri_of_base(location, base)):
+        if above == location.uri:
             return above
-        if is_table_root(open_store(above, storage_options=place.options_of(base))):
+        if is_table_root(open_store(above, storage_options=location.options_of(base))):
             return above
     return None
 
@@ -193,7 +193,7 @@ def _check_name(base: BasePath, names: set[str]) -> None:
     if base.name == "":
         problem = "it is empty; leave it out"
     elif base.name == ALL:
-        problem = "it stands for all homes of a table"
+        problem = "it stands for all roots of a table"
     elif base.name in names:
         problem = "another base path of the table is called so"
     if problem:
@@ -204,9 +204,9 @@ def _check_name(base: BasePath, names: set[str]) -> None:
     names.add(base.name)
 
 
-def check_place(place: Place, base: table_pb2.BasePath) -> None:
+def check_location(location: Location, base: table_pb2.BasePath) -> None:
     """Raise InvalidInputError for a place where a cleanup would take files for garbage."""
-    owner = owner_of_place(place, base)
+    owner = owner_of_location(location, base)
     if owner is not None:
         raise InvalidInputError(
             f"base path {base.path!r} is not allowed: it lies in a directory of the table at "
@@ -225,15 +225,17 @@ def _roots_above(uri: str) -> Iterator[str]:
             yield scheme + mark + "/".join(segments[:at]) or "/"
 
 
-def moved_bases(place: Place, manifest: Manifest, *, also_relative: bool = False) -> dict[str, str]:
+def moved_bases(
+    location: Location, manifest: Manifest, *, also_relative: bool = False
+) -> dict[str, str]:
     """The paths that are written down, and the roots of the table that they are today.
 
     ``also_relative``: with those that are right in this working directory, and in no other.
     """
-    place.settle(manifest)
+    location.settle(manifest)
     moved = {}
     for base in manifest.base_paths:
-        found = place.finding(base)
+        found = location.finding(base)
         if found is None or found.root is None:
             continue
         if found.is_moved or (
@@ -243,13 +245,13 @@ def moved_bases(place: Place, manifest: Manifest, *, also_relative: bool = False
     return moved
 
 
-def check_not_moved(place: Place, manifest: Manifest) -> None:
+def check_not_moved(location: Location, manifest: Manifest) -> None:
     """Raise UnsupportedError where pylance would look for files at an old place."""
-    moved = moved_bases(place, manifest)
+    moved = moved_bases(location, manifest)
     if moved:
         old, new = next(iter(moved.items()))
         raise UnsupportedError(
-            f"{place.uri} was moved: pylance would look for files of {new} at {old}; relocate() "
+            f"{location.uri} was moved: pylance would look for files of {new} at {old}; relocate() "
             "writes the present place into the manifests",
             path=old,
         )

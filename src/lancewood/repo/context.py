@@ -12,16 +12,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from lancewood.catalog.locations import location_of
 from lancewood.catalog.opening import open_pin
 from lancewood.catalog.pin import Pin
-from lancewood.catalog.places import place_of
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.place import Place
+from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.versions import Watch
 from lancewood.errors import FormatError, InvalidInputError, NotFoundError
 from lancewood.git.hashes import Hash
-from lancewood.git.names import HEADS, Home, below
+from lancewood.git.names import HEADS, RepositoryRoot, below
 from lancewood.git.objects import TreeEntry
 from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
@@ -88,13 +88,13 @@ class RepoContext:
     memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     @property
-    def home(self) -> Home:
-        return self.git.home
+    def root(self) -> RepositoryRoot:
+        return self.git.root
 
     def store_at(self, key: str) -> Store:
         """A place below the repository; the repository itself for an empty key."""
         return open_store(
-            below(self.home, key), fsync=self.fsync, storage_options=self.storage_options
+            below(self.root, key), fsync=self.fsync, storage_options=self.storage_options
         )
 
     @cached_property
@@ -103,7 +103,7 @@ class RepoContext:
         found = self.git.get(SECTION, ID)
         if not found:
             raise InvalidInputError(
-                f"{self.home} is a git repository, but not one of Lancewood's: it has no "
+                f"{self.root} is a git repository, but not one of Lancewood's: it has no "
                 f"{SECTION}.{ID} in its config; lw init makes one"
             )
         return found
@@ -113,7 +113,7 @@ class RepoContext:
         """Whether only transactions of this repository may write to its tables."""
         found = (self.git.config.own(SECTION, EXCLUSIVE) or "").lower()
         if found not in _YES and found not in _NO:
-            raise FormatError(f"{self.home}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
+            raise FormatError(f"{self.root}/config: {SECTION}.{EXCLUSIVE} is {found!r}")
         return found in _YES
 
     def tip(self, branch: str) -> Hash | None:
@@ -174,7 +174,7 @@ class RepoContext:
                 known = (each for each in names if tree.blob_hash(each) is not None)
                 pins[tip] = {each: tree.pin(each) for each in known}
             for name, pin in pins[tip].items():
-                if pin.is_at_home:
+                if pin.is_own:
                     found.setdefault(name, {})[ref.removeprefix(HEADS)] = pin
         return found
 
@@ -182,17 +182,17 @@ class RepoContext:
         """A table as it is pinned, checked against the pin."""
         return open_pin(
             pin,
-            self.home,
+            self.root,
             storage_options=self.storage_options,
             fsync=self.fsync,
             stores=self.memory.stores,
         )
 
-    def place(self, pin: Pin) -> Place:
+    def location(self, pin: Pin) -> Location:
         """The root of the branch that a pin is on, to be written by this repository."""
-        found = place_of(
+        found = location_of(
             pin,
-            self.home,
+            self.root,
             storage_options=self.storage_options,
             fsync=self.fsync,
             stores=self.memory.stores,

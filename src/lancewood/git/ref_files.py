@@ -25,7 +25,7 @@ LEFT_BEHIND = 24 * 3600.0
 those. A process of theirs that is suspended for a day would then meet another's lock."""
 
 
-class Places:
+class RefFiles:
     """Paths below the root of a repository."""
 
     def __init__(self, root: str) -> None:

@@ -1,4 +1,4 @@
-"""Where one table lives: its own root, and the other homes that a manifest may name.
+"""Where one table lives: its own root, and the other roots that a manifest may name.
 
 Reads follow the base paths that a manifest declares, unless ``allowed_bases`` restricts them, or
 the table was moved and took the files along (``base_homes``). A branch lives below the main
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
-from lancewood.engine.place.base_homes import (
+from lancewood.engine.location.moved_roots import (
     BaseFinding,
     BaseFindings,
     RootTrace,
@@ -48,12 +48,12 @@ from lancewood.store.options import StorageOptions
 
 
 @dataclass(frozen=True)
-class Place:
-    """A table's root store, and how to reach its other homes.
+class Location:
+    """A table's root store, and how to reach its other roots.
 
     ``storage_options`` are for the bucket of the table's root. Whoever writes a manifest can have
     it name any place: other buckets get of them what is no credential, unless the caller lists the
-    place in ``allowed_bases``. ``base_storage_options`` are for homes by path or name. No option
+    place in ``allowed_bases``. ``base_storage_options`` are for roots by path or name. No option
     shows in a text.
     """
 
@@ -63,7 +63,9 @@ class Place:
     base_storage_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     repository: str | None = None
     """The repository in whose name the table is written; see ``model.exclusive``."""
-    _homes: dict[tuple[int, str], Store] = field(default_factory=dict, compare=False, repr=False)
+    _file_roots: dict[tuple[int, str], Store] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     _findings: BaseFindings = field(default_factory=BaseFindings, compare=False, repr=False)
     _above: Store | None = field(default=None, compare=False, repr=False)
     """The root that this one was reached from; it may be the main root."""
@@ -72,10 +74,10 @@ class Place:
     def uri(self) -> str:
         return self.store.uri
 
-    def at(self, store: Store) -> Place:
+    def at(self, store: Store) -> Location:
         """The same for another root of the same table: main, or a branch."""
         is_deeper = store.uri.startswith(self.uri.rstrip("/") + "/")
-        return Place(
+        return Location(
             store,
             self.storage_options,
             self.allowed_bases,
@@ -84,7 +86,7 @@ class Place:
             _above=self.store if is_deeper else self._above,
         )
 
-    def written_by(self, repository: str | None) -> Place:
+    def written_by(self, repository: str | None) -> Location:
         """The same, written in the name of a repository; None: in nobody's."""
         return self if repository == self.repository else replace(self, repository=repository)
 
@@ -109,8 +111,8 @@ class Place:
         base = self._base(head, file.base_id)
         if base is None:
             return self.store, key_in_base(None, DATA_DIR, name)
-        home = self._home(head, base, RootTrace.of_data_file(name, file.size))
-        return home, key_in_base(base, DATA_DIR, name)
+        file_root = self._file_root(head, base, RootTrace.of_data_file(name, file.size))
+        return file_root, key_in_base(base, DATA_DIR, name)
 
     def deletion_file(self, head: ManifestHead, fragment: Fragment) -> tuple[Store, str] | None:
         """The store and key of a fragment's deletion file; None where nothing is deleted."""
@@ -123,8 +125,8 @@ class Place:
         base = self._base(head, deletion.base_id)
         if base is None:
             return self.store, key_in_base(None, DELETIONS_DIR, name)
-        home = self._home(head, base, RootTrace.of_deletion_file(name))
-        return home, key_in_base(base, DELETIONS_DIR, name)
+        file_root = self._file_root(head, base, RootTrace.of_deletion_file(name))
+        return file_root, key_in_base(base, DELETIONS_DIR, name)
 
     def index_directory(self, head: ManifestHead, index: Index) -> tuple[Store, str]:
         """The store and the directory that hold the files of an index."""
@@ -132,8 +134,8 @@ class Place:
             name = str(index.uuid)
             trace = RootTrace.of_index(index)
         base = self._base(head, index.base_id)
-        home = self.store if base is None else self._home(head, base, trace)
-        return home, key_in_base(base, INDICES_DIR, name)
+        file_root = self.store if base is None else self._file_root(head, base, trace)
+        return file_root, key_in_base(base, INDICES_DIR, name)
 
     def foreign_file(self, head: ManifestHead, uri: str, base_id: BaseId) -> tuple[Store, str]:
         """The store and key of a file that is not the table's: a blob that was left where it was.
@@ -143,11 +145,11 @@ class Place:
         if "://" not in uri:
             with found_in(head.name):
                 base = find_base(head.base_paths, base_id)
-            return self._home(head, base), _checked_key(head, uri)
+            return self._file_root(head, base), _checked_key(head, uri)
         parent, _, name = uri.rpartition("/")
-        home = open_store(parent + "/", storage_options=self._options_near(uri))
-        self._check_allowed(home.uri, uri)
-        return home, _checked_key(head, unquote(name))
+        file_root = open_store(parent + "/", storage_options=self._options_near(uri))
+        self._check_allowed(file_root.uri, uri)
+        return file_root, _checked_key(head, unquote(name))
 
     def elsewhere(
         self, head: ManifestHead, base_id: BaseId | None
@@ -254,7 +256,7 @@ class Place:
         with found_in(head.name):
             return find_base(head.base_paths, base_id)
 
-    def _home(
+    def _file_root(
         self, head: ManifestHead, base: table_pb2.BasePath, trace: RootTrace | None = None
     ) -> Store:
         """Where the files of a base path are; ``trace`` is one of them."""
@@ -285,18 +287,18 @@ class Place:
 
     def _written(self, base: table_pb2.BasePath) -> Store:
         """The store at the path that is written down."""
-        home = self._homes.get((base.id, base.path))  # options may go by number
-        if home is None:
-            home = open_store(base.path, storage_options=self._written_options(base))
-            self._check_allowed(home.uri, f"{base.path} (base path {base.id})")
+        file_root = self._file_roots.get((base.id, base.path))  # options may go by number
+        if file_root is None:
+            file_root = open_store(base.path, storage_options=self._written_options(base))
+            self._check_allowed(file_root.uri, f"{base.path} (base path {base.id})")
             if is_relative(base.path):
                 warnings.warn(
                     f"base path {base.id} of {self.uri} is the relative path {base.path!r}, and is "
-                    f"read from the working directory, as {home.uri}; give it an absolute one",
+                    f"read from the working directory, as {file_root.uri}; give it an absolute one",
                     stacklevel=2,
                 )
-            self._homes[base.id, base.path] = home
-        return home
+            self._file_roots[base.id, base.path] = file_root
+        return file_root
 
     def _check_allowed(self, uri: str, what: str) -> None:
         if self.allowed_bases is None or real_path(uri) == real_path(self.uri):

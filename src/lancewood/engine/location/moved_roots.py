@@ -146,7 +146,7 @@ def _below(main: Store, path: str, start: int) -> Store | None:
 
 @dataclass(frozen=True, slots=True)
 class BaseFinding:
-    """What is known of a base path's home."""
+    """What is known of a base path's root."""
 
     root: Store | None
     """The root of the table's own family that it is; None: the path that is written down."""
