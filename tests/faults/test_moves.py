@@ -121,7 +121,7 @@ def faulty(tables: Tables, at: int, mode: Mode) -> Iterator[FaultyStore]:
         return store.at("cold") if is_cold else open_store(uri, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lancewood.engine.location.open_store", opened)
+        patch.setattr("lancewood.engine.location.location.open_store", opened)
         yield store
 
 

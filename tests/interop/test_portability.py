@@ -426,7 +426,7 @@ def test_tasks_need_not_look_for_the_files_again(
 ) -> None:
     moved = move(template, tmp_path)
     bare = ours(moved.uri, "three")._snapshot.bare()
-    monkeypatch.setattr("lancewood.engine.location.base_homes.RootTrace.is_below", None)
+    monkeypatch.setattr("lancewood.engine.location.moved_roots.RootTrace.is_below", None)
     there = pickle.loads(pickle.dumps(bare))
     whole = ours(moved.uri, "three")._snapshot.manifest
     for fragment in whole.fragments:

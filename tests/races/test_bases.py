@@ -18,7 +18,7 @@ from lancewood.errors import ConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.jobs.base_changes import add_base_path, set_base_path
-from lancewood.jobs.job import Persistence, Terms
+from lancewood.jobs.job import CommitOptions, Persistence
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, Version
 from lancewood.model.manifest import Manifest
@@ -40,8 +40,8 @@ def policy() -> CommitPolicy:
     return CommitPolicy(sleep=lambda seconds: None)
 
 
-def terms() -> Terms:
-    return Terms(policy=policy(), persistence=Persistence(sleep=lambda seconds: None))
+def commit_options() -> CommitOptions:
+    return CommitOptions(policy=policy(), persistence=Persistence(sleep=lambda seconds: None))
 
 
 def fragment(name: str) -> Fragment:
@@ -60,12 +60,12 @@ def fresh() -> Store:
 
 def sets(store: Store) -> Manifest:
     snapshot = load_snapshot(Location(store))
-    return set_base_path(snapshot, "cold", NEW, terms(), check=False).manifest
+    return set_base_path(snapshot, "cold", NEW, commit_options(), check=False).manifest
 
 
 def adds(path: str) -> Writer:
     def act(store: Store) -> Manifest:
-        return add_base_path(load_snapshot(Location(store)), path, terms()).manifest
+        return add_base_path(load_snapshot(Location(store)), path, commit_options()).manifest
 
     return act
 

@@ -24,7 +24,7 @@ from lancewood.errors import ConflictError, IncompatibleConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
 from lancewood.format.refs import branch_key, encode_branch
-from lancewood.jobs.job import Change, Persistence, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, Persistence, execute
 from lancewood.jobs.publishing.publish import BRANCH_PROPERTY, publish
 from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import LocalRunner
@@ -54,8 +54,8 @@ def fragment(name: str, rows: int, base: int | None = None) -> Fragment:
     return Fragment.make([file], rows)
 
 
-def terms() -> Terms:
-    return Terms(
+def commit_options() -> CommitOptions:
+    return CommitOptions(
         policy=CommitPolicy(sleep=lambda seconds: None),
         persistence=Persistence(sleep=lambda seconds: None),
     )
@@ -67,7 +67,9 @@ def fresh() -> Store:
     store = MemoryStore()
     location = Location(store)
     first = Transaction.new(Version(0), Overwrite((fragment("first", 6),), FIELDS))
-    commit(location, empty_manifest("2.2", flags=2), NamingScheme.V2, first, terms().policy)
+    commit(
+        location, empty_manifest("2.2", flags=2), NamingScheme.V2, first, commit_options().policy
+    )
     made = write_clone(load_snapshot(location), branch_location(location, EXP), branch=EXP)
     record = Branch(
         name=EXP,
@@ -92,14 +94,19 @@ def without(snapshot: Snapshot, number: int, offsets: Sequence[int]) -> Fragment
 
 
 def change(snapshot: Snapshot, build: Callable[[Snapshot], Operation]) -> Snapshot:
-    done, _ = execute(snapshot, lambda now: Change(build(now), None), terms())
+    done, _ = execute(snapshot, lambda now: Change(build(now), None), commit_options())
     return done
 
 
 def publishes(store: Store) -> object:
     location = Location(store)
     found, _ = publish(
-        load_snapshot(location), "exp", None, adopt=True, terms=terms(), runner=LocalRunner(1)
+        load_snapshot(location),
+        "exp",
+        None,
+        adopt=True,
+        commit_options=commit_options(),
+        runner=LocalRunner(1),
     )
     return found.manifest.version
 

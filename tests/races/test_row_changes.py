@@ -22,7 +22,7 @@ from lancewood.engine.versions.finding import list_versions, load_version
 from lancewood.errors import ConflictError, RetryableConflictError
 from lancewood.format.layout import NamingScheme
 from lancewood.format.manifest import empty_manifest
-from lancewood.jobs.job import Change, Persistence, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, Persistence, execute
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.manifest import Manifest
@@ -222,9 +222,11 @@ def persistent(build: Build) -> Callable[[Store], object]:
         return Change(build(snapshot.location.store, snapshot.manifest), None)
 
     def write(store: Store) -> object:
-        terms = Terms(policy=policy(), persistence=Persistence(sleep=lambda seconds: None))
+        commit_options = CommitOptions(
+            policy=policy(), persistence=Persistence(sleep=lambda seconds: None)
+        )
         first = load_snapshot(Location(store), version=1)
-        return execute(first, prepare, terms)[0].manifest.version
+        return execute(first, prepare, commit_options)[0].manifest.version
 
     return write
 

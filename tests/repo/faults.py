@@ -29,11 +29,11 @@ from lancewood.testing.faults import FaultyStore, Killed, Mode
 T = TypeVar("T")
 FileMode = Literal["kill", "torn", "error", "lost"]
 OPENING = (
-    "lancewood.catalog.places",
+    "lancewood.catalog.locations",
     "lancewood.repo.committing.creating",
     "lancewood.repo.committing.adding",
 )
-AT_HOME = (*OPENING, "lancewood.git.bucket.repository", "lancewood.repo.grounds")
+AT_HOME = (*OPENING, "lancewood.git.bucket.repository", "lancewood.repo.context")
 """In a bucket the objects and the refs of git are store calls, too, and so are notes."""
 MOST_STEPS = 180
 EVERY_STEP = os.environ.get("LANCEWOOD_EVERY_STEP") == "1"

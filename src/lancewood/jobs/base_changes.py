@@ -27,7 +27,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.upkeep import PINS_CONFIG, read_record
 from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflictError
 from lancewood.format.layout import DATA_DIR, check_file_name, key_in_base
-from lancewood.jobs.job import Change, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.model.operations import Restore, UpdateBases
 from lancewood.proto import table_pb2
 from lancewood.store.base import Store
@@ -36,7 +36,7 @@ MOST_CHECKED = 64
 """So many data files are looked for at the new place of a base path."""
 
 
-def add_base_path(snapshot: Snapshot, base: NewBase, terms: Terms) -> Snapshot:
+def add_base_path(snapshot: Snapshot, base: NewBase, commit_options: CommitOptions) -> Snapshot:
     """The version that declares the base path; raises InvalidInputError for one that may not be."""
 
     def prepare(now: Snapshot) -> Change[None]:
@@ -44,14 +44,14 @@ def add_base_path(snapshot: Snapshot, base: NewBase, terms: Terms) -> Snapshot:
         new = checked_bases(now.location, now.manifest.base_paths, [base])
         return Change(UpdateBases(new), None)
 
-    return execute(snapshot, prepare, terms)[0]
+    return execute(snapshot, prepare, commit_options)[0]
 
 
 def set_base_path(
     snapshot: Snapshot,
     base: Base,
     path: str | os.PathLike[str],
-    terms: Terms,
+    commit_options: CommitOptions,
     *,
     check: bool,
 ) -> Snapshot:
@@ -82,13 +82,13 @@ def set_base_path(
 
     newest = snapshot.newest()
     read, last = snapshot.manifest.version, newest.manifest.version
-    if terms.policy.serializable and read != last:
+    if commit_options.policy.serializable and read != last:
         raise RetryableConflictError(
             f"setting base path {base!r} is serializable and asked of version {read} of "
             f"{snapshot.location.uri}, but version {last} has landed; ask it of latest()",
             version=last,
         )
-    return execute(newest, prepare, terms)[0]
+    return execute(newest, prepare, commit_options)[0]
 
 
 def _with_moved_pins(

@@ -21,9 +21,10 @@ from lancewood.engine.location import NewFile
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import CommitUnknownError, LancewoodError, RetryableConflictError
 from lancewood.jobs.runner import Runner
+from lancewood.model.applied import AppliedBatch
 from lancewood.model.fragment import Fragment
 from lancewood.model.operations import Operation, told_operation
-from lancewood.model.transaction import Transaction
+from lancewood.model.transaction import Transaction, commit_properties
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -63,16 +64,37 @@ class Persistence:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """A caller's settings for any change."""
+class CommitOptions:
+    """What a caller says about the commit of any change, checked once and handed on whole."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
+    """Those of the transaction, its message among them."""
     policy: CommitPolicy = field(default_factory=CommitPolicy)
     persistence: Persistence = field(default_factory=Persistence)
 
+    @classmethod
+    def of(
+        cls,
+        message: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        serializable: bool = False,
+        app: str | None = None,
+        batch: int | None = None,
+    ) -> CommitOptions:
+        """From the arguments of a verb; raises InvalidInputError for a message that is not text,
+        and for an app without a batch."""
+        applied = AppliedBatch.asked_for(app, batch)
+        return cls(
+            properties=commit_properties(message, properties),
+            policy=CommitPolicy(serializable=serializable, applied=applied),
+        )
+
 
 def execute(
-    snapshot: Snapshot, prepare: Callable[[Snapshot], Change[R]], terms: Terms | None = None
+    snapshot: Snapshot,
+    prepare: Callable[[Snapshot], Change[R]],
+    commit_options: CommitOptions | None = None,
 ) -> tuple[Snapshot, R]:
     """The version after the change (the same one if there was nothing to do), and its result.
 
@@ -81,24 +103,24 @@ def execute(
     change is serializable. If work must not be repeated, ``prepare`` itself raises: see
     ``jobs.columns``.
     """
-    terms = terms or Terms()
-    limit = 1 if terms.policy.serializable else terms.persistence.executions
-    started = terms.persistence.clock()
+    commit_options = commit_options or CommitOptions()
+    limit = 1 if commit_options.policy.serializable else commit_options.persistence.executions
+    started = commit_options.persistence.clock()
     for execution in range(limit):
         if execution:
-            terms.persistence.pause(execution)
+            commit_options.persistence.pause(execution)
             snapshot = snapshot.newest()
-        if not terms.policy.may_be_closed:
+        if not commit_options.policy.may_be_closed:
             snapshot.check_open()
-        snapshot.check_new(terms.policy.applied)
+        snapshot.check_new(commit_options.policy.applied)
         change = prepare(snapshot)
         if change.operation is None:
             return snapshot, change.result
         transaction = Transaction.new(
-            snapshot.manifest.version, change.operation, properties=terms.properties
+            snapshot.manifest.version, change.operation, properties=commit_options.properties
         )
         try:
-            return snapshot.commit(transaction, terms.policy), change.result
+            return snapshot.commit(transaction, commit_options.policy), change.result
         except CommitUnknownError:
             raise
         except RetryableConflictError as conflict:
@@ -109,7 +131,7 @@ def execute(
             raise
     if limit == 1:
         raise last
-    seconds = terms.persistence.clock() - started
+    seconds = commit_options.persistence.clock() - started
     raise RetryableConflictError(
         f"{told_operation(transaction.operation)} on {snapshot.location.uri} was executed {limit} "
         f"times in {seconds:.1f} s, and each time another writer was faster; run it again when "

@@ -29,7 +29,15 @@ from lancewood.engine.versions import list_versions, load_manifest
 from lancewood.engine.write import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr import parse_predicate
-from lancewood.jobs.job import AT_ONCE, Change, MoveCounts, Terms, execute, gather, pack_fragments
+from lancewood.jobs.job import (
+    AT_ONCE,
+    Change,
+    CommitOptions,
+    MoveCounts,
+    execute,
+    gather,
+    pack_fragments,
+)
 from lancewood.jobs.rows.matching import Matching
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -47,10 +55,10 @@ class Move:
     base: Base
     runner: Runner = field(repr=False)
 
-    def run(self, snapshot: Snapshot, terms: Terms) -> tuple[Snapshot, MoveCounts]:
+    def run(self, snapshot: Snapshot, commit_options: CommitOptions) -> tuple[Snapshot, MoveCounts]:
         """The version after it, and the counts; the same version if all is in place already."""
         self._check(snapshot)
-        after, copied = execute(snapshot, self._prepare, terms)
+        after, copied = execute(snapshot, self._prepare, commit_options)
         landed, others = _sorted(after.manifest, copied)
         snapshot.discard(file for each in others for file in each.files)
         return after, landed

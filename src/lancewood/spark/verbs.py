@@ -18,7 +18,7 @@ from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Access
 from lancewood.errors import BatchAppliedError, InvalidInputError, NotFoundError
 from lancewood.external.base import ManifestStore
-from lancewood.jobs.job import Terms
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merging.source import Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.rules.applied import is_applied
@@ -26,7 +26,6 @@ from lancewood.spark.merging.merge import merge_frame
 from lancewood.spark.writing.job import WriteJob, write_rows
 from lancewood.spark.writing.plan import WriteTarget, find_target, plan_write
 from lancewood.spark.writing.work import Written, is_nothing
-from lancewood.table.handle import terms
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -159,9 +158,9 @@ def write(
         "batch": batch,
     }
     if mode == "merge":
-        wishes = terms(**facts)
+        commit_options = CommitOptions.of(**facts)
         target = find_target(access, branch)
-        return merge(_spread(df, partitions), target, wishes, _given(merge_only))
+        return merge(_spread(df, partitions), target, commit_options, _given(merge_only))
     columns = _sort_columns(df, sort_by)
     rows = _given(rows_only, but="sort_by")
     job = plan_write(access, df.schema, mode=mode, branch=branch, **rows, **facts)
@@ -225,7 +224,9 @@ def _sort_columns(df: DataFrame, sort_by: Any) -> list[Any]:
     return listed
 
 
-def merge(frame: Any, target: WriteTarget, terms: Terms, choices: dict[str, Any]) -> Written:
+def merge(
+    frame: Any, target: WriteTarget, commit_options: CommitOptions, choices: dict[str, Any]
+) -> Written:
     """Merge a frame into a table; a batch that the table already has is skipped.
 
     Raises NotFoundError if there is no table.
@@ -238,10 +239,10 @@ def merge(frame: Any, target: WriteTarget, terms: Terms, choices: dict[str, Any]
             table=target.location.uri,
         )
     table = Table(there)
-    if is_applied(there.manifest.config, terms.policy.applied):
+    if is_applied(there.manifest.config, commit_options.policy.applied):
         return _skipped(table)
     try:
-        after, counts = merge_frame(frame, table, terms=terms, **choices)
+        after, counts = merge_frame(frame, table, commit_options=commit_options, **choices)
     except BatchAppliedError:
         return _skipped(table.latest())
     manifest = after.manifest

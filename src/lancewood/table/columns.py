@@ -11,9 +11,9 @@ from lancewood.jobs.columns.add import NewValues, add_columns
 from lancewood.jobs.columns.cast import CastColumn
 from lancewood.jobs.columns.drop import DropColumns, RenameColumn
 from lancewood.jobs.columns.replace import ReplaceColumns
-from lancewood.jobs.job import execute
+from lancewood.jobs.job import CommitOptions, execute
 from lancewood.jobs.runner import Runner
-from lancewood.table.handle import Handle, runner_or_threads, terms
+from lancewood.table.handle import Handle, runner_or_threads
 
 
 class ColumnVerbs(Handle):
@@ -68,7 +68,9 @@ class ColumnVerbs(Handle):
             batch_rows=batch_rows,
             repeatable=repeatable,
             runner=runner_or_threads(runner),
-            terms=terms(message, properties, serializable=serializable, app=app, batch=batch),
+            commit_options=CommitOptions.of(
+                message, properties, serializable=serializable, app=app, batch=batch
+            ),
         )
         return self._after(after)
 
@@ -88,7 +90,9 @@ class ColumnVerbs(Handle):
         A file of nulls is written for fragments that would be left without any.
         """
         job = DropColumns(self._snapshot, names, runner_or_threads(runner))
-        return self._after(job.run(terms(message, properties, serializable=serializable)))
+        return self._after(
+            job.run(CommitOptions.of(message, properties, serializable=serializable))
+        )
 
     def rename_column(
         self,
@@ -105,7 +109,9 @@ class ColumnVerbs(Handle):
         """
         job = RenameColumn(old, new)
         after, _ = execute(
-            self._snapshot, job.prepare, terms(message, properties, serializable=serializable)
+            self._snapshot,
+            job.prepare,
+            CommitOptions.of(message, properties, serializable=serializable),
         )
         return self._after(after)
 
@@ -127,7 +133,9 @@ class ColumnVerbs(Handle):
         digits may be lost. There is no new version if the type is the same.
         """
         job = CastColumn(self._snapshot, name, type, runner_or_threads(runner))
-        return self._after(job.run(terms(message, properties, serializable=serializable)))
+        return self._after(
+            job.run(CommitOptions.of(message, properties, serializable=serializable))
+        )
 
     def replace_columns(
         self,
@@ -148,5 +156,5 @@ class ColumnVerbs(Handle):
         cover the fragments. ``counts.updated`` says how many rows got new values.
         """
         job = ReplaceColumns(self._snapshot, fragment_ids, source, runner_or_threads(runner))
-        after, counts = job.run(terms(message, properties, serializable=serializable))
+        after, counts = job.run(CommitOptions.of(message, properties, serializable=serializable))
         return self._after(after, counts)

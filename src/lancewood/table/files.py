@@ -20,6 +20,7 @@ from lancewood.jobs.cloning.clone import base_name, clone_deep, clone_shallow, t
 from lancewood.jobs.cloning.detach import detach
 from lancewood.jobs.compaction.compact import Compaction
 from lancewood.jobs.compaction.plan import CompactionGoal
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.moving import FragmentChoice, Move
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.cleanup import CleanupReport, clean_up
@@ -28,7 +29,7 @@ from lancewood.jobs.upkeep.repair import repair
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
 from lancewood.jobs.upkeep.verify import VerifyReport, verify
 from lancewood.model.transaction import commit_properties
-from lancewood.table.handle import Handle, runner_or_threads, terms
+from lancewood.table.handle import Handle, runner_or_threads
 
 
 class BaseVerbs(Handle):
@@ -56,7 +57,7 @@ class BaseVerbs(Handle):
         and for a place inside the directories of a table, whose cleanup would remove the files.
         """
         base = BasePath(path, name=name, is_dataset_root=is_dataset_root)
-        conditions = terms(message, properties, serializable=serializable)
+        conditions = CommitOptions.of(message, properties, serializable=serializable)
         return self._after(add_base_path(self._snapshot, base, conditions))
 
     def set_base(
@@ -79,7 +80,7 @@ class BaseVerbs(Handle):
         """
         if message is None:
             message = f"base path {base} is at {normal_path(path)} now"
-        conditions = terms(message, properties, serializable=serializable)
+        conditions = CommitOptions.of(message, properties, serializable=serializable)
         return self._after(set_base_path(self._snapshot, base, path, conditions, check=check))
 
 
@@ -122,11 +123,11 @@ class MoveVerbs(Handle):
         NotFoundError for an unknown fragment.
         """
         choice = FragmentChoice.checked(fragments, where, parameters, older_than)
-        wishes = terms(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
         move = Move(choice, base, runner_or_threads(runner))
         if dry_run:
             return self._after(self._snapshot, move.plan(self._snapshot))
-        return self._after(*move.run(self._snapshot, wishes))
+        return self._after(*move.run(self._snapshot, commit_options))
 
 
 class CompactVerbs(Handle):
@@ -159,8 +160,8 @@ class CompactVerbs(Handle):
         pylance's compaction with deferred remapping.
         """
         goal = CompactionGoal.checked(target_rows, max_deleted, max_bytes_per_file)
-        wishes = terms(message, properties, serializable=serializable)
-        job = Compaction(goal, runner_or_threads(runner), wishes)
+        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        job = Compaction(goal, runner_or_threads(runner), commit_options)
         return self._after(*job.run(self._snapshot))
 
     def index_mask(self, name: str) -> IndexMask:
@@ -245,7 +246,7 @@ class CloneVerbs(Handle):
         cleaned up; that cleanup or the next ``detach`` removes them. ``counts.still_pinned`` has
         the reasons. If nothing lies elsewhere there is no new version.
         """
-        conditions = terms(message, properties, serializable=serializable)
+        conditions = CommitOptions.of(message, properties, serializable=serializable)
         return self._after(*detach(self._snapshot, runner_or_threads(runner), conditions))
 
 

@@ -19,12 +19,10 @@ from lancewood.engine.snapshot import (
 )
 from lancewood.engine.versions import VersionInfo, iterate_versions
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.job import Terms
 from lancewood.jobs.runner import LocalRunner, Runner
-from lancewood.model.applied import AppliedBatch
 from lancewood.model.operations import Restore
 from lancewood.model.refs import called
-from lancewood.model.transaction import Transaction, commit_properties
+from lancewood.model.transaction import Transaction
 
 
 class Handle:
@@ -132,22 +130,6 @@ class TravelVerbs(Handle):
         )
         policy = CommitPolicy(serializable=serializable)
         return self._after(self._snapshot.commit(transaction, policy))
-
-
-def terms(
-    message: str | None,
-    properties: Mapping[str, str] | None,
-    *,
-    serializable: bool = False,
-    app: str | None = None,
-    batch: int | None = None,
-) -> Terms:
-    """A caller's terms for a change; raises InvalidInputError for a message that is not text, and
-    for an app without a batch."""
-    return Terms(
-        properties=commit_properties(message, properties),
-        policy=CommitPolicy(serializable=serializable, applied=AppliedBatch.asked_for(app, batch)),
-    )
 
 
 def runner_or_threads(runner: Runner | None) -> Runner:

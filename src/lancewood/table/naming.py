@@ -7,6 +7,7 @@ from typing import Generic, Self, TypeVar
 
 from lancewood.engine.snapshot import At, Snapshot
 from lancewood.errors import InvalidInputError
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.naming.creation import create_branch
 from lancewood.jobs.naming.deletion import delete_branch
 from lancewood.jobs.naming.records import find_branch, list_branches
@@ -16,7 +17,7 @@ from lancewood.jobs.publishing.publish import publish
 from lancewood.jobs.publishing.reset import reset
 from lancewood.jobs.runner import Runner
 from lancewood.model.refs import Branch, Tag
-from lancewood.table.handle import Handle, runner_or_threads, terms
+from lancewood.table.handle import Handle, runner_or_threads
 
 H = TypeVar("H", bound=Handle)
 
@@ -118,7 +119,7 @@ class Branches(Generic[H]):
             name,
             onto,
             adopt=adopt,
-            terms=terms(message, properties),
+            commit_options=CommitOptions.of(message, properties),
             runner=runner_or_threads(runner),
             dry_run=dry_run,
         )

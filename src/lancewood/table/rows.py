@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from lancewood.engine.schema import Parameters
-from lancewood.jobs.job import execute
+from lancewood.jobs.job import CommitOptions, execute
 from lancewood.jobs.merging.merge import MergeRows
 from lancewood.jobs.merging.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.delete import DeleteRows
 from lancewood.jobs.rows.update import UpdateRows
 from lancewood.jobs.rows.updating import Rewriting
 from lancewood.jobs.runner import Runner
-from lancewood.table.handle import Handle, runner_or_threads, terms
+from lancewood.table.handle import Handle, runner_or_threads
 
 
 class RowVerbs(Handle):
@@ -40,8 +40,10 @@ class RowVerbs(Handle):
         ``app`` and ``batch`` are as for ``append``.
         """
         job = DeleteRows(where, parameters, runner_or_threads(runner))
-        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
-        return self._after(*execute(self._snapshot, job.prepare, wishes))
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        return self._after(*execute(self._snapshot, job.prepare, commit_options))
 
     def update(
         self,
@@ -74,8 +76,10 @@ class RowVerbs(Handle):
         ``app`` and ``batch`` are as for ``append``.
         """
         job = UpdateRows(set, where, parameters, rewrite, runner_or_threads(runner))
-        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
-        return self._after(*execute(self._snapshot, job.prepare, wishes))
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        return self._after(*execute(self._snapshot, job.prepare, commit_options))
 
 
 class MergeVerbs(Handle):
@@ -129,6 +133,8 @@ class MergeVerbs(Handle):
             parameters=parameters,
             rewrite=rewrite,
         )
-        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
         job = MergeRows(self._snapshot, source, choices, runner_or_threads(runner))
-        return self._after(*execute(self._snapshot, job.prepare, wishes))
+        return self._after(*execute(self._snapshot, job.prepare, commit_options))

@@ -30,7 +30,7 @@ from lancewood.engine.schema import (
 from lancewood.engine.snapshot import TableStats, table_stats
 from lancewood.engine.write import commit_written, write_append, write_overwrite
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.jobs.job import Terms
+from lancewood.jobs.job import CommitOptions
 from lancewood.model.applied import AppliedBatch, marks
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
@@ -40,7 +40,7 @@ from lancewood.model.transaction import Transaction
 from lancewood.table.changing import ChangeVerbs
 from lancewood.table.columns import ColumnVerbs
 from lancewood.table.files import BaseVerbs, CloneVerbs, CompactVerbs, MoveVerbs, UpkeepVerbs
-from lancewood.table.handle import TravelVerbs, terms
+from lancewood.table.handle import TravelVerbs
 from lancewood.table.naming import NamingVerbs
 from lancewood.table.rows import MergeVerbs, RowVerbs
 from lancewood.table.scan import Scan
@@ -275,10 +275,12 @@ class Table(
         there already, or comes before one that is, is a BatchAppliedError.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
-        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
-        self._snapshot.check_new(wishes.policy.applied)
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        self._snapshot.check_new(commit_options.policy.applied)
         written = write_append(self._snapshot, data, limits, bases)
-        return self._commit_written(written, wishes)
+        return self._commit_written(written, commit_options)
 
     def overwrite(
         self,
@@ -300,10 +302,12 @@ class Table(
         ``bases``, ``app`` and ``batch`` are as for ``append``.
         """
         limits = FileLimits.checked(max_rows_per_file, max_bytes_per_file)
-        wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
-        self._snapshot.check_new(wishes.policy.applied)
+        commit_options = CommitOptions.of(
+            message, properties, serializable=serializable, app=app, batch=batch
+        )
+        self._snapshot.check_new(commit_options.policy.applied)
         written = write_overwrite(self._snapshot, data, schema, file_version, limits, bases)
-        return self._commit_written(written, wishes)
+        return self._commit_written(written, commit_options)
 
     def set_config(
         self,
@@ -403,9 +407,9 @@ class Table(
         policy = CommitPolicy(serializable=serializable, applied=applied)
         return self._after(self._snapshot.commit(transaction, policy))
 
-    def _commit_written(self, operation: Operation, wishes: Terms) -> Self:
-        transaction = self.transaction(operation, properties=wishes.properties)
-        return self._after(commit_written(self._snapshot, transaction, wishes.policy))
+    def _commit_written(self, operation: Operation, commit_options: CommitOptions) -> Self:
+        transaction = self.transaction(operation, properties=commit_options.properties)
+        return self._after(commit_written(self._snapshot, transaction, commit_options.policy))
 
     def __repr__(self) -> str:
         branch = f" branch {self.branch}" if self.branch else ""

@@ -17,7 +17,7 @@ from lancewood.errors import (
     RetryableConflictError,
     StorageError,
 )
-from lancewood.jobs.job import Change, Persistence, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, Persistence, execute
 from lancewood.model.operations import MapUpdate, UpdateConfig
 
 _names = iter(range(10**6))
@@ -66,17 +66,19 @@ def retryable(
     monkeypatch.setattr(Snapshot, "commit", commit)
 
 
-def patient(executions: int = 10) -> tuple[Terms, list[float]]:
+def patient(executions: int = 10) -> tuple[CommitOptions, list[float]]:
     pauses: list[float] = []
     ticks = iter(range(10**6))
     persistence = Persistence(
         executions=executions, sleep=pauses.append, clock=lambda: float(next(ticks))
     )
-    return Terms(persistence=persistence), pauses
+    return CommitOptions(persistence=persistence), pauses
 
 
 def test_a_change_is_prepared_once_and_committed(table: lw.Table) -> None:
-    after, result = execute(snapshot_of(table), Job().prepare, Terms(properties={"who": "me"}))
+    after, result = execute(
+        snapshot_of(table), Job().prepare, CommitOptions(properties={"who": "me"})
+    )
     assert result == "execution 1"
     assert after.manifest.version == 2
     assert after.manifest.config["key"] == "mine"
@@ -97,11 +99,11 @@ def test_nothing_to_do_is_no_new_version(table: lw.Table) -> None:
 def test_a_conflict_is_answered_by_another_execution_on_the_newest_version(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms, pauses = patient()
+    commit_options, pauses = patient()
     table.append(pa.table({"a": [4]}))
     retryable(monkeypatch, 2, RetryableConflictError)
     job = Job()
-    after, result = execute(snapshot_of(table), job.prepare, terms)
+    after, result = execute(snapshot_of(table), job.prepare, commit_options)
     assert job.versions == [1, 2, 2]
     assert result == "execution 3"
     assert after.manifest.version == 3
@@ -112,10 +114,10 @@ def test_a_conflict_is_answered_by_another_execution_on_the_newest_version(
 def test_after_too_many_conflicts_the_error_tells_attempts_and_time(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms, pauses = patient(executions=3)
+    commit_options, pauses = patient(executions=3)
     retryable(monkeypatch, 99, RetryableConflictError)
     with pytest.raises(RetryableConflictError, match=r"executed 3 times in 1\.0 s") as caught:
-        execute(snapshot_of(table), Job().prepare, terms)
+        execute(snapshot_of(table), Job().prepare, commit_options)
     assert caught.value.facts["attempts"] == 3
     assert caught.value.facts["seconds"] == 1.0
     assert caught.value.facts["version"] == 7
@@ -127,29 +129,29 @@ def test_after_too_many_conflicts_the_error_tells_attempts_and_time(
 def test_the_files_of_a_change_that_did_not_land_are_removed(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms, _ = patient(executions=2)
+    commit_options, _ = patient(executions=2)
     retryable(monkeypatch, 99, RetryableConflictError)
     with pytest.raises(RetryableConflictError):
-        execute(snapshot_of(table), Job().prepare, terms)
+        execute(snapshot_of(table), Job().prepare, commit_options)
     assert SPARE not in {each.key for each in snapshot_of(table).location.store.list()}
 
 
 def test_a_serializable_change_is_executed_once(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms = Terms(policy=CommitPolicy(serializable=True))
+    commit_options = CommitOptions(policy=CommitPolicy(serializable=True))
     retryable(monkeypatch, 1, RetryableConflictError)
     job = Job()
     with pytest.raises(RetryableConflictError, match="somebody was faster"):
-        execute(snapshot_of(table), job.prepare, terms)
+        execute(snapshot_of(table), job.prepare, commit_options)
     assert job.versions == [1]
 
 
 def test_a_serializable_change_refuses_a_version_that_is_not_the_newest(table: lw.Table) -> None:
     table.append(pa.table({"a": [4]}))
-    terms = Terms(policy=CommitPolicy(serializable=True))
+    commit_options = CommitOptions(policy=CommitPolicy(serializable=True))
     with pytest.raises(lw.ConflictError):
-        execute(snapshot_of(table), Job().prepare, terms)
+        execute(snapshot_of(table), Job().prepare, commit_options)
     assert table.latest().version == 2
     assert SPARE not in {each.key for each in snapshot_of(table).location.store.list()}
 
@@ -194,9 +196,9 @@ def test_a_store_that_fails_to_discard_does_not_hide_the_reason(
     monkeypatch.setattr(type(store), "delete", lambda self, keys: fail(keys))
     snapshot_of(table).discard([NewFile(SPARE)])
     retryable(monkeypatch, 99, RetryableConflictError)
-    terms, _ = patient(executions=2)
+    commit_options, _ = patient(executions=2)
     with pytest.raises(RetryableConflictError):
-        execute(snapshot_of(table), Job().prepare, terms)
+        execute(snapshot_of(table), Job().prepare, commit_options)
 
 
 def test_the_pause_grows_up_to_a_limit() -> None:

@@ -24,13 +24,12 @@ import lancewood as lw
 from lancewood.engine.versions.history import load_transaction
 from lancewood.engine.write import column_file as deletions
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.jobs.job import RowCounts, Terms, execute
+from lancewood.jobs.job import CommitOptions, RowCounts, execute
 from lancewood.jobs.merging.source import Choices
 from lancewood.jobs.runner import LocalRunner
 from lancewood.model.operations import Delete, Operation, Update
 from lancewood.spark.merging import planning
 from lancewood.spark.merging.merge import FrameMerge
-from lancewood.table.handle import terms as wishes
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -72,14 +71,14 @@ def merge(
     *,
     partitions: int = 2,
     join: LocalJoin | None = None,
-    terms: Terms | None = None,
+    commit_options: CommitOptions | None = None,
     **choices: Any,
 ) -> lw.Table:
     """What ``merge_frame`` does."""
     frame: Any = Frame(rows, partitions) if isinstance(rows, pa.Table) else rows
     job = FrameMerge(frame, table._snapshot, Choices(on=on, **choices), join or LocalJoin())
     try:
-        after, counts = execute(table._snapshot, job.prepare, terms)
+        after, counts = execute(table._snapshot, job.prepare, commit_options)
     finally:
         job.close()
     return lw.Table(after, counts)
@@ -275,7 +274,12 @@ def test_a_serializable_merge_leaves_a_conflict_to_its_caller() -> None:
     join.before_writing.append(functools.partial(table.append, old_rows([77])))
     before = files(table)
     with pytest.raises(RetryableConflictError):
-        merge(table, new_rows([50]), join=join, terms=wishes(None, None, serializable=True))
+        merge(
+            table,
+            new_rows([50]),
+            join=join,
+            commit_options=CommitOptions.of(serializable=True),
+        )
     assert {each for each in files(table) - before if each.startswith("data/")} == {
         f"data/{file.path}" for each in table.latest().fragments[-1:] for file in each.files
     }

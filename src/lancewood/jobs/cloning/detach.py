@@ -42,7 +42,15 @@ from lancewood.errors import LancewoodError, NotFoundError
 from lancewood.format.layout import INDICES_DIR, TREE_DIR, VERSIONS_DIR
 from lancewood.format.manifest_file import decode_manifest_file
 from lancewood.jobs.cloning.clone import copy_directory
-from lancewood.jobs.job import AT_ONCE, Change, Terms, execute, gather, pack_fragments, shares
+from lancewood.jobs.job import (
+    AT_ONCE,
+    Change,
+    CommitOptions,
+    execute,
+    gather,
+    pack_fragments,
+    shares,
+)
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId
@@ -86,12 +94,14 @@ class _BroughtIn:
     counts: DetachCounts = DetachCounts()
 
 
-def detach(snapshot: Snapshot, runner: Runner, terms: Terms) -> tuple[Snapshot, DetachCounts]:
+def detach(
+    snapshot: Snapshot, runner: Runner, commit_options: CommitOptions
+) -> tuple[Snapshot, DetachCounts]:
     """The version after detaching (the same one if nothing lies elsewhere), and the counts."""
     snapshot.check_writable()
     total = DetachCounts()
     for _ in range(_ROUNDS):
-        snapshot, counts = execute(snapshot, partial(_prepare, runner), terms)
+        snapshot, counts = execute(snapshot, partial(_prepare, runner), commit_options)
         total += counts
         if not counts.files:
             break

@@ -28,7 +28,7 @@ from lancewood.jobs.columns.sources import (
     SqlColumns,
     join_names,
 )
-from lancewood.jobs.job import Change, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, Version
@@ -58,7 +58,7 @@ def add_columns(
     batch_rows: int | None,
     repeatable: bool,
     runner: Runner,
-    terms: Terms,
+    commit_options: CommitOptions,
 ) -> Snapshot:
     """The version with the new columns.
 
@@ -79,7 +79,7 @@ def add_columns(
     nulls = _null_columns(new)
     if nulls is not None:
         _check_alone(given, (), "columns of nulls")
-        return execute(snapshot, NullColumns(nulls).prepare, terms)[0]
+        return execute(snapshot, NullColumns(nulls).prepare, commit_options)[0]
     source: ColumnSource
     if isinstance(new, Mapping):
         _check_alone(given, ("batch_rows",), "SQL expressions")
@@ -97,7 +97,7 @@ def add_columns(
             _check_rows(snapshot, new)
             source = OrderedColumns(reader)
     files = ColumnFiles(snapshot, runner, WHAT)
-    return AddColumns(snapshot, source, files).run(terms)
+    return AddColumns(snapshot, source, files).run(commit_options)
 
 
 class NullColumns:
@@ -133,9 +133,9 @@ class AddColumns:
         if self._columns is not None:
             self._plan(snapshot, self._columns)  # what cannot be is told before anything is read
 
-    def run(self, terms: Terms) -> Snapshot:
+    def run(self, commit_options: CommitOptions) -> Snapshot:
         """Write and commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, terms)[0]
+        return self._files.committed(self._snapshot, self.prepare, commit_options)[0]
 
     def prepare(self, snapshot: Snapshot) -> Change[None]:
         """Write files for the fragments that have none yet, and name all of them."""

@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.schema import encode_schema
 from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter, read_fields
-from lancewood.jobs.job import Change, Terms
+from lancewood.jobs.job import Change, CommitOptions
 from lancewood.jobs.rows.assignments import fitted
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -70,9 +70,9 @@ class CastColumn:
         self._files = ColumnFiles(snapshot, runner, "casting a column")
         self._plan(snapshot)
 
-    def run(self, terms: Terms) -> Snapshot:
+    def run(self, commit_options: CommitOptions) -> Snapshot:
         """Write and commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, terms)[0]
+        return self._files.committed(self._snapshot, self.prepare, commit_options)[0]
 
     def prepare(self, snapshot: Snapshot) -> Change[None]:
         """Write the column anew in fragments that hold it; where it is null there is nothing to

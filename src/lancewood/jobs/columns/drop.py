@@ -18,7 +18,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.format.arrow import to_arrow_field
 from lancewood.format.schema import encode_schema
 from lancewood.jobs.columns.files import Batches, ColumnFiles, ColumnWriter
-from lancewood.jobs.job import Change, Terms
+from lancewood.jobs.job import Change, CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
@@ -70,9 +70,9 @@ class DropColumns:
         self._files = ColumnFiles(snapshot, runner, "keeping rows without columns")
         drop_columns(snapshot.schema, self._names)
 
-    def run(self, terms: Terms) -> Snapshot:
+    def run(self, commit_options: CommitOptions) -> Snapshot:
         """Commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, terms)[0]
+        return self._files.committed(self._snapshot, self.prepare, commit_options)[0]
 
     def prepare(self, snapshot: Snapshot) -> Change[None]:
         """The Project that drops them; a Merge where files have to be written."""

@@ -28,7 +28,7 @@ from lancewood.engine.schema import NewColumns, nulls_of, project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import ColumnFileWriter
 from lancewood.errors import CommitUnknownError, LancewoodError
-from lancewood.jobs.job import Change, Terms, execute, gather, pack_fragments
+from lancewood.jobs.job import Change, CommitOptions, execute, gather, pack_fragments
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -157,7 +157,7 @@ class ColumnFiles:
         self,
         snapshot: Snapshot,
         prepare: Callable[[Snapshot], Change[R]],
-        terms: Terms,
+        commit_options: CommitOptions,
     ) -> tuple[Snapshot, R]:
         """What ``execute`` gives; the files go only when the last execution has failed."""
 
@@ -170,7 +170,7 @@ class ColumnFiles:
                 raise
 
         try:
-            return execute(snapshot, prepared, terms)
+            return execute(snapshot, prepared, commit_options)
         except CommitUnknownError:
             raise
         except LancewoodError:

@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError, NotFoundError, RetryableConflict
 from lancewood.jobs.columns.add import rows_moved
 from lancewood.jobs.columns.files import ColumnFiles, ColumnWriter, read_fields
 from lancewood.jobs.columns.sources import OrderedColumns
-from lancewood.jobs.job import Change, RowCounts, Terms
+from lancewood.jobs.job import Change, CommitOptions, RowCounts
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -55,9 +55,9 @@ class ReplaceColumns:
         self._source = OrderedColumns(reader)
         self._files = ColumnFiles(snapshot, runner, "replacing columns")
 
-    def run(self, terms: Terms) -> tuple[Snapshot, RowCounts]:
+    def run(self, commit_options: CommitOptions) -> tuple[Snapshot, RowCounts]:
         """Write and commit; on failure no file is left."""
-        return self._files.committed(self._snapshot, self.prepare, terms)
+        return self._files.committed(self._snapshot, self.prepare, commit_options)
 
     def prepare(self, snapshot: Snapshot) -> Change[RowCounts]:
         """Write the files once; on a newer version name them again, if they still fit."""

@@ -38,7 +38,7 @@ from lancewood.errors import (
 )
 from lancewood.format.arrow import to_arrow_schema
 from lancewood.jobs.compaction.plan import CompactionGoal, FragmentSizes, plan_bins
-from lancewood.jobs.job import CompactionCounts, Terms, gather
+from lancewood.jobs.job import CommitOptions, CompactionCounts, gather
 from lancewood.jobs.rows.blob_values import with_blob_values
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -59,7 +59,7 @@ class Compaction:
 
     goal: CompactionGoal
     runner: Runner
-    terms: Terms
+    commit_options: CommitOptions
 
     def run(self, snapshot: Snapshot) -> tuple[Snapshot, CompactionCounts]:
         """The version after it, and the counts; the same version if nothing would be gained.
@@ -67,8 +67,8 @@ class Compaction:
         Raises RetryableConflictError after too many conflicts, or after the first one if the
         compaction is serializable.
         """
-        persistence = self.terms.persistence
-        limit = 1 if self.terms.policy.serializable else persistence.executions
+        persistence = self.commit_options.persistence
+        limit = 1 if self.commit_options.policy.serializable else persistence.executions
         started = persistence.clock()
         for execution in range(limit):
             if execution:
@@ -99,7 +99,7 @@ class Compaction:
         ranges = plan_bins(FragmentSizes.of(manifest), self.goal)
         bins = [tuple(manifest.fragments[each.start : each.stop]) for each in ranges]
         if bins:
-            self.terms.policy.publisher.check_trust(snapshot.location.store)
+            self.commit_options.policy.publisher.check_trust(snapshot.location.store)
         work = partial(rewrite_bin, snapshot.bare(), self.goal)
         done: Sequence[RewrittenBin] = gather(
             self.runner, work, bins, what="compacting", snapshot=snapshot
@@ -114,12 +114,14 @@ class Compaction:
         except BaseException:
             _discard(snapshot, groups)  # no commit that names these files was tried yet
             raise
-        for attempt in range(self.terms.persistence.executions):
+        for attempt in range(self.commit_options.persistence.executions):
             transaction = Transaction.new(
-                base.manifest.version, Rewrite(tuple(groups)), properties=self.terms.properties
+                base.manifest.version,
+                Rewrite(tuple(groups)),
+                properties=self.commit_options.properties,
             )
             try:
-                return base.commit(transaction, self.terms.policy), _counted(groups)
+                return base.commit(transaction, self.commit_options.policy), _counted(groups)
             except CommitUnknownError:
                 raise
             except RetryableConflictError as conflict:
@@ -130,9 +132,9 @@ class Compaction:
             try:
                 newest = snapshot.newest()
                 kept, lost = _sifted(snapshot, newest, groups)
-                if self.terms.policy.serializable or not kept:
+                if self.commit_options.policy.serializable or not kept:
                     break
-                self.terms.persistence.pause(attempt)
+                self.commit_options.persistence.pause(attempt)
             except BaseException:
                 _discard(snapshot, groups)
                 raise
@@ -149,7 +151,7 @@ class Compaction:
         if not count:
             return snapshot, list(groups)
         reserve = Transaction.new(snapshot.manifest.version, ReserveFragments(count))
-        after = snapshot.commit(reserve, self.terms.policy)
+        after = snapshot.commit(reserve, self.commit_options.policy)
         last = after.manifest.max_fragment_id
         assert last is not None, "fragments were just reserved"
         free = iter(range(last - count + 1, last + 1))
@@ -162,7 +164,7 @@ class Compaction:
         ]
         # A serializable commit tolerates nothing in between, not even our own reservation. Nothing
         # was in between when that was committed.
-        return (after if self.terms.policy.serializable else snapshot), numbered
+        return (after if self.commit_options.policy.serializable else snapshot), numbered
 
 
 def _sifted(

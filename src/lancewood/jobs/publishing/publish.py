@@ -36,7 +36,7 @@ from lancewood.errors import (
     RetryableConflictError,
 )
 from lancewood.format.refs import encode_tag, tag_key
-from lancewood.jobs.job import Terms
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.naming.tags import PUBLISH_GUARD
 from lancewood.jobs.publishing.closing import (
     check_nothing_is_late,
@@ -87,7 +87,7 @@ def publish(
     onto: str | None,
     *,
     adopt: bool,
-    terms: Terms,
+    commit_options: CommitOptions,
     runner: Runner,
     dry_run: bool = False,
 ) -> tuple[Snapshot, Published]:
@@ -102,9 +102,9 @@ def publish(
     asked = None if onto is None else (branch_name(onto),)
     main = main_location(snapshot)
     last: ConflictError | None = None
-    for _ in range(terms.persistence.executions):
+    for _ in range(commit_options.persistence.executions):
         head = open_revision(main, branch=branch)
-        task = _Publishing(main, branch, adopt, terms, runner, dry_run)
+        task = _Publishing(main, branch, adopt, commit_options, runner, dry_run)
         try:
             found, told = task.run(head, asked)
             return found, replace(told, is_dry_run=dry_run)
@@ -112,8 +112,8 @@ def publish(
             last = moved.conflict
     assert last is not None
     raise RetryableConflictError(
-        f"{called(branch)} moved {terms.persistence.executions} times while it was to be closed; "
-        f"publish it when nobody writes to it. The last conflict: {last.message}",
+        f"{called(branch)} moved {commit_options.persistence.executions} times while it was to be "
+        f"closed; publish it when nobody writes to it. The last conflict: {last.message}",
         branch=str(branch),
     ) from last
 
@@ -133,7 +133,7 @@ class _Publishing:
     main: Location
     branch: BranchName
     adopt: bool
-    terms: Terms
+    commit_options: CommitOptions
     runner: Runner
     dry_run: bool
 
@@ -166,7 +166,7 @@ class _Publishing:
             after=newest.manifest.version,
         )
         try:
-            close(head, closing, self.terms.policy)
+            close(head, closing, self.commit_options.policy)
         except RetryableConflictError as conflict:
             raise _HeadMovedError(conflict) from conflict
         return self._finish(publication, newest, closing)
@@ -187,13 +187,13 @@ class _Publishing:
             publication, newest = self._prepare(work, closing)
         except ConflictError:
             if not self.dry_run and not is_closed(load_snapshot(target).manifest):
-                reopen(head, closing, self.terms.policy)
+                reopen(head, closing, self.commit_options.policy)
             raise
         except LandedError as found:
             return self._done(target, found.version, closing)
         if publication is None:
             if not self.dry_run:
-                reopen(head, closing, self.terms.policy)
+                reopen(head, closing, self.commit_options.policy)
             return newest, Published(self.branch, closing.head, True, 0, is_new=False)
         if self.dry_run:
             return newest, self._planned(publication, newest)
@@ -250,7 +250,7 @@ class _Publishing:
     def _finish(
         self, publication: Publication, newest: Snapshot, closing: Closing
     ) -> tuple[Snapshot, Published]:
-        work, policy = publication.work, self.terms.policy
+        work, policy = publication.work, self.commit_options.policy
         try:
             publication.compose(newest.manifest)
             if publication.is_referring:
@@ -259,7 +259,7 @@ class _Publishing:
                 newest.location,
                 newest.manifest,
                 newest.scheme,
-                publishing(work, closing.uuid, self.terms.properties),
+                publishing(work, closing.uuid, self.commit_options.properties),
                 CommitPolicy(clock=policy.clock, sleep=policy.sleep),
                 publication,
             )

@@ -15,7 +15,7 @@ from lancewood.engine.snapshot import Snapshot, load_snapshot
 from lancewood.engine.versions import list_versions
 from lancewood.errors import LancewoodError, StorageError
 from lancewood.format.layout import DATA_DIR, DELETIONS_DIR
-from lancewood.jobs.job import Change, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, execute
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.check_fragments import read_deleted
 from lancewood.jobs.upkeep.check_table import check_index
@@ -71,8 +71,8 @@ def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[RepairStep], 
     return steps, remaining
 
 
-def _terms(message: str, *, serializable: bool = False) -> Terms:
-    return Terms(
+def _commit_options(message: str, *, serializable: bool = False) -> CommitOptions:
+    return CommitOptions(
         properties=commit_properties(f"repair: {message}", None),
         policy=CommitPolicy(serializable=serializable),
     )
@@ -84,7 +84,9 @@ def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> Repai
         return Change(CreateIndex((), tuple(same)) if same else None, None)
 
     def do() -> None:
-        execute(load_snapshot(snapshot.location), prepare, _terms(f"drop index {index.name}"))
+        execute(
+            load_snapshot(snapshot.location), prepare, _commit_options(f"drop index {index.name}")
+        )
 
     return RepairStep(
         Proposal(
@@ -121,7 +123,7 @@ def _count(snapshot: Snapshot, problems: list[Problem]) -> RepairStep:
         return Change(Delete(tuple(updated), tuple(removed)), None, new_deletion_files(updated))
 
     def do() -> None:
-        execute(load_snapshot(snapshot.location), prepare, _terms("count deleted rows"))
+        execute(load_snapshot(snapshot.location), prepare, _commit_options("count deleted rows"))
 
     return RepairStep(
         Proposal(
@@ -142,8 +144,8 @@ def _restore(snapshot: Snapshot, whole: Snapshot, fatal: list[Problem]) -> Repai
         if newest.manifest.version != lost:
             return
         message = f"restore version {version}, the newest that is whole"
-        terms = _terms(message, serializable=True)
-        execute(newest, lambda _: Change(Restore(version), None), terms)
+        commit_options = _commit_options(message, serializable=True)
+        execute(newest, lambda _: Change(Restore(version), None), commit_options)
 
     more = f" and {len(fatal) - 1} more" if len(fatal) > 1 else ""
     return RepairStep(

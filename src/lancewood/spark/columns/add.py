@@ -32,7 +32,7 @@ from lancewood.jobs.columns.files import (
     read_fields,
     write_columns,
 )
-from lancewood.jobs.job import gather, pack_fragments
+from lancewood.jobs.job import CommitOptions, gather, pack_fragments
 from lancewood.jobs.runner import Progress
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId
@@ -56,7 +56,6 @@ from lancewood.spark.tasks import messages_of
 from lancewood.spark.types import Reading, Writing
 from lancewood.spark.writing.work import Written
 from lancewood.table.door import open as open_table
-from lancewood.table.handle import terms
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -98,7 +97,9 @@ def add_columns(
     asked = ColumnExpressions(columns)
     if batch_rows is not None:
         batch_rows = check_number("batch_rows", batch_rows, least=1)
-    wishes = terms(message, properties, serializable=serializable, app=app, batch=batch)
+    commit_options = CommitOptions.of(
+        message, properties, serializable=serializable, app=app, batch=batch
+    )
     table = open_table(
         uri,
         branch=branch,
@@ -107,12 +108,12 @@ def add_columns(
         manifest_store=manifest_store,
     )
     snapshot = table._snapshot
-    if is_applied(snapshot.manifest.config, wishes.policy.applied):
+    if is_applied(snapshot.manifest.config, commit_options.policy.applied):
         return _skipped(table)
     source = ExpressionColumns(spark, asked)
     files = ExpressionFiles(snapshot, source, batch_rows, progress)
     try:
-        after = AddColumns(snapshot, source, files).run(wishes)
+        after = AddColumns(snapshot, source, files).run(commit_options)
     except BatchAppliedError:
         return _skipped(table.latest())
     manifest = after.manifest

@@ -25,7 +25,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.columns.files import ColumnWriter
-from lancewood.jobs.job import Change, RowCounts, Terms, pack_fragments
+from lancewood.jobs.job import Change, CommitOptions, RowCounts, pack_fragments
 from lancewood.jobs.runner import Progress, Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, FragmentId
@@ -36,7 +36,6 @@ from lancewood.spark.columns.expressions import Checked, ColumnExpressions, chec
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.writing.work import Written
 from lancewood.table.door import open as open_table
-from lancewood.table.handle import terms
 from lancewood.table.table import Table
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def fill_columns(
     added = [each for each in checked.schema if each.name not in table.schema.names]
     if added:
         table = table.add_columns(pa.schema(added), message=message)
-    filling = _Filling(spark, asked, overwrite, terms(message, None), progress)
+    filling = _Filling(spark, asked, overwrite, CommitOptions.of(message, None), progress)
     table = filling.run(table)
     return Written(
         table.uri,
@@ -141,13 +140,13 @@ class _Filling:
         spark: SparkSession,
         asked: ColumnExpressions,
         overwrite: bool,
-        wishes: Terms,
+        commit_options: CommitOptions,
         progress: Progress | None,
     ) -> None:
         self._spark = spark
         self._asked = asked
         self._overwrite = overwrite
-        self._wishes = wishes
+        self._wishes = commit_options
         self._progress = progress
         self.rows = self.files = self.bytes = 0
 

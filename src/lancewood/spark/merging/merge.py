@@ -20,7 +20,7 @@ from lancewood.data.align import Alignment
 from lancewood.engine.commit import PutIfAbsent
 from lancewood.engine.schema import Parameters
 from lancewood.engine.snapshot import Snapshot
-from lancewood.jobs.job import Change, RowCounts, Terms, execute
+from lancewood.jobs.job import Change, CommitOptions, RowCounts, execute
 from lancewood.jobs.merging.condition import MatchCondition
 from lancewood.jobs.merging.keys import Key, same_key
 from lancewood.jobs.merging.merge import is_by_columns, key_filter, merge_operation
@@ -76,7 +76,7 @@ def merge_frame(
     parameters: Parameters = None,
     rewrite: Rewriting = "auto",
     deleted: str | None = None,
-    terms: Terms | None = None,
+    commit_options: CommitOptions | None = None,
 ) -> tuple[Snapshot, RowCounts]:
     """The version after the merge, and what became of rows; see ``Table.merge``.
 
@@ -98,7 +98,7 @@ def merge_frame(
     snapshot = table._snapshot
     job = FrameMerge(df, snapshot, choices, deleted=deleted)
     try:
-        return execute(snapshot, job.prepare, terms)
+        return execute(snapshot, job.prepare, commit_options)
     finally:
         job.close()
 
