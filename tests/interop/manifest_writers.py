@@ -29,7 +29,7 @@ def ours(uri: str, times: int, options: Options) -> None:
 
     for number in range(times):
         rows = pa.table({"who": [f"ours-{os.getpid()}"], "n": [number]})
-        print(lw.open(uri, **options).append(rows).version, flush=True)
+        answer(lw.open(uri, **options).append(rows).version)
 
 
 def pylance(uri: str, times: int, options: Options) -> None:
@@ -39,13 +39,13 @@ def pylance(uri: str, times: int, options: Options) -> None:
     for number in range(times):
         rows = pa.table({"who": [f"pylance-{os.getpid()}"], "n": [number]})
         done = lance.write_dataset(rows, uri, mode="append", **options)
-        print(done.version, flush=True)
+        answer(done.version)
 
 
 def setting(uri: str, times: int, options: Options) -> None:
     for number in range(times):
         table = lw.open(uri, **options).set_config({f"{os.getpid()}-{number}": "set"})
-        print(table.version, flush=True)
+        answer(table.version)
 
 
 def settings(uri: str, times: int, options: Options, processes: int) -> None:
@@ -64,6 +64,11 @@ def mortal(uri: str, options: Options) -> None:
     for line in sys.stdin:
         child = forked(partial(write, line.strip()))
         print(os.waitpid(child, 0)[1], flush=True)
+
+
+def answer(version: int) -> None:
+    """In one write, so that the lines of several processes do not run into each other."""
+    os.write(sys.stdout.fileno(), f"{version}\n".encode())
 
 
 def forked(work: Callable[[], None]) -> int:
