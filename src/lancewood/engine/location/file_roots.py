@@ -248,7 +248,7 @@ def _owner(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> 
 
 
 def _may_be_main(location: Location, head: ManifestHead, base: table_pb2.BasePath) -> bool:
-    """Whether a base path may be the main root of a branch, in its present location.
+    """Whether a base path may name the main root of a branch at an old location.
 
     That is so if no file of it is known, no other base path is known to lead to the table's roots,
     and it has no name, as the main root never has.

@@ -94,8 +94,8 @@ class _Stretch:
     def _begun_again(self, version: Version) -> Version | None:
         """The same where both have one reset mark: the branch may have been reset in between and
         gone back to an earlier state, with the mark of that. Row ids assigned after that state are
-        then given out twice. Versions that were cleaned up count as no evidence, and so do too
-        many."""
+        then given out twice. Versions that were cleaned up are skipped; too many count as a reset.
+        """
         store, at = self.location.store, Version(self.last)
         while at > version:
             if at - version > _MOST_VERSIONS:

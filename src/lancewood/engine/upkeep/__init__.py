@@ -1,4 +1,4 @@
-"""A table as a whole: dropped, migrated, diagnosed; and the pins that keep its versions."""
+"""A table as a whole: dropped, migrated, diagnosed; and the pins that keep versions for clones."""
 
 from __future__ import annotations
 

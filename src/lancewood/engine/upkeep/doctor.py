@@ -1,6 +1,6 @@
-"""What is the matter with a table, or with the place where it shall be.
+"""Diagnosis of a table, or of the location where one is to be created.
 
-First the store and its promises (``store.checkup``), then the table in it, if there is one. Reads
+First the store and its guarantees (``store.checkup``), then the table in it, if there is one. Reads
 manifests, no data file. Repairs nothing.
 """
 
@@ -22,7 +22,7 @@ from lancewood.store.checkup import Answer, CheckStatus, StoreCheck, check_store
 
 
 def examine(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
-    """Every check, as it is made; ``read_only`` leaves out those that write."""
+    """Run every check and yield its result; ``read_only`` leaves out those that write."""
     failed = False
     for check in check_store(bare(store), read_only=read_only):
         check = _excused(store, check)
@@ -37,7 +37,8 @@ def examine(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
 
 
 def _excused(store: Store, check: StoreCheck) -> StoreCheck:
-    """A store need not put if absent where manifests are committed in another way."""
+    """The result of a check, excused if the store cannot put if absent but manifests are committed
+    in another way."""
     if (
         check.name != "put-if-absent"
         or check.status is not CheckStatus.FAIL
@@ -51,7 +52,7 @@ def _excused(store: Store, check: StoreCheck) -> StoreCheck:
 
 
 def _manifest_store(store: ExternalStore) -> Answer:
-    """Whether the manifest store answers, and agrees with the object store."""
+    """Check whether the manifest store answers, and agrees with the object store."""
     latest = store.manifests.latest(store.base)
     if latest is None:
         return CheckStatus.OK, f"{store.kind}, knows no version of this table", None
@@ -62,7 +63,7 @@ def _manifest_store(store: ExternalStore) -> Answer:
 
 
 def check_table(store: Store) -> Iterator[StoreCheck]:
-    """The checks of the table that is there; one line if there is none."""
+    """The checks of an existing table; one line if there is none."""
     try:
         found = list_versions(store)
     except FormatError as error:
@@ -101,7 +102,7 @@ def check_table(store: Store) -> Iterator[StoreCheck]:
 
 
 def _hint(store: Store, newest: int) -> Answer:
-    """Whether the hint of where to look for the newest version is right."""
+    """Check whether the version hint is right."""
     try:
         data = store.get(HINT_KEY)
     except NotFoundError:
