@@ -1,8 +1,8 @@
-"""What an object store's client says when it fails, in our words.
+"""From failures of an object store's client to our errors.
 
-Knows obstore's exceptions and the texts of S3, GCS and Azure behind them: which answers are final,
-which may pass, and which prove that nothing was written. Never repeats a credential: option values
-are cut out, and the client's own exception is not carried along.
+Interprets obstore's exceptions and the texts of S3, GCS and Azure behind them: which failures are
+final, which may pass, and which prove that nothing was written. Never repeats a credential: option
+values are cut out, and the client's own exception is not chained.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PASSING_CODES = {"InternalError", "ServiceUnavailable", "RequestTimeout", "Oper
 
 
 class FailureAnswer(NamedTuple):
-    """What can be said about a failure."""
+    """What is known about a failure."""
 
     error: LancewoodError
     is_passing: bool = False
     """Whether the same request may succeed a moment later."""
     is_throttle: bool = False
-    """Whether the store said that there were too many requests."""
+    """Whether the store asked for fewer requests."""
     is_beyond: bool = False
     """Whether a range began after the object's end."""
 
@@ -109,7 +109,7 @@ def _is_transport(text: str, debug: str) -> bool:
 
 
 def _transport(text: str, debug: str) -> str:
-    """What went wrong on the way, as far as the client tells."""
+    """What went wrong in transport, as far as the client says."""
     if "kind: Timeout" in debug or "TimedOut" in debug:
         return "no answer in time; a larger 'timeout' in storage_options waits longer"
     if "ConnectionRefused" in debug:
@@ -124,7 +124,7 @@ def _transport(text: str, debug: str) -> str:
 
 
 def _brief(text: str) -> str:
-    """One line of the client's own words, without the queries of URLs, which may hold tokens."""
+    """One line of the client's own message, without the queries of URLs, which may hold tokens."""
     line = " ".join(text.split())
     return _QUERY.sub(r"\1", line)[:300]
 

@@ -1,8 +1,8 @@
-"""Does a store keep its promises? Asked by trying them, one by one, in a corner of its own.
+"""Whether a store keeps its promises, found out by trying each of them in a scratch directory.
 
-Knows the verbs of a store, and of a local disk what commits rest on there: links, syncing, space.
-Does not know what is stored. Everything it writes lies below one directory with a random name and
-is removed again, whatever happens.
+Tries the verbs of a store, and on a local disk what commits depend on: links, syncing, space.
+Everything it writes lies below one directory with a random name and is removed again, whatever
+happens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RIGHTS = "this may not be done here: ask for the right to read, write and delet
 
 
 class CheckStatus(StrEnum):
-    """How a check went. ``SKIP`` says that there was nothing to check."""
+    """The result of a check. ``SKIP`` says that there was nothing to check."""
 
     OK = "ok"
     WARN = "warn"
@@ -44,7 +44,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """One promise: how it went, what was seen, and what to do about it."""
+    """One promise: whether it held, what was seen, and what to do about it."""
 
     name: str
     status: CheckStatus
@@ -56,7 +56,7 @@ Answer: TypeAlias = tuple[CheckStatus, str, str | None]
 
 
 def run_check(name: str, ask: Callable[[], Answer], advice: str) -> StoreCheck:
-    """Ask; an error is a failed check with that advice."""
+    """Run a check; an error is a failed check with that advice."""
     try:
         return StoreCheck(name, *ask())
     except (LancewoodError, OSError) as error:
@@ -64,7 +64,8 @@ def run_check(name: str, ask: Callable[[], Answer], advice: str) -> StoreCheck:
 
 
 def check_store(store: Store, *, read_only: bool = False) -> Iterator[StoreCheck]:
-    """Every check of a store, as it is made. Nothing is left behind when the iterator ends."""
+    """Run every check of a store and yield its result. Nothing is left behind when the iterator
+    ends."""
     reachable = run_check(
         "reachable", lambda: _reach(store), "check the address, the network and the credentials"
     )
@@ -183,7 +184,7 @@ def _listing_order(corner: Store) -> Answer:
 def _clock(corner: Store) -> Answer:
     before = datetime.now(UTC)
     if isinstance(corner, DiskStore):
-        # The store sets times itself; the file system's own clock is asked with a bare file.
+        # The store sets times itself, so the file system's own clock is read from a plain file.
         path = corner.location("clock")
         with open(path, "xb") as file:
             file.write(b"t")
@@ -300,7 +301,8 @@ def _seconds_per_put(store: DiskStore, name: str) -> float:
 
 
 def _clean(store: Store, name: str, made: list[str]) -> LancewoodError | None:
-    """Remove our corner, with every directory that had to be made for it; what failed if not."""
+    """Remove the scratch directory, with every directory that was made for it; returns what
+    failed."""
     failure: LancewoodError | None = None
     for _ in range(_TRIES):
         try:
@@ -318,7 +320,7 @@ def _clean(store: Store, name: str, made: list[str]) -> LancewoodError | None:
 
 
 def _missing_directories(store: Store) -> list[str]:
-    """The directories above our corner that are not there yet, the deepest first."""
+    """The directories above the scratch directory that do not exist yet, the deepest first."""
     if not isinstance(store, DiskStore):
         return []
     root = os.path.dirname(store.location("x"))
@@ -331,7 +333,7 @@ def _missing_directories(store: Store) -> list[str]:
 
 
 def _existing(path: str) -> str:
-    """The path, or what of it is there."""
+    """The path, or its deepest ancestor that exists."""
     while not os.path.isdir(path) and path != os.path.dirname(path):
         path = os.path.dirname(path)
     return path

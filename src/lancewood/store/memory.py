@@ -1,7 +1,6 @@
 """The reference store: a dictionary in this process, short enough to read in a minute.
 
-Knows nothing of other processes: a store that is unpickled elsewhere finds its name, but not its
-objects.
+A store that is unpickled in another process finds its name, but not its objects.
 """
 
 from __future__ import annotations

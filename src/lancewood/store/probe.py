@@ -1,7 +1,7 @@
-"""Does a store hold to the conditions of a put? Asked before the first commit rests on them.
+"""Whether a store honours the conditions of a put, probed before the first commit depends on them.
 
-Some stores that speak S3 ignore the condition and say that all went well; commits are then lost
-without a word. Knows keys and bytes only, and forgets its answers when the process ends.
+Some S3-compatible stores ignore the condition and report success; commits are then lost silently.
+The answers are remembered until the process ends.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _lock = threading.Lock()
 
 
 def check_put_if_absent(store: Store, directory: str) -> None:
-    """Raise UnsupportedError if the store ignores put-if-absent; ask it at most once a process.
+    """Raise UnsupportedError if the store ignores put-if-absent; probe it at most once a process.
 
-    Stores that need no proof are not asked. The key that is tried lies in ``directory`` and is
+    Stores that need no proof are not probed. The key that is tried lies in ``directory`` and is
     deleted again; nothing else is written.
     """
     _check_once(store, _proven, probe_put_if_absent, f"{directory}/probe-{uuid4()}.txn")
 
 
 def probe_put_if_absent(store: Store, key: str) -> None:
-    """The same for one key, which must be new, and whatever is known of the store by now.
+    """Probe with one key, which must be new, whatever is already known of the store.
 
     Raises StorageError if the store does not answer clearly.
     """
@@ -65,8 +65,8 @@ def probe_put_if_absent(store: Store, key: str) -> None:
 
 
 def check_compare_and_swap(store: Store, directory: str) -> None:
-    """Raise UnsupportedError if the store ignores the condition of ``put_new`` or ``replace``; ask
-    it at most once a process.
+    """Raise UnsupportedError if the store ignores the condition of ``put_new`` or ``replace``;
+    probe it at most once a process.
 
     As above; StorageError if the store does not answer clearly.
     """
@@ -74,7 +74,7 @@ def check_compare_and_swap(store: Store, directory: str) -> None:
 
 
 def probe_compare_and_swap(store: Store, key: str) -> None:
-    """The same for one key, which must be new, and whatever is known of the store by now."""
+    """Probe with one key, which must be new, whatever is already known of the store."""
     texts = [f"{number} {uuid4()}".encode() for number in range(4)]
 
     def broken() -> str | None:
