@@ -1,7 +1,6 @@
 """Functions of text: LIKE, concatenation and the table of string functions.
 
-Positions and lengths count characters (code points), from 1. Patterns are constants. Does not
-know names or numbers.
+Positions and lengths count characters (code points), from 1. Patterns are constants.
 """
 
 from __future__ import annotations
@@ -140,14 +139,14 @@ def _right(value: Any, count: int) -> Any:
 
 
 def _rows_of(values: Sequence[Any]) -> int:
-    """The rows of a batch; none where an Expression is built, which nobody has computed yet."""
+    """The rows of a batch; none while an Expression is built, before it has values."""
     if any(isinstance(each, pc.Expression) for each in values):
         return 0
     return max((len(each) for each in values if isinstance(each, pa.Array)), default=1)
 
 
 def _bytes_of(value: Any, rows: int) -> int:
-    """The bytes of the texts in so many rows."""
+    """The bytes of the strings in this many rows."""
     if not rows:
         return 0
     if isinstance(value, pa.Scalar):

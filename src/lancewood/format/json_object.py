@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly: one object, unique keys, nothing that cannot be written back."""
+"""JSON from outside, read strictly: one object, unique keys, nothing that cannot be rewritten."""
 
 from __future__ import annotations
 
