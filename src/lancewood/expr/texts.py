@@ -157,7 +157,8 @@ def _bytes_of(value: Any, rows: int) -> int:
 
 
 def _check_size(name: str, rows: int, size: int) -> None:
-    """Raise InvalidInputError for a result that would take too much memory; it is not made."""
+    """Raise InvalidInputError, before computing it, for a result that would take too much
+    memory."""
     most = ROOM.get()
     if size > most:
         raise InvalidInputError(
@@ -192,7 +193,7 @@ def _check_width(width: int) -> int:
 
 
 def _position(value: Any, needle: str) -> Any:
-    """The first position of the needle, 0 where it is not; Arrow's own counts bytes."""
+    """The first position of the needle, 0 if absent; Arrow's own counts bytes."""
     prefix = pc.replace_substring_regex(
         value, pattern=rf"(?s)\A(.*?){_quote(needle)}.*\z", replacement=r"\1"
     )
@@ -211,7 +212,7 @@ def _replace(value: Any, old: str, new: str) -> Any:
 
 
 def _matches(value: Any, pattern: str) -> Any:
-    pc.match_substring_regex(pa.scalar(""), pattern=pattern)  # a bad one fails without rows too
+    pc.match_substring_regex(pa.scalar(""), pattern=pattern)  # a bad pattern fails without rows too
     return pc.match_substring_regex(value, pattern=pattern)
 
 

@@ -1,10 +1,10 @@
 """Files to import: finding them, agreeing on one schema, and reading them as one stream.
 
-Every file is opened to learn its schema, and closed again, before the first row is handed over. No
-more than a block of rows is in memory. A file that breaks its own format raises an
-InvalidInputError that names it.
+Every file is opened to learn its schema, and closed again, before the first row is read. At most a
+block of rows is in memory. A file that breaks its own format raises an InvalidInputError that names
+it.
 
-The readers of Parquet and Arrow are here, those of CSV and JSON in modules of their own. Columns of
+The readers of Parquet and Arrow are here, those of CSV and JSON in separate modules. Columns of
 Parquet and Arrow files become columns of another type only where no value is lost.
 """
 
@@ -74,7 +74,7 @@ class SourceFiles:
 
     @property
     def total_rows(self) -> int | None:
-        """How many rows there are, if all files tell without being read."""
+        """How many rows there are, if all files say so without being read."""
         known = [each.total_rows for each in self.files if each.total_rows is not None]
         return sum(known) if len(known) == len(self.files) else None
 
@@ -148,7 +148,7 @@ def _merge(agreed: pa.Schema, other: pa.Schema, first: RowSource, second: RowSou
             fields.append(each.with_nullable(True))
             continue
         their = other.field(each.name)
-        # A text file has no types of its own, only guesses; the first guess counts for all.
+        # A text file has no types, only guesses; the first file's guess counts for all.
         if their.type != each.type and not (second.is_text and first.is_text):
             raise InvalidInputError(
                 f"column {each.name!r} is {each.type} in {first.name}, {their.type} in "
@@ -181,7 +181,7 @@ def _fit(
 
 
 def find_files(paths: Sequence[str], asked: FileFormat | None) -> list[str]:
-    """The files that names, directories, patterns or ``-`` stand for."""
+    """The files that names, directories, patterns or ``-`` mean."""
     if STDIN in paths and len(paths) > 1:
         raise InvalidInputError("'-' (stdin) stands alone; import the files one after another")
     found: list[str] = []
@@ -221,7 +221,7 @@ def _files_below(directory: str, asked: FileFormat | None) -> list[str]:
 
 
 def open_source(path: str, format: FileFormat, csv: CsvOptions) -> RowSource:
-    """Look into a file; raises InvalidInputError if it is not of that format."""
+    """Open a file and read its schema; raises InvalidInputError if it is not of that format."""
     name = "stdin" if path == STDIN else path
     with reading(name):
         if format is FileFormat.PARQUET:
@@ -265,7 +265,7 @@ def _without_parquet_ids(schema: pa.Schema) -> pa.Schema:
 
 
 class _Arrow:
-    """The IPC file and the IPC stream, told apart by their first bytes."""
+    """An IPC file or IPC stream, distinguished by the first bytes."""
 
     is_text = may_lack_columns = False
     total_rows: int | None = None

@@ -1,6 +1,6 @@
 """Functions over rows, with and without OVER, that mean the same in both engines.
 
-A function is known by sqlglot's name for it. Knows types, and no names.
+Functions are looked up by sqlglot's names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WINDOWED = frozenset({"DenseRank", "FirstValue", "Lag", "LastValue", "Lead", "Ra
 
 
 class Aggregate(NamedTuple):
-    """A function over rows: the call, and what is made of its result after OVER or FILTER."""
+    """A function over rows: the call, and what is applied to its result after OVER or FILTER."""
 
     call: str
     kind: pa.DataType
@@ -45,7 +45,7 @@ class Aggregate(NamedTuple):
 
 
 _Made = Callable[[Typed, str, str], Aggregate]
-"""Of a value, DISTINCT or nothing, and what the function is called."""
+"""Makes an aggregate from a value, DISTINCT or nothing, and the function's name."""
 
 
 def aggregate(node: Any, compile_: Compile) -> Aggregate:
@@ -129,7 +129,7 @@ def windowed(node: Any, compile_: Compile) -> Aggregate:
 
 
 def check_window(function: Any, window: Any) -> None:
-    """Raise InvalidInputError for what Spark takes no window of, although DuckDB does."""
+    """Raise InvalidInputError for a window that Spark refuses although DuckDB takes it."""
     name, order, spec = type(function).__name__, window.args.get("order"), window.args.get("spec")
     needs_order = name in WINDOWED - {"FirstValue", "LastValue"}
     if type(function.this).__name__ == "Distinct":
@@ -143,7 +143,7 @@ def check_window(function: Any, window: Any) -> None:
 
 
 def frame(spec: Any) -> str:
-    """The rows that OVER takes, as DuckDB is told."""
+    """The rows of OVER, as DuckDB's SQL."""
     kind = str(spec.args.get("kind") or "").upper()
     sides = []
     for side in ("start", "end"):
@@ -162,8 +162,8 @@ def frame(spec: Any) -> str:
 
 
 def has_aggregates(node: Any) -> bool:
-    """Whether an expression holds a function over a group's rows; not those of windows and of
-    queries inside."""
+    """Whether an expression contains a function over a group's rows; windows and subqueries do not
+    count."""
     from sqlglot import exp
 
     stack, over = [node], set()

@@ -1,7 +1,4 @@
-"""What single clauses of a query say, as far as the tree alone tells.
-
-Knows sqlglot's nodes, and no types.
-"""
+"""What single clauses of a query say, as far as sqlglot's tree shows."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _ASKED = frozenset({"Between", "ILike", "In", "Is", "Like", "NullSafeEQ", "NullS
 
 
 def check_grouping(node: Any) -> None:
-    """Raise UnsupportedError where Spark takes other words together than the tree does."""
+    """Raise UnsupportedError where Spark groups words differently than the tree does."""
     name = type(node).__name__
     left, right = type(node.args.get("this")).__name__, type(node.args.get("expression")).__name__
     if name == "DPipe":
@@ -29,8 +26,8 @@ def check_grouping(node: Any) -> None:
 
 
 def is_only_asked(node: Any) -> bool:
-    """Whether a value stands in WHERE, HAVING or ON, where only its truth counts: below AND, OR
-    and a NOT of its own. Elsewhere Spark has false where SQL has null."""
+    """Whether a value is in WHERE, HAVING or ON, where only its truth counts: below AND, OR and its
+    own NOT. Elsewhere Spark has false where SQL has null."""
     inside, above, is_own = node, node.parent, True
     while type(above).__name__ in ("And", "Not", "Or", "Paren"):
         is_not = type(above).__name__ == "Not"
@@ -42,7 +39,7 @@ def is_only_asked(node: Any) -> bool:
 
 
 def called(node: Any) -> str:
-    """What people call a piece of SQL: a function as they wrote it."""
+    """A piece of SQL as the user wrote it."""
     if WRITTEN in node.meta:
         return f"{node.meta[WRITTEN]}()"
     text = " ".join(node.sql("spark").split())
@@ -50,7 +47,7 @@ def called(node: Any) -> str:
 
 
 def plain_number(node: Any) -> int | None:
-    """A number that is written plainly."""
+    """A plainly written number; None for anything else."""
     if type(node).__name__ != "Literal" or node.args.get("is_string"):
         return None
     text = str(node.this)
@@ -80,7 +77,7 @@ def asks_distinct(node: Any) -> bool:
 
 
 def column_name(node: Any) -> str:
-    """What Spark calls a column of SELECT, or nearly so where nobody gave it a name."""
+    """Spark's name of a column of SELECT, or nearly so if it has no alias."""
     if node.alias or type(node).__name__ in ("Column", "Dot"):
         return str(node.alias_or_name)
     text = " ".join(node.sql("spark", normalize_functions="lower").split())
@@ -88,12 +85,12 @@ def column_name(node: Any) -> str:
 
 
 def other_clauses(node: Any, known: Iterable[str]) -> list[str]:
-    """The clauses of a node besides those that are known."""
+    """The clauses of a node besides the known ones."""
     return [name for name, value in node.args.items() if value and name not in known]
 
 
 def check_clauses(node: Any, known: Iterable[str], what: str) -> None:
-    """Raise UnsupportedError for a clause that is not known."""
+    """Raise UnsupportedError for an unknown clause."""
     others = other_clauses(node, known)
     if others:
         word = others[0].rstrip("_").replace("_", " ").upper()
@@ -101,7 +98,7 @@ def check_clauses(node: Any, known: Iterable[str], what: str) -> None:
 
 
 def check_undotted(table: Any) -> None:
-    """Raise for a table's name with dots, which may be meant to be a path."""
+    """Raise for a table's name with dots, which may be meant as a path."""
     name = ".".join(str(each.name) for each in table.parts)
     if str(table.name) == "lance" and table.args.get("db"):
         raise InvalidInputError(f"{name} is no name: a path stands in quotes, FROM '{name}'")

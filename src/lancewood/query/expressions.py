@@ -1,7 +1,7 @@
-"""Expressions of a query in DuckDB's words, with the types that they have in Spark.
+"""Expressions of a query in DuckDB's SQL, with the types that they have in Spark.
 
-What is not known to mean the same is refused (``typed.apart``). Knows one SELECT by its scope, and
-leaves queries inside expressions to whoever compiles those.
+What is not known to mean the same is refused (``typed.apart``). One SELECT is compiled by its
+scope; subqueries are left to the caller.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _COMPARISONS = {
 }
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "IntDiv": "div"}
 _LONGEST = 1_000_000
-"""Of an expression in DuckDB's words, where a part may stand several times."""
+"""The longest expression in DuckDB's SQL, where a part may be repeated."""
 
 CompileQuery = Callable[[Any, Scope | None], tuple[str, tuple[pa.DataType, ...]]]
-"""A query inside an expression: its text, and the types of its columns."""
+"""A query inside an expression: its SQL, and the types of its columns."""
 
 
 class Expressions:
@@ -77,7 +77,7 @@ class Expressions:
     def where(
         self, aliases: Aliases = Aliases.NEVER, keys: Mapping[str, str] | None = None
     ) -> Iterator[None]:
-        """Inside the block, aliases of SELECT are seen so, and rows are grouped by these keys."""
+        """Inside the block, use these aliases of SELECT, and group rows by these keys."""
         before = self._aliases, self._keys
         self._aliases, self._keys = aliases, keys
         try:
@@ -90,7 +90,7 @@ class Expressions:
         return checked(self.compile(node), BOOLEAN, what).sql
 
     def compile(self, node: Any) -> Typed:
-        """Raises UnsupportedError, InvalidInputError."""
+        """Compile one expression; raises UnsupportedError, InvalidInputError."""
         found = None
         if self._keys is not None and not self._is_inside:
             found = self._as_key(node, self._keys)
@@ -100,7 +100,7 @@ class Expressions:
         return found
 
     def _as_key(self, node: Any, keys: Mapping[str, str]) -> Typed | None:
-        """The expression where it is what rows are grouped by."""
+        """The expression, if it is one that rows are grouped by."""
         if not keys or node.find(*_queries()) is not None:
             return None
         self._keys = None
@@ -400,7 +400,7 @@ class Expressions:
 
 
 def key_of(value: Typed) -> str:
-    """A value to group by: Spark makes one zero of both."""
+    """A value to group by: Spark treats both zeros as one."""
     if not is_comparable(value.kind):
         raise apart(f"grouping by {said(value.kind)}")
     zero = f"CAST(0 AS {duckdb_type(value.kind)})" if is_floating(value.kind) else ""

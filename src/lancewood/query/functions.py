@@ -51,11 +51,10 @@ UPPER_APART = (
     f"\ufb00-\ufb17{_NEWER}"
 )
 LOWER_APART = f"\u0130\u03a3{_NEWER}"
-"""Letters whose other case is several letters, depends on the end of a word, or is too new:
-Spark's answer differs from DuckDB's. Found by asking both.
-"""
+"""Letters whose other case is several letters, depends on the end of a word, or is too new: Spark's
+result differs from DuckDB's. Found by comparing both."""
 _WHOLE = 1 << 52
-"""From here on a double has no digits behind the point."""
+"""From here on a double has no digits after the decimal point."""
 
 
 def arithmetic(operator: str, left: Typed, right: Typed) -> Typed:
@@ -159,7 +158,7 @@ def _round(node: Any, compile_: Compile) -> Typed:
         return Typed(f"CAST({value.sql} AS {duckdb_type(kind)})", kind)
     if value.kind != DOUBLE:
         raise apart("round() of float", "CAST it to DOUBLE")
-    # By the digits that are shown, as Java does, and not by those of the binary fraction.
+    # By the decimal digits, as Java does, and not by those of the binary fraction.
     exact = f"CAST(CAST({value.sql} AS VARCHAR) AS DECIMAL(38, {count}))"
     rounded = f"CAST(CAST({exact} AS VARCHAR) AS DOUBLE)"
     return Typed(

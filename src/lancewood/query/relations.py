@@ -1,7 +1,7 @@
-"""A query in DuckDB's words: SELECT, joins, WITH, VALUES and what joins queries.
+"""A query in DuckDB's SQL: SELECT, joins, WITH, VALUES and set operations.
 
-Every clause that is taken is named here; a clause that is not is Spark's alone. Knows the columns
-of tables by their types, and reads nothing.
+Every supported clause is named here; any other is left to Spark. Uses the columns of tables by
+their types, and reads nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SET_WORDS = {"Union": "UNION", "Intersect": "INTERSECT", "Except": "EXCEPT"}
 
 @dataclass(frozen=True)
 class Given:
-    """A table of ours: what it is called in DuckDB, and its columns as the query sees them."""
+    """A table of ours: its name in DuckDB, and its columns as the query sees them."""
 
     relation: str
     source: FromSource
@@ -64,7 +64,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Relation:
-    """A query for DuckDB, and the columns of its answer."""
+    """A query for DuckDB, and the columns of its result."""
 
     sql: str
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -75,7 +75,7 @@ class Relation:
 
 
 class Relations:
-    """Compiles one query over tables that are known by their nodes in the tree."""
+    """Compiles one query over tables that are identified by their nodes in the tree."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class Relations:
         self._defined: dict[int, tuple[str, Relation]] = {}
 
     def compile(self, node: Any, outer: Scope | None = None) -> Relation:
-        """Raises UnsupportedError for what only Spark can answer, InvalidInputError."""
+        """Compile a query; raises UnsupportedError for what only Spark can answer,
+        InvalidInputError."""
         name = type(node).__name__
         if name == "Subquery" and not other_clauses(node, {"this"}):
             return self.compile(node.this, outer)
@@ -127,7 +128,7 @@ class Relations:
             name = self._fresh("w")
             names = [str(one.name) for one in each.args["alias"].args.get("columns") or ()]
             self._defined[id(each)] = name, _renamed(found, names)
-            # Once, whoever asks for it how often: rows may not come in the same order again.
+            # Evaluated once, however often it is used: rows may not come in the same order again.
             parts.append(f"{name} AS MATERIALIZED ({found.sql})")
         return f"WITH {', '.join(parts)} "
 
@@ -164,7 +165,7 @@ class Relations:
         )
 
     def _keys(self, node: Any, expressions: Expressions) -> dict[str, str] | None:
-        """What is grouped by, as it is written and as it is grouped; None for no groups."""
+        """The grouping keys, as written and as compiled; None without groups."""
         group = node.args.get("group")
         if group is None:
             sought = [*node.expressions, node.args.get("having"), node.args.get("order")]
@@ -183,7 +184,7 @@ class Relations:
         return keys
 
     def _meant_key(self, item: Any, node: Any, expressions: Expressions) -> Any:
-        """A place or an alias in GROUP BY is an expression of SELECT."""
+        """The expression of SELECT that a position or an alias in GROUP BY means."""
         place = plain_number(item)
         if place is not None:
             if not 1 <= place <= len(node.expressions):
@@ -253,7 +254,7 @@ class Relations:
         return f" ORDER BY {', '.join(parts)}"
 
     def _placed(self, node: Any, projected: Sequence[tuple[str, Typed]]) -> int | None:
-        """Which column of SELECT is meant by its place, or by its name."""
+        """The column of SELECT that is meant by its position, or by its name."""
         place = plain_number(node)
         if place is not None:
             if not 1 <= place <= len(projected):
@@ -430,7 +431,7 @@ def _columns(own: str, found: Relation) -> list[ScopeColumn]:
 
 
 def _named_so(columns: Sequence[ScopeColumn], names: Sequence[str]) -> list[ScopeColumn]:
-    """Columns by the names that an alias gives them."""
+    """Columns under the names that an alias gives them."""
     if not names:
         return list(columns)
     _check_count(len(columns), len(names))

@@ -1,6 +1,6 @@
-"""A piece of DuckDB's SQL and the type that it has in Spark; how one becomes another.
+"""A piece of DuckDB's SQL with its type in Spark, and conversions between types.
 
-Implicit casts are written out, so that DuckDB never decides on one. Knows no names.
+Implicit casts are written out, so that DuckDB never decides on one.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lancewood.query.kinds import (
 )
 
 FAILED = "lancewood: "
-"""What an error begins with that a query itself raises."""
+"""The prefix of errors that a query itself raises."""
 _SURE_DIGITS = 15
-"""So many digits of a decimal become the same double however they are read."""
+"""A decimal with up to this many digits becomes the same double however it is read."""
 _PLAIN_SCALE = 6
-"""Of a decimal that Java writes without an exponent."""
+"""The largest scale that Java writes without an exponent."""
 _SPACE = " \t\n\r"
 _CONTROL = "".join(map(chr, [*range(33), 127]))
-"""What Spark does not see around a whole number."""
+"""Characters that Spark ignores around an integer."""
 _WHOLE = r"[+-]?[0-9]+"
 _CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?)?"
 _OFFSET = r"Z|[+-]((0[0-9]|1[0-7]):[0-5][0-9]|18:00)"
@@ -53,7 +53,7 @@ _FORMS: dict[str, Callable[[pa.DataType], bool]] = {
     rf"{_CLOCK}": lambda kind: kind == CLOCK,
     rf"{_CLOCK}({_OFFSET})?": lambda kind: kind == MOMENT,
 }
-"""Which texts both engines read alike as a type."""
+"""The strings that both engines parse alike, by type."""
 
 
 class Typed(NamedTuple):
@@ -62,17 +62,17 @@ class Typed(NamedTuple):
     sql: str
     kind: pa.DataType
     constant: str | None = None
-    """The number or text, where it is written as one."""
+    """The number or string, if it is a literal."""
 
 
 Compile = Callable[[Any], Typed]
-"""Makes an expression of a node."""
+"""Compiles a node to an expression."""
 Call = Callable[[Any, Compile], Typed]
-"""Makes one of the call of a function."""
+"""Compiles the call of a function."""
 
 
 def apart(what: str, why: str = "") -> UnsupportedError:
-    """The error for what DuckDB has not, or means otherwise."""
+    """The error for what DuckDB lacks, or interprets differently."""
     because = f": {why}" if why else ""
     return UnsupportedError(
         f"{what} is answered by Spark alone{because}; ask with lw sql --spark, or with "
@@ -81,13 +81,13 @@ def apart(what: str, why: str = "") -> UnsupportedError:
 
 
 def quoted(text: str) -> str:
-    """A text as DuckDB reads it."""
+    """A string as a DuckDB literal."""
     parts = (f"'{each}'" for each in text.replace("'", "''").split("\0"))
     return " || chr(0) || ".join(parts)
 
 
 def failing(message: str) -> str:
-    """An expression that ends the query."""
+    """An expression that ends the query with an error."""
     return f"error({quoted(FAILED + message)})"
 
 
@@ -112,7 +112,7 @@ def numeric(value: Typed, what: str) -> Typed:
 
 
 def together(values: Sequence[Typed], what: str) -> tuple[list[Typed], pa.DataType]:
-    """Values in the type in which they meet."""
+    """Values in their common type."""
     kinds = [each.kind for each in values]
     temporal = [each for each in kinds if is_temporal(each)]
     if temporal and TEXT in kinds:
@@ -149,12 +149,12 @@ def fitted(value: Typed, kind: pa.DataType) -> Typed:
 
 
 def as_text(value: Typed, what: str) -> Typed:
-    """A value where Spark makes a text of it."""
+    """A value where Spark makes a string of it."""
     return value if value.kind == TEXT else _text(value, what)
 
 
 def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
-    """CAST, or TRY_CAST if ``safe``, as Spark does them in ANSI mode."""
+    """CAST, or TRY_CAST if ``safe``, as Spark does in ANSI mode."""
     old, what = value.kind, f"CAST from {said(value.kind)} to {said(kind)}"
     if old in (kind, NULL):
         return fitted(value, kind)
@@ -168,7 +168,7 @@ def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
     if old == TEXT:
         return _parsed(value, kind, what, safe=safe)
     if is_floating(old) and kind == BIGINT:
-        # The double after the largest one; Java makes the largest of it.
+        # The double after the largest one, which Java clamps to the largest.
         whole, edge = f"trunc({value.sql})", "CAST(9223372036854775808 AS DOUBLE)"
         most = f"WHEN {whole} = {edge} THEN 9223372036854775807"
         return Typed(f"CASE {most} ELSE {plain(whole).sql} END", BIGINT)
@@ -198,7 +198,7 @@ def _text(value: Typed, what: str) -> Typed:
             f"CASE WHEN year({value.sql}) NOT BETWEEN 1 AND 9999 THEN {stop} ELSE {text} END", TEXT
         )
     if is_decimal(kind) and kind.scale <= _PLAIN_SCALE:
-        # With room for a digit before the point, or DuckDB leaves it out.
+        # With room for a digit before the decimal point, or DuckDB omits it.
         roomy = pa.decimal128(max(kind.precision, kind.scale + 1), kind.scale)
         return Typed(f"CAST({fitted(value, roomy).sql} AS VARCHAR)", TEXT)
     if kind in (NULL, BOOLEAN) or is_integer(kind):
