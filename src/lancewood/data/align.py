@@ -68,7 +68,7 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
             kept.append(field)
             _match(field, data.field(index).type, field.name, problems, complete=complete)
         elif field.name not in counts and (complete or not field.nullable):
-            problems.append(f"column {field.name!r} is {_wish(complete)}")
+            problems.append(f"column {field.name!r} is {_missing_text(complete)}")
     if not kept and not problems:
         problems.append("no column of the table is there")
     if problems:
@@ -81,7 +81,7 @@ def align_schema(table: Schema, data: pa.Schema, *, complete: bool = False) -> A
     return Alignment(schema, to_arrow_schema(schema).remove_metadata())
 
 
-def _wish(complete: bool) -> str:
+def _missing_text(complete: bool) -> str:
     return "missing" if complete else "missing and may not be null"
 
 
@@ -149,7 +149,7 @@ def _match_struct(
         elif child.name in names:
             _match(child, kind.field(child.name).type, below, problems, complete=complete)
         elif complete or not child.nullable:
-            problems.append(f"column {below!r} is {_wish(complete)}")
+            problems.append(f"column {below!r} is {_missing_text(complete)}")
 
 
 def _same_family(kind: pa.DataType, target: pa.DataType) -> bool:

@@ -36,7 +36,9 @@ def counted_advance(parser: Any, steps_per_token: int) -> Any:
 
 
 @contextmanager
-def garbage_told(sql: str, shown: str, *, reason: str = "", limits: str = "") -> Iterator[None]:
+def translated_errors(
+    sql: str, shown: str, *, reason: str = "", limits: str = ""
+) -> Iterator[None]:
     """Turn whatever sqlglot raises over a text into an InvalidInputError.
 
     ``shown`` is the text as messages repeat it, ``reason`` what is wrong with it if the caller
@@ -68,9 +70,9 @@ def _not_sql(sql: str, shown: str, error: Any, reason: str) -> InvalidInputError
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
     where = f" at line {line}, column {column}" if line and column else ""
-    told = reason or _in_words(first.get("description") or "it is not SQL")
+    message = reason or _in_words(first.get("description") or "it is not SQL")
     return InvalidInputError(
-        f"cannot read {shown} as SQL{where}: {told}", sql=sql, line=line, column=column
+        f"cannot read {shown} as SQL{where}: {message}", sql=sql, line=line, column=column
     )
 
 

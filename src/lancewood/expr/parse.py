@@ -11,7 +11,7 @@ import functools
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, garbage_told, subclass
+from lancewood.expr.dialects import counted_advance, subclass, translated_errors
 
 MAX_LENGTH = 100_000
 """The longest text, in characters. A longer list of values belongs in a parameter."""
@@ -66,7 +66,7 @@ def _parse_checked(sql: str) -> Any:
     from sqlglot.errors import ErrorLevel
 
     dialect = _dialect()
-    with garbage_told(sql, shorten(sql), reason=_no_expression(sql), limits=_LIMITS):
+    with translated_errors(sql, shorten(sql), reason=_no_expression(sql), limits=_LIMITS):
         tokens = dialect.tokenize(sql)
         _check_tokens(tokens, sql)
         parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)

@@ -217,9 +217,9 @@ class DynamoDBManifests:
         return self._error(f"{code}: {text}" if text else code, **facts)
 
     def _error(self, said: str, **facts: Any) -> StorageError:
-        told = self._options.scrubbed(" ".join(said.split())[:300])
+        message = self._options.scrubbed(" ".join(said.split())[:300])
         return StorageError(
-            f"the manifest store in table {self._table!r} of DynamoDB failed: {told}",
+            f"the manifest store in table {self._table!r} of DynamoDB failed: {message}",
             table=self._table,
             **facts,
         )

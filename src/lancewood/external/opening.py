@@ -113,8 +113,8 @@ def open_manifest_store(
         return PostgreSQLManifests(f"postgresql://{rest}")
     if found and scheme == "dynamodb":
         return DynamoDBManifests(_table(rest), StorageOptions(storage_options))
-    told = f"scheme {scheme!r} is not known" if found else "it has no scheme"
-    raise InvalidInputError(f"manifest_store takes {_SHAPES}: {told}")
+    problem = f"scheme {scheme!r} is not known" if found else "it has no scheme"
+    raise InvalidInputError(f"manifest_store takes {_SHAPES}: {problem}")
 
 
 def _path(rest: str) -> str:

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS lancewood_manifests (
 )
 """
 _ASK = "SELECT version, path, size FROM lancewood_manifests WHERE base_uri = %s"
-_UNLESS_SAID = {
+_DEFAULTS = {
     "application_name": "lancewood",
     "client_encoding": "utf8",  # a database without an encoding would return bytes
     "connect_timeout": 15,
@@ -155,7 +155,7 @@ class _Session:
     def _connect(self) -> Any:
         psycopg = _client()
         said = psycopg.conninfo.conninfo_to_dict(self._uri)
-        others = {key: value for key, value in _UNLESS_SAID.items() if key not in said}
+        others = {key: value for key, value in _DEFAULTS.items() if key not in said}
         # No prepared statements: behind a pool each transaction may be on another connection.
         connection = psycopg.connect(self._uri, autocommit=True, prepare_threshold=None, **others)
         try:

@@ -135,15 +135,15 @@ class ExternalStore(StoreAround):
     def delete(self, keys: Iterable[str]) -> None:
         """Delete entries before their objects: an object without an entry is a version like any
         other that was committed without the manifest store."""
-        doomed = [*keys]
+        targets = [*keys]
         gone: dict[str, dict[Version, str]] = defaultdict(dict)
-        for key in doomed:
+        for key in targets:
             found = manifest_key_parts(key)
             if found is not None:
                 gone[found.root][found.version] = found.name
         for root, names in gone.items():
             self._root(root).forget(names)
-        self.inner.delete(doomed)
+        self.inner.delete(targets)
 
     def forget_all(self, roots: Iterable[str] = ("",)) -> None:
         """Forget every version of these roots, ``""`` or for example ``tree/exp``."""

@@ -51,7 +51,7 @@ _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (
 
 
 @dataclass(frozen=True)
-class Wish:
+class ImportOptions:
     """What the user asked for."""
 
     format: FileFormat | None = None
@@ -64,11 +64,11 @@ class Wish:
 class SourceFiles:
     """Several files with one schema."""
 
-    def __init__(self, paths: Sequence[str], wish: Wish) -> None:
-        self._wish = wish
+    def __init__(self, paths: Sequence[str], options: ImportOptions) -> None:
+        self._options = options
         self.files = [
-            open_source(each, require_format(each, wish.format), wish.csv)
-            for each in find_files(paths, wish.format)
+            open_source(each, require_format(each, options.format), options.csv)
+            for each in find_files(paths, options.format)
         ]
         self.schema = self._agree()
 
@@ -83,7 +83,7 @@ class SourceFiles:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(on_batch))
 
     def _batches(self, on_batch: Callable[[int, int], None]) -> Iterator[pa.RecordBatch]:
-        known = {*self._wish.casts, *(self._wish.table.names if self._wish.table else ())}
+        known = {*self._options.casts, *(self._options.table.names if self._options.table else ())}
         guessed = frozenset(self.schema.names) - known
         for each in self.files:
             for batch in each.batches(self.schema, guessed):
@@ -98,7 +98,7 @@ class SourceFiles:
         for other in others:
             wanted = self._wanted(other)
             agreed = _merge(agreed, wanted, first, other)
-        unknown = [name for name in self._wish.casts if name not in agreed.names]
+        unknown = [name for name in self._options.casts if name not in agreed.names]
         if unknown:
             raise InvalidInputError(
                 f"--cast names column {unknown[0]!r}, which {first.name} does not have: it has "
@@ -114,17 +114,19 @@ class SourceFiles:
             raise InvalidInputError(f"{source.name} has two columns {name!r}", column=name)
         fields = []
         for each in source.schema:
-            if each.name in self._wish.casts:
-                each = each.with_type(self._wish.casts[each.name])
-            elif self._wish.table is not None:
-                at = self._wish.table.get_field_index(each.name)
-                kind = self._wish.table.field(at).type if at >= 0 else each.type
+            if each.name in self._options.casts:
+                each = each.with_type(self._options.casts[each.name])
+            elif self._options.table is not None:
+                at = self._options.table.get_field_index(each.name)
+                kind = self._options.table.field(at).type if at >= 0 else each.type
                 if source.is_text or may_become(each.type, kind):
                     each = each.with_type(kind)
             fields.append(each)
         if source.may_lack_columns:
             fields += [
-                pa.field(name, kind) for name, kind in self._wish.casts.items() if name not in names
+                pa.field(name, kind)
+                for name, kind in self._options.casts.items()
+                if name not in names
             ]
         return pa.schema(fields, source.schema.metadata)
 

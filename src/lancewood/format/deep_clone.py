@@ -29,7 +29,7 @@ def deep_clone_manifest(
     message = table_pb2.Manifest()
     message.CopyFrom(source.bare().message)
     if source.base_paths:
-        message.fragments.extend(_at_home(source, renamed))
+        message.fragments.extend(_in_own_root(source, renamed))
     else:
         message.fragments.extend(source.message.fragments)
     message.ClearField("branch")
@@ -47,7 +47,7 @@ def copied_name(file: table_pb2.DataFile) -> str:
     return f"{file.base_id if file.HasField('base_id') else ''}:{file.path}"
 
 
-def _at_home(source: Manifest, renamed: Mapping[str, str]) -> Iterator[bytes]:
+def _in_own_root(source: Manifest, renamed: Mapping[str, str]) -> Iterator[bytes]:
     for fragment in source.fragments:
         message = table_pb2.DataFragment()
         message.CopyFrom(fragment.message)

@@ -196,7 +196,7 @@ class _Shape:
         return new
 
 
-class _Odd(Exception):
+class _UnusualShape(Exception):
     """Raised for bytes without a common shape."""
 
 
@@ -205,7 +205,7 @@ def _shape(sample: bytes) -> _Shape | None:
     shape = _Shape(sample)
     try:
         _parse_fragment(shape)
-    except (_Odd, IndexError):
+    except (_UnusualShape, IndexError):
         return None
     return shape
 
@@ -216,7 +216,7 @@ def _parse_fragment(shape: _Shape) -> None:
     while at < end:
         tag = shape.sample[at]
         if tag in _UNCOMMON or (tag == _DELETION_FILE and has_deletions):
-            raise _Odd
+            raise _UnusualShape
         has_deletions |= tag == _DELETION_FILE
         if tag in (_DATA_FILE, _DELETION_FILE):
             shape.fixed.append(at)
@@ -240,7 +240,7 @@ def _skip(shape: _Shape, at: int, end: int) -> int:
     """The end of the field that begins here."""
     tag = shape.sample[at]
     if tag >= 0x80 or tag < 8:
-        raise _Odd
+        raise _UnusualShape
     shape.fixed.append(at)
     kind = tag & 7
     if kind == 0:
@@ -251,9 +251,9 @@ def _skip(shape: _Shape, at: int, end: int) -> int:
     elif kind in (1, 5):
         stop = at + 1 + (8 if kind == 1 else 4)
     else:
-        raise _Odd
+        raise _UnusualShape
     if stop > end:
-        raise _Odd
+        raise _UnusualShape
     return stop
 
 
@@ -265,7 +265,7 @@ def _length(shape: _Shape, at: int, end: int) -> tuple[int, int]:
     for position in reversed(range(at, start)):
         length = length << 7 | shape.sample[position] & 0x7F
     if start + length > end or shape.sample[at:start] != encode_varint(length):
-        raise _Odd
+        raise _UnusualShape
     return start, start + length
 
 
@@ -274,4 +274,4 @@ def _number(shape: _Shape, at: int) -> int:
     for stop in range(at + 1, at + 11):
         if shape.sample[stop - 1] < 0x80:
             return stop
-    raise _Odd
+    raise _UnusualShape

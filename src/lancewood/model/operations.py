@@ -260,14 +260,14 @@ def operation_name(operation: Operation) -> str:
     return type(operation).__name__
 
 
-def told_operation(operation: Operation) -> str:
+def operation_text(operation: Operation) -> str:
     """The name for messages, with an explanation where it alone would mislead: Merge adds columns,
     and merges neither rows nor branches."""
     name = operation_name(operation)
-    return f"{name} ({_MEANT[name]})" if name in _MEANT else name
+    return f"{name} ({_EXPLAINED[name]})" if name in _EXPLAINED else name
 
 
-_MEANT = {
+_EXPLAINED = {
     "Merge": "columns added or cast",
     "Project": "columns dropped or renamed",
     "Rewrite": "a compaction",

@@ -12,7 +12,7 @@ How a text is answered, in order:
    ``relations`` (SELECT, joins, WITH, UNION; ``clauses`` looks at single ones), ``scopes`` (what a
    name means), ``expressions``, and what they are made of: ``literals``, ``functions`` and
    ``aggregates``. Every piece is ``typed`` in the ``kinds`` that Spark would give it; what is not
-   known to mean the same in Spark is refused (``typed.apart``).
+   known to mean the same in Spark is refused (``typed.only_spark``).
 
 The SQL is Spark's on both engines.
 """

@@ -29,7 +29,7 @@ from lancewood.query.settings import Settings
 from lancewood.query.sources import Source as TableSource
 from lancewood.query.sources import Sources
 from lancewood.query.text import shown
-from lancewood.query.typed import FAILED, apart
+from lancewood.query.typed import FAILED, only_spark
 from lancewood.repo.repository import Repository
 from lancewood.table.scan import Rows
 
@@ -110,7 +110,7 @@ class Answer(Rows):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, with bounded memory."""
         schema = self.schema
-        with _failures_told(self._inputs), _connected() as connection:
+        with _translated_failures(self._inputs), _connected() as connection:
             for each in self._inputs:
                 if each.is_read:
                     connection.register(each.name, each)
@@ -247,11 +247,11 @@ def _check_text(planned: QueryPlan) -> None:
     """Raise UnsupportedError where the tree does not show the text as Spark reads it."""
     query = planned.query
     if query.is_piped:
-        raise apart("|>")
+        raise only_spark("|>")
     if query.has_long_comment:
-        raise apart("a comment that goes on in the next line, by a backslash")
+        raise only_spark("a comment that goes on in the next line, by a backslash")
     if any("\\" in query.sql[each.start : each.end] for each in query.texts):
-        raise apart("a text with a backslash", "Spark and others read it differently")
+        raise only_spark("a text with a backslash", "Spark and others read it differently")
     if any(
         each.token_type.name == "HEX_STRING" and query.sql[each.start] == "0"
         for each in query.tokens
@@ -282,7 +282,7 @@ def _connected() -> Iterator[Any]:
 
 
 @contextmanager
-def _failures_told(inputs: Sequence[_Input]) -> Iterator[None]:
+def _translated_failures(inputs: Sequence[_Input]) -> Iterator[None]:
     """Raise our own errors for failures of DuckDB, or of a scan below it."""
     import duckdb
 
@@ -293,18 +293,18 @@ def _failures_told(inputs: Sequence[_Input]) -> Iterator[None]:
             if isinstance(each.failure, LancewoodError):
                 raise each.failure from error
         text = str(error).strip().partition("\n")[0]
-        _, ours, said = text.partition(FAILED)
+        _, ours, failure = text.partition(FAILED)
         if ours:
-            raise InvalidInputError(said) from None
+            raise InvalidInputError(failure) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise UnsupportedError(
                 f"the query needs more memory than it may take here: {text}; ask for less, or "
                 "with lw sql --spark"
             ) from error
-        told = text.partition(": ")[2] or text
+        message = text.partition(": ")[2] or text
         if isinstance(error, duckdb.DataError):
-            raise InvalidInputError(f"the query fails on a value: {told}") from error
+            raise InvalidInputError(f"the query fails on a value: {message}") from error
         raise UnsupportedError(
-            f"DuckDB does not answer the query: {told}; ask with lw sql --spark, or with "
+            f"DuckDB does not answer the query: {message}; ask with lw sql --spark, or with "
             "lancewood.spark.sql"
         ) from error

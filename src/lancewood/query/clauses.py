@@ -7,10 +7,10 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError
 from lancewood.query.text import WRITTEN
-from lancewood.query.typed import apart
+from lancewood.query.typed import only_spark
 
 _COMPARED = frozenset({"EQ", "NEQ", "LT", "LTE", "GT", "GTE"})
-_ASKED = frozenset({"Between", "ILike", "In", "Is", "Like", "NullSafeEQ", "NullSafeNEQ"})
+_TESTS = frozenset({"Between", "ILike", "In", "Is", "Like", "NullSafeEQ", "NullSafeNEQ"})
 
 
 def check_grouping(node: Any) -> None:
@@ -20,12 +20,12 @@ def check_grouping(node: Any) -> None:
     if name == "DPipe":
         is_other = right in ("Add", "Sub")
     else:
-        is_other = name in _COMPARED and (left in _ASKED or right in {*_COMPARED, *_ASKED, "Not"})
+        is_other = name in _COMPARED and (left in _TESTS or right in {*_COMPARED, *_TESTS, "Not"})
     if is_other:
-        raise apart(called(node), "others group it differently; write parentheses")
+        raise only_spark(called(node), "others group it differently; write parentheses")
 
 
-def is_only_asked(node: Any) -> bool:
+def is_only_tested(node: Any) -> bool:
     """Whether a value is in WHERE, HAVING or ON, where only its truth counts: below AND, OR and its
     own NOT. Elsewhere Spark has false where SQL has null."""
     inside, above, is_own = node, node.parent, True
@@ -63,7 +63,7 @@ def limited(node: Any) -> str:
             continue
         number = plain_number(clause.args.get("expression"))
         if number is None:
-            raise apart(f"{word} of other than a plain number")
+            raise only_spark(f"{word} of other than a plain number")
         text += f" {word} {number}"
     return text
 
@@ -72,7 +72,7 @@ def asks_distinct(node: Any) -> bool:
     """Whether it is SELECT DISTINCT."""
     distinct = node.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
-        raise apart("DISTINCT ON")
+        raise only_spark("DISTINCT ON")
     return distinct is not None
 
 
@@ -94,7 +94,7 @@ def check_clauses(node: Any, known: Iterable[str], what: str) -> None:
     others = other_clauses(node, known)
     if others:
         word = others[0].rstrip("_").replace("_", " ").upper()
-        raise apart(f"{what} with {word}")
+        raise only_spark(f"{what} with {word}")
 
 
 def check_undotted(table: Any) -> None:
@@ -103,4 +103,4 @@ def check_undotted(table: Any) -> None:
     if str(table.name) == "lance" and table.args.get("db"):
         raise InvalidInputError(f"{name} is no name: a path stands in quotes, FROM '{name}'")
     if table.args.get("db"):
-        raise apart(name, "its dot says so; the path of a Lance table stands in quotes")
+        raise only_spark(name, "its dot says so; the path of a Lance table stands in quotes")

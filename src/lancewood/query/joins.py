@@ -49,7 +49,7 @@ _ROW_BY_ROW = frozenset(
 
 
 @dataclass(frozen=True)
-class Asked:
+class Pushable:
     """A condition that may be applied to a table."""
 
     node: Any
@@ -68,7 +68,7 @@ class Joined:
     conditions: tuple[Any, ...]
     """The condition of ON for each; None if there is none."""
 
-    def asked_of(self, at: int) -> Iterator[Asked]:
+    def pushable_to(self, at: int) -> Iterator[Pushable]:
         """All conditions that may be applied to the table at a position, if they are about it
         alone.
 
@@ -76,18 +76,18 @@ class Joined:
         mean other tables.
         """
         if self.kinds[at] in (JoinKind.SEMI, JoinKind.ANTI):
-            yield from (Asked(each, True, False) for each in conjuncts(self.conditions[at]))
+            yield from (Pushable(each, True, False) for each in conjuncts(self.conditions[at]))
             return
         where = self.select.args.get("where")
         if where is not None:
             never_null = not self._is_nullable(at, len(self.nodes))
-            yield from (Asked(each, never_null, True) for each in conjuncts(where.this))
+            yield from (Pushable(each, never_null, True) for each in conjuncts(where.this))
         for place in range(max(at, 1), len(self.nodes)):
             on, kind = self.conditions[place], self.kinds[place]
             if on is None or kind not in (_OF_RIGHT if place == at else _OF_LEFT):
                 continue
             never_null = place == at or not self._is_nullable(at, place)
-            yield from (Asked(each, never_null, False) for each in conjuncts(on))
+            yield from (Pushable(each, never_null, False) for each in conjuncts(on))
 
     def _is_nullable(self, at: int, before: int) -> bool:
         """Whether joins before a position may replace rows of a table with nulls."""

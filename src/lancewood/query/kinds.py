@@ -108,7 +108,7 @@ def duckdb_type(kind: pa.DataType) -> str:
     return "INTEGER" if kind == NULL else _NAMES[kind]
 
 
-def said(kind: pa.DataType) -> str:
+def type_name(kind: pa.DataType) -> str:
     """Spark SQL's name of a type."""
     if pt.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"

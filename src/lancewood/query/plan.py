@@ -109,7 +109,7 @@ def _lines(occurrence: Occurrence, read: Read, why_whole: str | None) -> Iterato
         yield f"  rows     {read.known_rows}, from the manifest; no data file is read"
         return
     yield f"  columns  {_columns(read)}"
-    yield f"  where    {' AND '.join(read.told) or 'all rows'}"
+    yield f"  where    {' AND '.join(read.as_written) or 'all rows'}"
     if read.limit is not None:
         yield f"  limit    {read.limit}"
     if why_whole is not None:

@@ -39,7 +39,7 @@ class Read:
     """None means all."""
     where: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    told: tuple[str, ...] = ()
+    as_written: tuple[str, ...] = ()
     """The conditions in the query's own words."""
     limit: int | None = None
 
@@ -137,7 +137,7 @@ class _Reading:
         at = next(place for place, each in enumerate(joined.nodes) if each is node)
         conditions = Conditions(lambda column: self._field(column, joined), constants)
         found = []
-        for each in joined.asked_of(at):
+        for each in joined.pushable_to(at):
             condition = conditions.translate(each.node)
             if condition is None:
                 continue

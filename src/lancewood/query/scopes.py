@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-from lancewood.query.typed import Typed, apart, quoted
+from lancewood.query.typed import Typed, only_spark, quoted
 
 _MOST_LISTED = 20
 
@@ -35,7 +35,7 @@ class ScopeColumn:
         """The column as a value; raises UnsupportedError where DuckDB cannot take it,
         NotReadError."""
         if self.kind is None:
-            raise apart(f"column {self.name!r}", "DuckDB does not have its type")
+            raise only_spark(f"column {self.name!r}", "DuckDB does not have its type")
         if self.sql is None:
             raise NotReadError(self.name)
         return Typed(self.sql, self.kind)
@@ -125,7 +125,9 @@ class Scope:
                 continue
             column, _ = self.find([name], Aliases.NEVER)
             if keys.get(column.sql, alias.sql) != alias.sql:
-                raise apart(f"HAVING with {name!r}", "it names two columns; rename one of them")
+                raise only_spark(
+                    f"HAVING with {name!r}", "it names two columns; rename one of them"
+                )
 
     def _local(self, parts: Sequence[str]) -> Typed | None:
         if len(parts) > 1:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lancewood.errors import InvalidInputError
-from lancewood.expr.dialects import counted_advance, garbage_told, subclass
+from lancewood.expr.dialects import counted_advance, subclass, translated_errors
 from lancewood.expr.parse import shorten
 from lancewood.query.settings import Settings
 
@@ -131,7 +131,7 @@ def _parsed(sql: str, dialect: Any) -> tuple[list[Any], Any]:
 
     path = _bare_path(sql)
     reason = "" if path is None else f"a path stands in quotes: FROM '{path[1]}'"
-    with garbage_told(sql, shown(sql), reason=reason):
+    with translated_errors(sql, shown(sql), reason=reason):
         tokens = list(_with_revisions(sql, _with_quotes(sql, dialect.tokenize(sql))))
         _check_statement(sql, tokens)
         trees = dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql)

@@ -29,7 +29,7 @@ from lancewood.query.kinds import (
     is_integer,
     is_number,
     is_temporal,
-    said,
+    type_name,
 )
 
 FAILED = "lancewood: "
@@ -71,7 +71,7 @@ Call = Callable[[Any, Compile], Typed]
 """Compiles the call of a function."""
 
 
-def apart(what: str, why: str = "") -> UnsupportedError:
+def only_spark(what: str, why: str = "") -> UnsupportedError:
     """The error for what DuckDB lacks, or interprets differently."""
     because = f": {why}" if why else ""
     return UnsupportedError(
@@ -100,14 +100,14 @@ def checked(value: Typed, kind: pa.DataType, what: str) -> Typed:
     if value.kind == NULL:
         return null(kind)
     if value.kind != kind:
-        raise InvalidInputError(f"{what} takes a {said(kind)}, got a {said(value.kind)}")
+        raise InvalidInputError(f"{what} takes a {type_name(kind)}, got a {type_name(value.kind)}")
     return value
 
 
 def numeric(value: Typed, what: str) -> Typed:
     """A value that has to be a number, or NULL."""
     if value.kind != NULL and not is_number(value.kind):
-        raise apart(f"{what} of {said(value.kind)}", "cast it")
+        raise only_spark(f"{what} of {type_name(value.kind)}", "cast it")
     return null(DOUBLE) if value.kind == NULL else value
 
 
@@ -122,8 +122,8 @@ def together(values: Sequence[Typed], what: str) -> tuple[list[Typed], pa.DataTy
         kinds = [each.kind for each in values]
     kind = common(kinds)
     if kind is None:
-        listed = " and ".join(dict.fromkeys(map(said, kinds)))
-        raise apart(f"{what} of {listed}", "cast them to one type")
+        listed = " and ".join(dict.fromkeys(map(type_name, kinds)))
+        raise only_spark(f"{what} of {listed}", "cast them to one type")
     return [fitted(each, kind) for each in values], kind
 
 
@@ -131,7 +131,7 @@ def _read_constant(value: Typed, kind: pa.DataType, what: str) -> Typed:
     if value.kind != TEXT:
         return value
     if value.constant is None:
-        raise apart(f"{what} of string and {said(kind)}", "cast the string")
+        raise only_spark(f"{what} of string and {type_name(kind)}", "cast the string")
     return cast(value, kind)
 
 
@@ -155,7 +155,7 @@ def as_text(value: Typed, what: str) -> Typed:
 
 def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
     """CAST, or TRY_CAST if ``safe``, as Spark does in ANSI mode."""
-    old, what = value.kind, f"CAST from {said(value.kind)} to {said(kind)}"
+    old, what = value.kind, f"CAST from {type_name(value.kind)} to {type_name(kind)}"
     if old in (kind, NULL):
         return fitted(value, kind)
     word = "TRY_CAST" if safe else "CAST"
@@ -186,7 +186,7 @@ def cast(value: Typed, kind: pa.DataType, *, safe: bool = False) -> Typed:
         return plain(value.sql)
     if is_temporal(old) and is_temporal(kind):
         return plain(value.sql)
-    raise apart(what)
+    raise only_spark(what)
 
 
 def _text(value: Typed, what: str) -> Typed:
@@ -203,7 +203,7 @@ def _text(value: Typed, what: str) -> Typed:
         return Typed(f"CAST({fitted(value, roomy).sql} AS VARCHAR)", TEXT)
     if kind in (NULL, BOOLEAN) or is_integer(kind):
         return Typed(text, TEXT)
-    raise apart(what, "the engines write such values differently")
+    raise only_spark(what, "the engines write such values differently")
 
 
 def _parsed(value: Typed, kind: pa.DataType, what: str, *, safe: bool) -> Typed:
@@ -211,12 +211,12 @@ def _parsed(value: Typed, kind: pa.DataType, what: str, *, safe: bool) -> Typed:
         return Typed(f"encode({value.sql})", BINARY)
     form = next((name for name, is_meant in _FORMS.items() if is_meant(kind)), None)
     if form is None:
-        raise apart(what)
+        raise only_spark(what)
     if safe and form != _WHOLE:
-        raise apart(f"TRY_{what}", "Spark reads more forms")
+        raise only_spark(f"TRY_{what}", "Spark reads more forms")
     space = quoted(_CONTROL if form == _WHOLE else _SPACE)
     text, name = f"trim({value.sql}, {space})", duckdb_type(kind)
-    refusal = f"a string that is cast to {said(kind)} is none in a plain form"
+    refusal = f"a string that is cast to {type_name(kind)} is none in a plain form"
     failure = "NULL" if safe else failing(f"{refusal}; --spark reads more forms")
     read = f"{'TRY_CAST' if safe else 'CAST'}({text} AS {name})"
     fits = f"WHEN regexp_full_match({text}, '{form}') THEN {read}"

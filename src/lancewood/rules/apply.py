@@ -152,13 +152,13 @@ def _restored_config(
     """The configuration of a restored version; None if unchanged. Who may write to the table is not
     restored, and stays as it is."""
     config = restored.config if operation.config is None else operation.config
-    if all(config.get(key) == manifest.config.get(key) for key in _OF_NOW):
+    if all(config.get(key) == manifest.config.get(key) for key in _NOT_RESTORED):
         return operation.config
-    kept = {key: value for key, value in config.items() if key not in _OF_NOW}
-    return kept | {key: manifest.config[key] for key in _OF_NOW if key in manifest.config}
+    kept = {key: value for key, value in config.items() if key not in _NOT_RESTORED}
+    return kept | {key: manifest.config[key] for key in _NOT_RESTORED if key in manifest.config}
 
 
-_OF_NOW = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
+_NOT_RESTORED = (EXCLUSIVE_KEY, MANIFEST_STORE_KEY)
 """The keys of a configuration that say who may write to the table, and how."""
 _CHANGE_FRAGMENTS = (Delete, Update, Rewrite, Merge, Project, DataReplacement)
 _Rule: TypeAlias = Callable[[Manifest, Any], ManifestPatch]

@@ -123,12 +123,12 @@ class DroppedColumns:
         if given is None:
             return _retry(
                 "it changed rows without saying in which columns, perhaps in "
-                f"{self._told(self._names)}"
+                f"{self._describe(self._names)}"
             )
         lost = given & self._related
-        return _retry(f"it gave new values to {self._told(lost)}") if lost else COMPATIBLE
+        return _retry(f"it gave new values to {self._describe(lost)}") if lost else COMPATIBLE
 
-    def _told(self, fields: Iterable[FieldId]) -> str:
+    def _describe(self, fields: Iterable[FieldId]) -> str:
         names = sorted(repr(self._names[each]) for each in fields if each in self._names)
         which = f"column {names[0]}" if names else "a column"
         return f"{which}, which the branch drops"

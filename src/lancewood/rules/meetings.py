@@ -31,7 +31,7 @@ from lancewood.model.operations import (
     UpdateBases,
     UpdateConfig,
     UpdateMemWalState,
-    told_operation,
+    operation_text,
 )
 from lancewood.rules.inserted_keys import filters_meet
 from lancewood.rules.verdicts import COMPATIBLE, Outcome, Verdict, severest
@@ -56,7 +56,7 @@ def _default_reason(theirs: Operation) -> str:
         return f"its operation (number {theirs.number}) is not known to this Lancewood"
     if isinstance(theirs, Clone):
         return "the branch was made anew or reset there, and the same numbers are other rows now"
-    return f"the two exclude each other: {told_operation(theirs)} landed first"
+    return f"the two exclude each other: {operation_text(theirs)} landed first"
 
 
 def touched_fragments(operation: Operation) -> frozenset[FragmentId]:

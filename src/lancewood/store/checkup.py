@@ -198,8 +198,8 @@ def _clock(corner: Store) -> Answer:
     # Stamps are whole seconds in many stores, and ticks on a disk.
     skew = max(early - 1, late, 0.0)
     if skew > _SKEW:
-        told = f"the store's clock is {skew:.0f} s {'behind' if early > late else 'ahead'}"
-        return CheckStatus.WARN, told, "set the clocks: as-of reads and cleanup go by time"
+        figure = f"the store's clock is {skew:.0f} s {'behind' if early > late else 'ahead'}"
+        return CheckStatus.WARN, figure, "set the clocks: as-of reads and cleanup go by time"
     return CheckStatus.OK, f"within {skew + 1:.0f} s", None
 
 
@@ -229,10 +229,10 @@ def _check_disk(root: str) -> Iterator[StoreCheck]:
 
 def _space(path: str) -> Answer:
     usage = shutil.disk_usage(path)
-    told = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB free"
+    figure = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB free"
     if usage.free < _LITTLE_SPACE:
-        return CheckStatus.WARN, told, "make room before large writes"
-    return CheckStatus.OK, told, None
+        return CheckStatus.WARN, figure, "make room before large writes"
+    return CheckStatus.OK, figure, None
 
 
 def _check_local_writes(corner: DiskStore) -> Iterator[StoreCheck]:
@@ -252,10 +252,10 @@ def _links(corner: DiskStore) -> Answer:
     try:
         os.link(path, f"{path}.too")
     except OSError as error:
-        told = f"not here ({error.strerror})"
+        figure = f"not here ({error.strerror})"
         return (
             CheckStatus.WARN,
-            told,
+            figure,
             "a rename is used instead; put-if-absent above says if it holds",
         )
     return CheckStatus.OK, "work", None
@@ -280,16 +280,16 @@ def _fsync(corner: DiskStore) -> Answer:
     root = os.path.dirname(corner.location("x"))
     synced = _seconds_per_put(DiskStore(root, fsync=True), "synced")
     bare = _seconds_per_put(DiskStore(root, fsync=False), "bare")
-    told = f"{_ms(synced)} a synced write, {_ms(bare)} without"
+    figure = f"{_ms(synced)} a synced write, {_ms(bare)} without"
     if not corner.fsync:
-        return CheckStatus.WARN, told, "LANCEWOOD_FSYNC is off: a power cut may lose commits"
+        return CheckStatus.WARN, figure, "LANCEWOOD_FSYNC is off: a power cut may lose commits"
     if synced > _SLOW_SYNC:
         return (
             CheckStatus.WARN,
-            told,
+            figure,
             "every commit waits for this disk a few times; use a faster one",
         )
-    return CheckStatus.OK, told, None
+    return CheckStatus.OK, figure, None
 
 
 def _seconds_per_put(store: DiskStore, name: str) -> float:

@@ -208,9 +208,9 @@ class DiskStore(DiskRoot):
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        doomed = [(key, self._path(key)) for key in keys]
+        targets = [(key, self._path(key)) for key in keys]
         emptied: dict[str, str] = {}
-        for key, path in doomed:
+        for key, path in targets:
             try:
                 os.unlink(path)
                 emptied[os.path.dirname(path)] = key

@@ -140,11 +140,11 @@ class MemoryStore:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        doomed = [*keys]
-        for key in doomed:
+        targets = [*keys]
+        for key in targets:
             check_key(key)
         with self._bucket.lock:
-            for key in doomed:
+            for key in targets:
                 self._bucket.objects.pop(self._prefix + key, None)
 
     def prune(self, directory: str) -> None:

@@ -239,8 +239,8 @@ class ObjectStore:
         return True
 
     def delete(self, keys: Iterable[str]) -> None:
-        doomed = iter([(key, self._path(key)) for key in dict.fromkeys(keys)])
-        while batch := [*islice(doomed, PAGE)]:
+        pending = iter([(key, self._path(key)) for key in dict.fromkeys(keys)])
+        while batch := [*islice(pending, PAGE)]:
             self._delete(batch)
 
     def prune(self, directory: str) -> None:

@@ -41,7 +41,7 @@ _OF_THE_CONNECTION = frozenset(
     }
 )
 _HARMLESS = (_OF_THE_CONNECTION | {RETRIES_KEY, RETRY_TIMEOUT_KEY}) - {"proxy_url"}
-_OFTEN_MEANT = (
+_COMMON = (
     *_OF_THE_CONNECTION,
     RETRIES_KEY,
     RETRY_TIMEOUT_KEY,
@@ -199,7 +199,7 @@ def client_settings(options: StorageOptions) -> ClientSettings:
 
 def unknown_option(key: str, kind: str) -> InvalidInputError:
     """The error for an option that no client of this kind of store takes."""
-    near = get_close_matches(key.lower(), _OFTEN_MEANT, n=1, cutoff=0.7)
+    near = get_close_matches(key.lower(), _COMMON, n=1, cutoff=0.7)
     hint = f"; did you mean {near[0]!r}?" if near else "; remove it, or correct its name"
     return InvalidInputError(f"storage option {key!r} is not known for {kind}{hint}", option=key)
 

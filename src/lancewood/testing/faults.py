@@ -120,9 +120,9 @@ class WatchedStore:
 
     def delete(self, keys: Iterable[str]) -> None:
         """One call for all keys, which are joined by spaces."""
-        doomed = [*keys]
-        told = " ".join(self._prefix + key for key in doomed)
-        self._call("delete", told, lambda: self._inner.delete(doomed))
+        targets = [*keys]
+        joined = " ".join(self._prefix + key for key in targets)
+        self._call("delete", joined, lambda: self._inner.delete(targets))
 
     def prune(self, directory: str) -> None:
         full = self._prefix + directory
@@ -130,8 +130,8 @@ class WatchedStore:
 
     def sync(self, keys: Sequence[str]) -> None:
         """One call for all keys, which are joined by spaces."""
-        told = " ".join(self._prefix + key for key in keys)
-        self._call("sync", told, lambda: self._inner.sync(keys))
+        joined = " ".join(self._prefix + key for key in keys)
+        self._call("sync", joined, lambda: self._inner.sync(keys))
 
     def turn(self, directory: str) -> AbstractContextManager[None]:
         return self._inner.turn(directory)

@@ -33,7 +33,7 @@ from lancewood.store.together import both
 
 HELD_NS = 5_000_000_000
 """A writer whose put took longer than this, in nanoseconds, was held up and checks more closely."""
-_LOOKED_UP = 3
+_NEXT_CHECKED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class PutVersion:
             with contextlib.suppress(NotFoundError):
                 return versions_since(store, Version(max(0, version - 2)), self.scheme).versions
             return ()
-        near = (version - 1, *range(version + 1, version + 1 + _LOOKED_UP))
+        near = (version - 1, *range(version + 1, version + 1 + _NEXT_CHECKED))
         return tuple(
             Version(each)
             for each in near
@@ -151,8 +151,8 @@ class PutVersion:
                 return True
         before, brought = self.before(), set[object]()
         if before is not None:
-            brought = _news(self.manifest, before)
-            if brought & _marks(load_manifest(store, after, self.scheme), before):
+            brought = _additions(self.manifest, before)
+            if brought & _contents(load_manifest(store, after, self.scheme), before):
                 return True
         if mine is not None and theirs <= mine and (theirs < mine or after > self.version + 1):
             return False  # older; or of the same second, with versions in between gone
@@ -201,10 +201,10 @@ class PutVersion:
         )
 
 
-def _news(manifest: Manifest, before: Manifest) -> set[object]:
+def _additions(manifest: Manifest, before: Manifest) -> set[object]:
     """What a version added that identifies its successors: files and indices, whose names are
     unique, or else settings, which another version may have set as well."""
-    new = _marks(manifest, before) - _marks(before, before)
+    new = _contents(manifest, before) - _contents(before, before)
     return {each for each in new if not isinstance(each, _Setting)} or new
 
 
@@ -213,7 +213,7 @@ class _Setting:
     value: object
 
 
-def _marks(manifest: Manifest, before: Manifest) -> set[object]:
+def _contents(manifest: Manifest, before: Manifest) -> set[object]:
     """What a version contains; of its fragments only those that differ from the version before."""
     known = frozenset(before.message.fragments)
     fresh = [each for each in manifest.message.fragments if each not in known]

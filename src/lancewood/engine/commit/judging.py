@@ -36,7 +36,7 @@ from lancewood.format.layout import NamingScheme
 from lancewood.model.applied import AppliedBatch
 from lancewood.model.ids import Version
 from lancewood.model.manifest import Manifest
-from lancewood.model.operations import Operation, operation_name, told_operation
+from lancewood.model.operations import Operation, operation_name, operation_text
 from lancewood.model.transaction import Transaction
 from lancewood.rules.columns import ColumnWatch
 from lancewood.rules.conflicts import judge
@@ -61,8 +61,8 @@ def conflict_of(
         return None
     met = operation_name(theirs.operations[0])
     text = (
-        f"{', '.join(map(told_operation, mine.operations))} built on version {mine.read_version} "
-        f"of {store.uri} meets {told_operation(theirs.operations[0])} in version {version}: "
+        f"{', '.join(map(operation_text, mine.operations))} built on version {mine.read_version} "
+        f"of {store.uri} meets {operation_text(theirs.operations[0])} in version {version}: "
         f"{verdict.reason}"
     )
     if verdict.outcome is not Outcome.INCOMPATIBLE:
@@ -78,7 +78,7 @@ def conflict_of(
 
 def names_of(steps: Sequence[Transaction]) -> str:
     """The names of the operations of some transactions, each once."""
-    names = [told_operation(each) for step in steps for each in step.operations]
+    names = [operation_text(each) for step in steps for each in step.operations]
     return ", ".join(dict.fromkeys(names))
 
 

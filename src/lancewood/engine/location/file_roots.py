@@ -150,7 +150,8 @@ def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_
         )
     which = f"version {head.version} of " if head.version else ""
     raise InvalidInputError(
-        f"base path {base!r} not found: {which}{location.uri} declares {_told(head.base_paths)}",
+        f"base path {base!r} not found: {which}{location.uri} declares "
+        f"{_declared_text(head.base_paths)}",
         base=base if isinstance(base, int) else str(base),
     )
 
@@ -265,8 +266,8 @@ def _distinct(file_roots: Iterable[FileRoot]) -> list[FileRoot]:
     return list({each.base_id: each for each in file_roots}.values())
 
 
-def _told(bases: Sequence[table_pb2.BasePath]) -> str:
+def _declared_text(bases: Sequence[table_pb2.BasePath]) -> str:
     if not bases:
         return "none"
-    told = [f"{each.id} {each.name or each.path!r}" for each in bases[:20]]
-    return ", ".join(told) + (", …" if len(bases) > 20 else "")
+    shown = [f"{each.id} {each.name or each.path!r}" for each in bases[:20]]
+    return ", ".join(shown) + (", …" if len(bases) > 20 else "")

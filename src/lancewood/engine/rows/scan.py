@@ -43,7 +43,7 @@ class Nearness(Enum):
     NONE = "none"
 
 
-def file_roots_unless_all(
+def chosen_roots_or_none(
     declared: Iterable[table_pb2.BasePath],
     base_ids: frozenset[BaseId | None] | None,
     wanted: Schema,
@@ -54,13 +54,13 @@ def file_roots_unless_all(
     return FileRoots(wanted, base_ids)
 
 
-def told_file_roots(
+def file_roots_text(
     declared: Iterable[table_pb2.BasePath], base_ids: frozenset[BaseId | None]
 ) -> str:
     """The chosen roots, as text."""
-    told = ["the own root"] if None in base_ids else []
-    told += [each.name or each.path for each in declared if each.id in base_ids]
-    return " and ".join(told)
+    names = ["the own root"] if None in base_ids else []
+    names += [each.name or each.path for each in declared if each.id in base_ids]
+    return " and ".join(names)
 
 
 class FileRoots:
@@ -83,7 +83,7 @@ class FileRoots:
             elif self.nearness(fragment) is Nearness.ALL:
                 yield fragment
 
-    def told_partly_near(self, fragments: Iterable[Fragment]) -> str:
+    def partly_near_text(self, fragments: Iterable[Fragment]) -> str:
         """How many partly near fragments are left out, as text; empty for none."""
         partly = sum(
             1
@@ -277,7 +277,7 @@ class ScanPlan:
         chosen = self.request.fragments
         total = self.snapshot.manifest.fragment_count if chosen is None else len(chosen)
         file_roots = self._file_roots
-        besides = "" if file_roots is None else file_roots.told_partly_near(self._named)
+        besides = "" if file_roots is None else file_roots.partly_near_text(self._named)
         return self.describe(f"{read} of {total} fragments{besides}, ")
 
     def describe(self, fragments: str = "") -> str:
@@ -289,7 +289,7 @@ class ScanPlan:
             f"columns {', '.join(names) or 'none'}"
         )
         if self.request.base_ids is not None:
-            text += f", in {told_file_roots(snapshot.manifest.base_paths, self.request.base_ids)}"
+            text += f", in {file_roots_text(snapshot.manifest.base_paths, self.request.base_ids)}"
         if self.request.where is not None:
             text += f", filter {self.request.where}"
             late = shape.late.schema.names
@@ -334,7 +334,7 @@ class ScanPlan:
     @property
     def _file_roots(self) -> FileRoots | None:
         base_ids, wanted = self.request.base_ids, self._shape.together.schema
-        return file_roots_unless_all(self.snapshot.manifest.base_paths, base_ids, wanted)
+        return chosen_roots_or_none(self.snapshot.manifest.base_paths, base_ids, wanted)
 
     def matching(self) -> Iterator[Fragment]:
         """The fragments that can hold a row that passes, judged from the manifest alone."""

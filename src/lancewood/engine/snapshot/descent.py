@@ -89,9 +89,9 @@ class _Stretch:
         then, version = _reset(earlier), earlier.manifest.version
         if self.reset != then:
             return Version(max(self.reset, then))
-        return None if self.is_current else self._begun_again(version)
+        return None if self.is_current else self._reset_between(version)
 
-    def _begun_again(self, version: Version) -> Version | None:
+    def _reset_between(self, version: Version) -> Version | None:
         """The same where both have one reset mark: the branch may have been reset in between and
         gone back to an earlier state, with the mark of that. Row ids assigned after that state are
         then given out twice. Versions that were cleaned up are skipped; too many count as a reset.
@@ -261,9 +261,9 @@ def _beginning(head: Snapshot, record: Branch) -> _Begun | None:
     reset, fork = _reset(head), record.parent_version
     if fork <= head.manifest.version and _is_of(record, reset) and _has_its_mark(head, record):
         return record.parent_branch, fork
-    begun = _begun_in(head, reset) if reset else None
+    begun = _fork_in(head, reset) if reset else None
     oldest = list_versions(head.location.store).versions[-1:]
-    return begun or next((_begun_in(head, each) for each in oldest), None)
+    return begun or next((_fork_in(head, each) for each in oldest), None)
 
 
 def _has_its_mark(head: Snapshot, record: Branch) -> bool:
@@ -276,7 +276,7 @@ def _has_its_mark(head: Snapshot, record: Branch) -> bool:
     return reset_version(found.config) == _reset(head)
 
 
-def _begun_in(head: Snapshot, version: int) -> _Begun | None:
+def _fork_in(head: Snapshot, version: int) -> _Begun | None:
     """What the branch of a version began at in another version; None where it did not, or was reset
     in between."""
     with contextlib.suppress(NotFoundError):

@@ -96,8 +96,8 @@ def check_table(store: Store) -> Iterator[StoreCheck]:
             "newest version", CheckStatus.FAIL, str(error), "open an older version, restore it"
         )
         return
-    told = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
-    yield StoreCheck("newest version", CheckStatus.OK, told)
+    figure = f"{manifest.fragment_count} fragments, {manifest.size} bytes of manifest"
+    yield StoreCheck("newest version", CheckStatus.OK, figure)
     yield _writable(store, manifest)
 
 

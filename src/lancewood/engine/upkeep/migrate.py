@@ -64,9 +64,9 @@ def migrate_names(store: Store, on_progress: Progress | None = None) -> Migrated
             f"no table at {store.uri}: it has no {VERSIONS_DIR} with a manifest", table=store.uri
         )
     PutIfAbsent().check_trust(store)
-    told = on_progress or (lambda done: None)
+    report = on_progress or (lambda done: None)
     renamed = {
-        root: _migrate_root(store.at(root) if root else store, told)
+        root: _migrate_root(store.at(root) if root else store, report)
         for root in ("", *branch_roots(store))
     }
     return MigratedNames(
@@ -74,7 +74,7 @@ def migrate_names(store: Store, on_progress: Progress | None = None) -> Migrated
     )
 
 
-def _migrate_root(store: Store, told: Progress) -> int:
+def _migrate_root(store: Store, report: Progress) -> int:
     """Rename all V1 names of one directory, and return how many there were."""
     done = 0
     with store.turn(VERSIONS_DIR):
@@ -82,7 +82,7 @@ def _migrate_root(store: Store, told: Progress) -> int:
             old = _old_names(store)
             if not old:
                 return done
-            _put_new_names(store, old, told)
+            _put_new_names(store, old, report)
             # Another writer may have committed meanwhile: its version is copied before any name is
             # removed.
             if _old_names(store) == old:
@@ -107,16 +107,16 @@ def _old_names(store: Store) -> list[tuple[str, Version]]:
     return sorted(found, key=lambda each: (each[1], each[0]), reverse=True)
 
 
-def _put_new_names(store: Store, old: Sequence[tuple[str, Version]], told: Progress) -> None:
+def _put_new_names(store: Store, old: Sequence[tuple[str, Version]], report: Progress) -> None:
     def put(each: tuple[str, Version]) -> None:
         _put_new_name(store, *each)
 
     put(old[0])
-    told(1)
+    report(1)
     with ThreadPoolExecutor(min(_WORKERS, len(old))) as pool:
         for start in range(1, len(old), _AT_ONCE):
             for _ in pool.map(put, old[start : start + _AT_ONCE]):
-                told(1)
+                report(1)
 
 
 def _put_new_name(store: Store, name: str, version: Version) -> None:

@@ -63,20 +63,20 @@ _MOST_BYTES = 64 << 20
 def announced(main: Store, branch: str | None, versions: Iterable[Version]) -> Iterator[None]:
     """Announce that these versions of a branch (None: of main) are being removed, for as long as
     the context is open."""
-    doomed = sorted(versions)
-    if not doomed:
+    removed = sorted(versions)
+    if not removed:
         yield
         return
     key = f"{CLEANUPS_DIR}/{uuid4().hex}.json"
-    main.put(key, json.dumps({"branch": branch, "versions": doomed}).encode())
-    _forget_the_dead(main, main.head(key).modified)
+    main.put(key, json.dumps({"branch": branch, "versions": removed}).encode())
+    _remove_expired(main, main.head(key).modified)
     yield
     with contextlib.suppress(StorageError):
         main.delete([key])
         main.prune(CLEANUPS_DIR)
 
 
-def check_not_doomed(main: Store, branch: str | None, version: Version) -> None:
+def check_not_being_removed(main: Store, branch: str | None, version: Version) -> None:
     """Raise RetryableConflictError if a cleanup is removing the version right now.
 
     To be called after a ref was made and before the version is read for the last time: a cleanup
@@ -88,10 +88,10 @@ def check_not_doomed(main: Store, branch: str | None, version: Version) -> None:
         try:
             if is_older(main, main.head(key).modified, _HOLDS, TRANSACTIONS_DIR):
                 continue
-            said, doomed = _decode(main.get(key), f"{main.uri}/{key}")
+            announced_branch, removed = _decode(main.get(key), f"{main.uri}/{key}")
         except NotFoundError:
             continue
-        if said == branch and version in doomed:
+        if announced_branch == branch and version in removed:
             raise RetryableConflictError(
                 f"version {version} of {branch or 'main'} of {main.uri} is being removed by a "
                 "cleanup; take a newer one, or try again when the cleanup is done",
@@ -112,7 +112,7 @@ def _decode(data: bytes, name: str) -> tuple[object, list[object]]:
     return found["branch"], versions
 
 
-def _forget_the_dead(main: Store, now: datetime) -> None:
+def _remove_expired(main: Store, now: datetime) -> None:
     """Remove expired announcements; their age is measured by the store's own clock."""
     old = []
     for name in main.names(CLEANUPS_DIR):
@@ -210,7 +210,7 @@ def place_pins(source: Snapshot, clone: str) -> tuple[PinRecord, tuple[Unpinned,
                 unpinned.append(Unpinned(main.uri, error.message))
             else:
                 done.append(ClonePin(main.uri, name))
-                check_not_doomed(main, held.branch, held.version)
+                check_not_being_removed(main, held.branch, held.version)
     except (Exception, KeyboardInterrupt):
         remove_pins(source.location, PinRecord(clone, tuple(done)), clone)
         raise
@@ -296,8 +296,8 @@ def new_tag(
 
 
 def _pin(name: TagName, held: Tag, clone: str) -> Tag:
-    told = {CLONE_PROPERTY: clone}
-    return new_tag(name, held.branch, held.version, held.manifest_size, told)
+    metadata = {CLONE_PROPERTY: clone}
+    return new_tag(name, held.branch, held.version, held.manifest_size, metadata)
 
 
 class _Wanted:

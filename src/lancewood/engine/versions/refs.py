@@ -254,8 +254,8 @@ def listed(one: str, many: str, asked: str, known: Sequence[str]) -> str:
         return f"there is no {one}"
     shown = get_close_matches(asked, known, _SHOWN) or known[:_SHOWN]
     more = ", …" if len(known) > len(shown) else ""
-    told = f"are {many}" if len(known) > 1 else f"is {one}"
-    return f"there {told} {', '.join(map(repr, shown))}{more}"
+    verb = f"are {many}" if len(known) > 1 else f"is {one}"
+    return f"there {verb} {', '.join(map(repr, shown))}{more}"
 
 
 def _names(main: Store, directory: str) -> list[str]:
