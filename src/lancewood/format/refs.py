@@ -262,7 +262,7 @@ class _Reader:
         try:
             return _decode_moment(text)
         except (ValueError, OverflowError):
-            self._fail(f"{key!r} is {_shown(text)}, which is no moment as 2026-01-31T12:00:00Z is")
+            self._fail(f"{key!r} is {_shown(text)}, not a time such as 2026-01-31T12:00:00Z")
 
 
 @lru_cache(maxsize=64)

@@ -42,7 +42,7 @@ def decode_schema(fields: Iterable[schema_pb2.Field], metadata: Mapping[str, byt
     messages = list(fields)
     if len(messages) > MAX_FIELDS:
         raise FormatError(
-            f"the schema has {len(messages):,} fields, {MAX_FIELDS:,} are the most that is read"
+            f"the schema has {len(messages):,} fields, at most {MAX_FIELDS:,} are read"
         )
     ids = {each.id for each in messages}
     depths: dict[int, int] = {}
@@ -98,8 +98,8 @@ def check_width(fields: int) -> None:
     """Raise InvalidInputError for a schema that ``decode_schema`` would refuse for its size."""
     if fields > MAX_FIELDS:
         raise InvalidInputError(
-            f"a table of {fields:,} fields is not made: {MAX_FIELDS:,} are the most, counting "
-            "those inside of structs and lists; keep them in several tables, or in a list or map"
+            f"a table of {fields:,} fields cannot be made: {MAX_FIELDS:,} is the limit, counting "
+            "those inside structs and lists; keep them in several tables, or in a list or map"
         )
 
 

@@ -57,7 +57,7 @@ def parse_column(text: str) -> pa.Field:
     try:
         return pa.field(name.strip(), kind, nullable)
     except ValueError as cause:
-        raise InvalidInputError(f"column {text!r} cannot be: {cause}") from cause
+        raise InvalidInputError(f"column {text!r} is not possible: {cause}") from cause
 
 
 def parse_type(text: str) -> pa.DataType:

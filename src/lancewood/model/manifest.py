@@ -206,7 +206,9 @@ class Manifest(ManifestHead):
         rows = [each.physical_rows for each in counts.fragments]
         unknown = 0 in rows
         if max(rows, default=0) > MAX_ROWS:
-            raise FormatError(f"{self.name}: a fragment of {max(rows)} rows; {MAX_ROWS} can be")
+            raise FormatError(
+                f"{self.name}: a fragment has {max(rows)} rows; the limit is {MAX_ROWS}"
+            )
         for position, each in enumerate(counts.fragments):
             if each.HasField("deletion_file"):
                 deleted = each.deletion_file.num_deleted_rows

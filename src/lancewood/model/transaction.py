@@ -106,7 +106,7 @@ def commit_properties(message: str | None, properties: Mapping[str, str] | None)
         check_text("a property's key", key)
         if key.startswith(RESERVED):
             raise InvalidInputError(
-                f"property {key!r} is not for people to set: keys that begin with {RESERVED!r} say "
+                f"property {key!r} cannot be set: keys that begin with {RESERVED!r} say "
                 "how a version is to be read; choose another name"
             )
         check_text("the message" if key == MESSAGE_PROPERTY else f"property {key!r}", value)

@@ -167,7 +167,7 @@ def _only(found: Sequence[ScopeColumn], parts: Sequence[str]) -> ScopeColumn:
     if len(found) > 1:
         name = ".".join(parts)
         raise InvalidInputError(
-            f"column {name!r} is ambiguous: {len(found)} columns here are called so; write the "
+            f"column {name!r} is ambiguous: {len(found)} columns here have that name; write the "
             "table's name before it",
             column=name,
         )

@@ -93,7 +93,7 @@ def _check_files_are_left(manifest: Manifest, live: frozenset[FieldId]) -> None:
         if all(live.isdisjoint(file.fields) for file in each.message.files):
             raise RetryableConflictError(
                 f"fragment {each.id} has none of the columns that stay, and would have no file "
-                "left; run it again on the newest version, and write it one",
+                "left; run it again on the newest version, and write a file for it",
                 fragment=each.id,
             )
 

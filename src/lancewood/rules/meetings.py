@@ -51,7 +51,7 @@ def retry(mine: Operation, theirs: Operation, because: str = "") -> Verdict:
 
 def _default_reason(theirs: Operation) -> str:
     if isinstance(theirs, MissingTransaction):
-        return f"its transaction is not to be found ({theirs.why})"
+        return f"its transaction cannot be found ({theirs.why})"
     if isinstance(theirs, UnknownOperation):
         return f"its operation (number {theirs.number}) is not known to this Lancewood"
     if isinstance(theirs, Clone):
@@ -124,7 +124,7 @@ def update_after_update(mine: Update, theirs: Update) -> Verdict:
         return retry(mine, theirs, _KEYS_CHANGED)
     if mine.inserted_rows is not None and theirs.new_fragments:
         if theirs.inserted_rows is None:
-            return retry(mine, theirs, "it does not tell which keys it inserted")
+            return retry(mine, theirs, "it does not say which keys it inserted")
         if filters_meet(mine.inserted_rows, theirs.inserted_rows):
             return retry(mine, theirs, "both may insert the same keys")
     return if_rows_meet(mine, theirs)

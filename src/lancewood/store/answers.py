@@ -113,7 +113,7 @@ def _transport(text: str, debug: str) -> str:
     if "kind: Timeout" in debug or "TimedOut" in debug:
         return "no answer in time; a larger 'timeout' in storage_options waits longer"
     if "ConnectionRefused" in debug:
-        return "nobody listens at the endpoint; check it"
+        return "nothing listens at the endpoint; check it"
     if "dns error" in debug.lower():
         return "the endpoint's name is not known; check it"
     if "kind: Connect" in debug:

@@ -30,7 +30,7 @@ _SKEW = 5.0
 _SLOW_SYNC = 0.05
 _LITTLE_SPACE = 1 << 30
 _TRIES = 5
-_RIGHTS = "this may not be done here: ask for the right to read, write and delete"
+_RIGHTS = "this is not permitted here: ask for the right to read, write and delete"
 
 
 class CheckStatus(StrEnum):
@@ -213,7 +213,7 @@ def _delete(corner: Store) -> Answer:
 
 def _check_disk(root: str) -> Iterator[StoreCheck]:
     there = _existing(root)
-    yield run_check("free space", lambda: _space(there), "the disk cannot be asked")
+    yield run_check("free space", lambda: _space(there), "the disk does not say")
     kind = mount_kind(os.path.realpath(there))
     if kind in LOCAL_KINDS:
         yield StoreCheck("file system", CheckStatus.OK, kind)
@@ -256,7 +256,7 @@ def _links(corner: DiskStore) -> Answer:
         return (
             CheckStatus.WARN,
             figure,
-            "a rename is used instead; put-if-absent above says if it holds",
+            "a rename is used instead; put-if-absent above shows whether that works",
         )
     return CheckStatus.OK, "work", None
 

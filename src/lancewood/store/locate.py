@@ -105,8 +105,8 @@ def table_of_ddb(uri: str) -> str | None:
     found = _QUERY.fullmatch(uri.partition("?")[2])
     if found is None:
         raise InvalidInputError(
-            "a s3+ddb:// URI names one table, as in s3+ddb://bucket/path?ddbTableName=table; a "
-            "branch, version or tag is said apart"
+            "a s3+ddb:// URI names one table, as in s3+ddb://bucket/path?ddbTableName=table; "
+            "give a branch, version or tag separately"
         )
     return found[1]
 

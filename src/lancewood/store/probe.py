@@ -38,7 +38,7 @@ def probe_put_if_absent(store: Store, key: str) -> None:
 
     def broken() -> str | None:
         if put_new_settled(store, key, first) is not PutOutcome.CREATED:
-            return "a key that nobody had was said to be taken"
+            return "a new key was reported to be taken"
         if put_new_settled(store, key, second) is not PutOutcome.EXISTS:
             return "the same key was created twice, the second time over the first"
         if store.get(key) != first:
@@ -79,14 +79,14 @@ def probe_compare_and_swap(store: Store, key: str) -> None:
 
     def broken() -> str | None:
         if store.put_new(key, texts[0]) is not PutOutcome.CREATED:
-            return "a key that nobody had was said to be taken"
+            return "a new key was reported to be taken"
         if store.put_new(key, texts[1]) is not PutOutcome.EXISTS or store.get(key) != texts[0]:
             return "the same key was created twice, the second time over the first"
         first = store.head(key).etag
         if store.replace(key, texts[2], first) is not ReplaceOutcome.REPLACED:
-            return "what nobody had changed was not replaced"
+            return "an unchanged object was not replaced"
         if store.replace(key, texts[3], first) is not ReplaceOutcome.CHANGED:
-            return "what had changed since was replaced all the same"
+            return "an object was replaced although it had changed"
         if store.get(key) != texts[2]:
             return "a replacement was refused, but the bytes before it are gone"
         return None
@@ -94,8 +94,8 @@ def probe_compare_and_swap(store: Store, key: str) -> None:
     seen = _tried(store, key, broken)
     if seen is not None:
         raise UnsupportedError(
-            f"{store.uri} does not honour conditional puts: {seen}. Of two who move a branch at "
-            "the same time one would be lost without a word, so nothing was written; keep the "
+            f"{store.uri} does not honour conditional puts: {seen}. Of two writers that move a "
+            "branch at the same time one would be lost silently, so nothing was written; keep the "
             "repository on a disk, or in a store that does",
             uri=store.uri,
         )

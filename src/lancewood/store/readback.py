@@ -55,7 +55,7 @@ def put_new_settled(
             return _settled(store, key) if found == data else PutOutcome.EXISTS
     if failure is not None and not unclear:
         raise failure
-    raise _unknown(store, key, f"{attempts} attempts stayed without a clear answer") from failure
+    raise _unknown(store, key, f"{attempts} attempts got no clear answer") from failure
 
 
 def _settled(store: Store, key: str) -> PutOutcome:

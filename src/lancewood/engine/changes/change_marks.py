@@ -233,7 +233,7 @@ class RowMarks:
     def _refusal(self, kind: type[LancewoodError], version: Version, why: str) -> LancewoodError:
         return kind(
             f"the changes of {self.until.location.uri} from version {self.since.manifest.version} "
-            f"to {self.until.manifest.version} cannot be told: version {version} may have changed "
+            f"to {self.until.manifest.version} are unknown: version {version} may have changed "
             f"rows, or only added columns, and {why}. Ask for changes since version {version} or "
             "later",
             version=version,

@@ -31,7 +31,7 @@ def project_changes(since: Snapshot, until: Snapshot, columns: Columns) -> Proje
     column.
     """
     if isinstance(columns, Mapping):
-        raise InvalidInputError("changes gives columns as they are: name them; scan computes")
+        raise InvalidInputError("changes returns columns as they are: give names, or use scan")
     known = {each.id: each.name for each in since.schema.walk()}
     fields = tuple(_loosened(each, known) for each in until.schema.fields)
     found = project(Schema(fields, until.schema.metadata), columns, with_row_id=True)

@@ -189,14 +189,14 @@ class PutVersion:
             return
         except StorageError as cause:
             raise self._doubt(
-                f"it is no part of the history, and could not be withdrawn: {cause}. Nothing "
+                f"it is not part of the history, and could not be withdrawn: {cause}. Nothing "
                 "follows it; remove it, and do it again"
             ) from cause
 
     def _doubt(self, why: str) -> CommitUnknownError:
         return CommitUnknownError(
-            f"version {self.version} of {self.store.uri} was put, and whether the history goes "
-            f"through it is unknown: {why}. Look at the newest version before you do it again",
+            f"version {self.version} of {self.store.uri} was put, but whether it became part of "
+            f"the history is unknown: {why}. Look at the newest version before you do it again",
             version=self.version,
         )
 
@@ -240,9 +240,9 @@ def check_source(store: Store, scheme: NamingScheme, version: Version, source: V
         store.head(manifest_key(source, scheme))
     except NotFoundError as cause:
         raise CommitUnknownError(
-            f"version {version} of {store.uri} was made of version {source} while a "
-            "cleanup removed that, and files of it may be gone; verify() tells, and restoring "
-            "the version before goes back",
+            f"version {version} of {store.uri} was made from version {source} while a "
+            "cleanup removed that, and files of it may be gone; verify() checks that, and "
+            "restoring the version before undoes it",
             version=version,
         ) from cause
     except StorageError:

@@ -198,9 +198,8 @@ class _Attempt:
                 self.drafting.doubt()
                 self.drafting.catch_up()
             raise RetryableConflictError(
-                f"{lost}, which {self.drafting.names} on {self.location.uri} was to name, is gone: "
-                "a cleanup took it for what a failed writer left. Nothing was changed; write it "
-                "again",
+                f"{lost}, which {self.drafting.names} on {self.location.uri} needs, is gone: a "
+                "cleanup took it for what a failed writer left. Nothing was changed; write again",
                 file=lost,
                 landed=self.drafting.landed,
             )

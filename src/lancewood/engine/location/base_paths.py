@@ -61,7 +61,9 @@ class BasePath:
         else:
             check_number("the id of a base path", id)
             if not isinstance(path, str | os.PathLike):
-                raise InvalidInputError(f"a base path is at a text or a path, got {path!r}")
+                raise InvalidInputError(
+                    f"the path of a base path is a text or a path, got {path!r}"
+                )
             path = os.fspath(path)
         for field, value in (("path", path), ("name", name), ("id", id)):
             object.__setattr__(self, field, value)
@@ -195,7 +197,7 @@ def _check_name(base: BasePath, names: set[str]) -> None:
     elif base.name == ALL:
         problem = "it stands for all roots of a table"
     elif base.name in names:
-        problem = "another base path of the table is called so"
+        problem = "another base path of the table has that name"
     if problem:
         raise InvalidInputError(
             f"the name {base.name!r} of base path {base.path!r} is not allowed: {problem}",

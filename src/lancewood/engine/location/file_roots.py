@@ -140,7 +140,7 @@ def find_base_path(location: Location, head: ManifestHead, base: Base) -> table_
             found = found or [each for each in head.base_paths if location.leads_to(each, there)]
     else:
         raise InvalidInputError(
-            f"a base path is meant by its id, name or path, and the own root by None, got {base!r}"
+            f"a base path is given by its id, name or path, and the own root by None, got {base!r}"
         )
     if len(found) == 1:
         return found[0]
@@ -180,8 +180,8 @@ def find_file_root(location: Location, head: ManifestHead, base: Base) -> FileRo
     main = location.main(head)
     if main is not None and _may_be_main(location, head, found):
         raise InvalidInputError(
-            f"the table was moved to {main.uri}, and base path {base!r} may stand for that root: "
-            f"no file tells; say with set_base(id, {main.uri!r}) which base path does",
+            f"the table was moved to {main.uri}, and base path {base!r} may mean that root, but "
+            f"no file proves it; say with set_base(id, {main.uri!r}) which base path does",
             base=found.id,
         )
     owner = _owner(location, head, found)

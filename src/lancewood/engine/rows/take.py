@@ -124,7 +124,7 @@ def _gather(
 ) -> pa.Table:
     """Rows of several fragments put together: row n is ``values[n]`` of fragment ``owner[n]``."""
     if isinstance(columns, Mapping):
-        raise InvalidInputError("take gives columns as they are: name them; scan computes")
+        raise InvalidInputError("take returns columns as they are: give names, or use scan")
     projection = project(snapshot.schema, columns)
     if not projection.names:
         return pa.table({"rows": pa.nulls(len(owner))}).select([])

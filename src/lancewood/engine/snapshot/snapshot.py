@@ -165,7 +165,7 @@ def load_snapshot(
 
 @dataclass(frozen=True, slots=True)
 class TableStats:
-    """Figures of one version. ``rows`` and ``bytes`` are None where a writer did not record
+    """Figures of one version; ``rows`` and ``bytes`` are None where a writer did not record
     them."""
 
     rows: int | None

@@ -45,7 +45,7 @@ def _excused(store: Store, check: StoreCheck) -> StoreCheck:
         or store is bare(store)
     ):
         return check
-    advice = "two who make a branch or a tag of one name at once may both think they did"
+    advice = "two writers that create the same branch or tag at once may both succeed"
     return StoreCheck(
         check.name, CheckStatus.WARN, f"{check.figure}; commits do not need it here", advice
     )
@@ -88,7 +88,7 @@ def check_table(store: Store) -> Iterator[StoreCheck]:
         )
     else:
         yield StoreCheck("manifest names", CheckStatus.OK, "scheme V2")
-    yield run_check("hint", lambda: _hint(store, newest), "it can be deleted, nothing rests on it")
+    yield run_check("hint", lambda: _hint(store, newest), "it can be deleted, nothing needs it")
     try:
         manifest, _ = load_version(store)
     except LancewoodError as error:
@@ -118,7 +118,7 @@ def _hint(store: Store, newest: int) -> Answer:
     return (
         CheckStatus.WARN,
         "it is no version" if version is None else f"version {version!r}, which is not there",
-        "delete it: readers that begin there look in vain first",
+        "delete it: readers that start there search in vain first",
     )
 
 

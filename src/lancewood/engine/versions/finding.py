@@ -320,7 +320,7 @@ def _moment(text: str) -> datetime:
         return datetime.fromisoformat(text.strip())
     except ValueError:
         raise InvalidInputError(
-            f"as_of {text!r} is no moment: write it as '2026-05-04' or '2026-05-04T12:30:00Z'"
+            f"as_of {text!r} is not a time: write it as '2026-05-04' or '2026-05-04T12:30:00Z'"
         ) from None
 
 
